@@ -1,0 +1,49 @@
+# Every target does its own set-up: Python 3.11+ and make are all a machine needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup test lint types contracts unit test-zones run bench clean help
+
+help: ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY) ## make .venv with the package and its development tools
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Duebook needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m compileall -q src
+	@touch $@
+
+test: lint types contracts unit ## everything: lint, types, contracts, the whole test suite
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+contracts: $(READY)
+	$(BIN)/lint-imports
+
+unit: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
+	$(BIN)/python -m pytest -n 2 -m zones tests/zones
+
+run: $(READY) ## show the product at work
+	@$(BIN)/duebook next "30 2 * * *" --tz Europe/Brussels --count 3
+	@echo
+	@echo "nothing to run yet: the worker comes with the next release"
+
+bench: $(READY) ## compare with peers; prints ratios
+	$(BIN)/python -m bench.triggers
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,79 @@
+"""The error tree: every error Duebook raises on purpose, each with a stable code.
+
+DuebookError
+├── Invalid            the caller's input is wrong; the message says what would be right
+│   ├── InvalidTime    a text or value that is no instant, duration or time of day
+│   └── InvalidTrigger a trigger that cannot be built
+├── NotFound           the named thing does not exist
+├── Conflict           the thing exists, but not in the state the caller assumed
+└── Unavailable        worth retrying later
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Conflict",
+    "DuebookError",
+    "Invalid",
+    "InvalidTime",
+    "InvalidTrigger",
+    "NotFound",
+    "Unavailable",
+    "shorten",
+]
+
+
+class DuebookError(Exception):
+    """Base of all errors of Duebook; `code` is shared by REST, CLI and docs."""
+
+    code = "error"
+
+
+class Invalid(DuebookError, ValueError):
+    """The caller's input is wrong."""
+
+    code = "invalid"
+
+
+class NotFound(DuebookError, LookupError):
+    """The named thing does not exist."""
+
+    code = "not_found"
+
+
+class Conflict(DuebookError):
+    """The thing exists, but not in the state that the caller assumed."""
+
+    code = "conflict"
+
+
+class Unavailable(DuebookError):
+    """Something that is needed does not answer; worth retrying."""
+
+    code = "unavailable"
+
+
+class InvalidTime(Invalid):
+    """A text or value that is no instant, duration or time of day."""
+
+    code = "invalid_time"
+
+
+class InvalidTrigger(Invalid):
+    """A trigger that cannot be built; `field` names the part that is wrong."""
+
+    code = "invalid_trigger"
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[type[InvalidTrigger], tuple[str, str]]:
+        return type(self), (str(self), self.field)
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """`value` as one line of text that fits into a message, whatever a caller passed."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
