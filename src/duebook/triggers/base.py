@@ -1,0 +1,239 @@
+"""What every trigger can answer, and the arithmetic of due seconds behind it.
+
+A trigger is a frozen value; its Timeline is compiled once, shared by equal triggers, and pure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from duebook.errors import InvalidTime, InvalidTrigger, shorten
+from duebook.triggers.zones import (
+    EPOCH,
+    Fold,
+    Gap,
+    Line,
+    Pattern,
+    from_seconds,
+    to_seconds,
+    wall_datetime,
+    zone_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import tzinfo
+
+__all__ = [
+    "COUNT_LIMIT",
+    "Count",
+    "Omission",
+    "Timeline",
+    "TimelineTrigger",
+    "Trigger",
+    "TriggerWarning",
+    "WallTimeline",
+    "check_policy",
+    "policy_json",
+    "reading",
+]
+
+T = TypeVar("T")
+
+COUNT_LIMIT: Final = 100_000
+
+
+class Count(int):
+    """A number of due times; above 100,000 it says 100,000 and `exact` is False."""
+
+    exact: bool
+
+    def __new__(cls, number: int) -> Count:
+        count = super().__new__(cls, min(number, COUNT_LIMIT))
+        count.exact = number <= COUNT_LIMIT
+        return count
+
+    def __repr__(self) -> str:
+        return f"{int(self)}" if self.exact else f"{int(self)}+"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """A wall time that clocks jumped over: it moved to the end of the gap, or was dropped."""
+
+    wall: datetime
+    """naive: what a clock on the wall would have shown"""
+    moved_to: datetime | None
+    """when it is due instead; None when it is not"""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerWarning:
+    """Something legal that often surprises; `code` is stable, `text` is for people."""
+
+    code: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Timeline(Protocol):
+    """The due UTC seconds of a compiled trigger."""
+
+    def next(self, second: int) -> int | None:
+        """The first one after `second`."""
+
+    def previous(self, second: int) -> int | None:
+        """The last one before `second`."""
+
+    def count(self, after: int, until: int) -> int:
+        """How many lie in (after, until]; may stop counting beyond COUNT_LIMIT."""
+
+    def lost(self, after: int, until: int) -> Iterator[tuple[int, int | None]]:
+        """Wall seconds that gaps in (after, until] removed, and where they moved to."""
+
+
+class WallTimeline:
+    """A pattern of wall seconds seen through a zone's line."""
+
+    def __init__(self, line: Line, pattern: Pattern) -> None:
+        self.line = line
+        self.pattern = pattern
+
+    def next(self, second: int) -> int | None:
+        return self.line.next(self.pattern, second)
+
+    def previous(self, second: int) -> int | None:
+        return self.line.previous(self.pattern, second)
+
+    def count(self, after: int, until: int) -> int:
+        return self.line.count(self.pattern, after, until, COUNT_LIMIT)
+
+    def lost(self, after: int, until: int) -> Iterator[tuple[int, int | None]]:
+        return self.line.lost(self.pattern, after, until)
+
+
+class Trigger(ABC):
+    """The rule that yields due times. Build one with cron, every, daily, weekly, at or rrule.
+
+    A frozen value: equal triggers have equal due times. Due times are aware UTC datetimes, and an
+    instant without a zone raises InvalidTime (a ValueError).
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """One line that names the rule, such as `0 * * * *` or `every 15m`."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """A sentence that a person understands, with the zone."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form; `load_trigger` reads it back to an equal trigger."""
+
+    @abstractmethod
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first due time after `instant`; None when there is none until the year 9999."""
+
+    @abstractmethod
+    def previous_before(self, instant: datetime) -> datetime | None:
+        """The last due time before `instant`; None when there is none since the year 1."""
+
+    @abstractmethod
+    def count(self, start: datetime, end: datetime) -> Count:
+        """How many due times `between` would find without a limit."""
+
+    def between(self, start: datetime, end: datetime, limit: int = 1_000) -> list[datetime]:
+        """The due times after `start`, up to and including `end`; the first `limit` of them."""
+        found: list[datetime] = []
+        due = self.next_after(start)
+        while due is not None and due <= end and len(found) < limit:
+            found.append(due)
+            due = self.next_after(due)
+        return found
+
+    def omitted(
+        self,
+        start: datetime,  # noqa: ARG002
+        end: datetime,  # noqa: ARG002
+        limit: int = COUNT_LIMIT,  # noqa: ARG002
+    ) -> tuple[Omission, ...]:
+        """The wall times that gaps after `start`, up to and including `end`, moved or dropped.
+
+        Several wall times of one gap move to the same instant and are due once. An expression
+        with a wildcard follows real time: what it would have shown in the gap is dropped.
+        """
+        return ()
+
+    def warnings(self, now: datetime | None = None) -> tuple[TriggerWarning, ...]:  # noqa: ARG002
+        """What is legal but often surprises; `now` (default: the clock's) says which year it is.
+
+        Times in a gap or fold are looked for in that year and the next.
+        """
+        return ()
+
+
+class TimelineTrigger(Trigger):
+    """A trigger with a compiled timeline of whole seconds: every kind but `at`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def timeline(self) -> Timeline:
+        """The compiled form, shared by equal triggers."""
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        due = self.timeline.next(to_seconds(instant))
+        return None if due is None else EPOCH + timedelta(0, due)
+
+    def previous_before(self, instant: datetime) -> datetime | None:
+        due = self.timeline.previous(to_seconds(instant) + (instant.microsecond > 0))
+        return None if due is None else from_seconds(due)
+
+    def count(self, start: datetime, end: datetime) -> Count:
+        after, until = to_seconds(start), to_seconds(end)
+        return Count(self.timeline.count(after, until) if after < until else 0)
+
+    def omitted(
+        self, start: datetime, end: datetime, limit: int = COUNT_LIMIT
+    ) -> tuple[Omission, ...]:
+        lost = self.timeline.lost(to_seconds(start), to_seconds(end))
+        return tuple(
+            Omission(wall_datetime(wall), None if moved is None else from_seconds(moved))
+            for wall, moved in islice(lost, limit)
+        )
+
+
+def check_policy(tz: str | tzinfo, gap: str, fold: str) -> tuple[str, Gap, Fold]:
+    """The zone's name and the two options, each known; raises InvalidTrigger."""
+    if gap not in ("run_after", "skip"):
+        raise InvalidTrigger(f'gap "{shorten(gap)}" is not one of run_after, skip', "gap")
+    if fold not in ("first", "both"):
+        raise InvalidTrigger(f'fold "{shorten(fold)}" is not one of first, both', "fold")
+    return zone_name(tz), gap, fold  # type: ignore[return-value]
+
+
+def policy_json(tz: str, gap: Gap, fold: Fold) -> dict[str, Any]:
+    """The options that differ from their defaults."""
+    options = {"tz": (tz, "UTC"), "gap": (gap, "run_after"), "fold": (fold, "first")}
+    return {name: value for name, (value, default) in options.items() if value != default}
+
+
+def reading(field: str, parse: Callable[[Any], T], value: object) -> T:
+    """parse(value), with its complaint turned into an InvalidTrigger that names the field."""
+    try:
+        return parse(value)
+    except InvalidTime as error:
+        raise InvalidTrigger(f"{field}: {error}", field) from None

@@ -1,0 +1,110 @@
+"""Warns of triggers that are legal but often surprise; decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import fields as dataclass_fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from duebook.clock import utc_now
+from duebook.triggers.base import TriggerWarning
+from duebook.triggers.words import clock, join
+from duebook.triggers.zones import Line, Pattern, members, to_seconds, wall_datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.triggers.fields import Field, Fields
+    from duebook.triggers.zones import Jump
+
+__all__ = ["cron_cautions", "jump_cautions", "policy_cautions"]
+
+
+def cron_cautions(fields: Fields, gap: str, fold: str) -> Iterator[TriggerWarning]:
+    """What the expression itself may hide: uneven steps, two day fields, options without effect."""
+    for field in dataclass_fields(fields):
+        yield from _uneven_step(getattr(fields, field.name))
+    if fields.either_day:
+        yield TriggerWarning(
+            "both_days",
+            "both day-of-month and day-of-week are restricted: a day that matches either is due",
+        )
+    if fields.follows_real_time:
+        yield from policy_cautions(gap, fold, "an expression with * in hour, minute or second")
+
+
+def policy_cautions(gap: str, fold: str, kind: str) -> Iterator[TriggerWarning]:
+    """Options that a trigger of a kind that follows real time does not heed."""
+    if (gap, fold) != ("run_after", "first"):
+        yield TriggerWarning("no_effect", f"gap and fold have no effect: {kind} knows no gaps")
+
+
+def _uneven_step(field: Field) -> Iterator[TriggerWarning]:
+    base, slash, step = field.text.partition("/")
+    if slash and base in ("*", "?") and step.isdigit() and (why := _why_uneven(field, int(step))):
+        yield TriggerWarning("uneven_step", f"{field.text} {why}")
+
+
+def _why_uneven(field: Field, step: int) -> str:
+    name, values = field.spec.name, field.values
+    span = field.spec.high - field.spec.low + 1
+    if len(values) == 1:
+        return f"is {name} {values[0]} alone: a step of {step} leaves the range at once"
+    if name == "day-of-month" and step > 1:
+        return f"starts anew each month: day {values[-1]} is followed by day 1"
+    if span % step:
+        return (
+            f"is uneven, as {step} does not divide {span}: {name} {values[-1]} is followed by "
+            f"{values[0]}, only {span - values[-1] + values[0]} later"
+        )
+    return ""
+
+
+def jump_cautions(line: Line, pattern: Pattern, now: datetime | None) -> Iterator[TriggerWarning]:
+    """Times of the pattern that the clocks of this year and the next jump over or repeat."""
+    year = (now or utc_now()).year
+    start = to_seconds(datetime(year, 1, 1, tzinfo=UTC))
+    end = to_seconds(datetime(min(year + 2, 9999), 1, 1, tzinfo=UTC))
+    for jump in line.zone.jumps(start, end):
+        low, high = sorted((jump.before, jump.after))
+        times = list(members(pattern, low, high))
+        if times:
+            yield _gap(line, jump, times) if jump.after > jump.before else _fold(line, jump, times)
+
+
+def _gap(line: Line, jump: Jump, times: list[int]) -> TriggerWarning:
+    moved = line.catches_up(jump)
+    plural = len(times) > 1
+    verb = "they are" if plural else "it is"
+    return TriggerWarning(
+        "dst_gap",
+        f"{_times(times)} {'do' if plural else 'does'} not exist on {_date(times[0])} in "
+        f"{line.zone.name} (clocks go from {_clock(jump.before)} to {_clock(jump.after)}): "
+        + (f"{verb} due at {_clock(jump.after)} instead" if moved else f"{verb} skipped that day"),
+    )
+
+
+def _fold(line: Line, jump: Jump, times: list[int]) -> TriggerWarning:
+    plural = len(times) > 1
+    which = "the first time only" if line.fold == "first" else "both times"
+    return TriggerWarning(
+        "dst_fold",
+        f"{_times(times)} {'happen' if plural else 'happens'} twice on {_date(times[0])} in "
+        f"{line.zone.name} (clocks go back from {_clock(jump.before)} to {_clock(jump.after)}): "
+        f"{'they are' if plural else 'it is'} due {which}",
+    )
+
+
+def _times(walls: list[int]) -> str:
+    shown = [_clock(wall) for wall in walls[:3]]
+    if len(walls) > 3:
+        shown[2:] = [f"{len(walls) - 2} more times"]
+    return join(shown)
+
+
+def _clock(wall: int) -> str:
+    return clock(wall % 86_400)
+
+
+def _date(wall: int) -> str:
+    return f"{wall_datetime(wall):%Y-%m-%d}"
