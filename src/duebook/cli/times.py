@@ -1,0 +1,122 @@
+"""The commands `next` and `describe`: what a trigger means, without any database."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duebook.cli.trigger_options import build_trigger, trigger_options
+from duebook.clock import utc_now
+from duebook.errors import InvalidTime
+from duebook.timetext import format_instant, parse_instant, relative
+from duebook.triggers.zones import local_datetime, zone_name
+
+if TYPE_CHECKING:
+    from duebook.triggers import Trigger
+
+__all__ = ["describe_command", "next_command"]
+
+
+@click.command("next")
+@trigger_options
+@click.option("--after", metavar="INSTANT", help="Count from here. [default: now]")
+@click.option(
+    "--count",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    help="How many due times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of UTC instants.")
+def next_command(after: str | None, count: int, as_json: bool, **options: Any) -> None:
+    """Show the next due times of a cron EXPR or another trigger.
+
+    \b
+    Examples:
+      duebook next "30 2 * * *" --tz America/New_York --count 3
+      duebook next "CRON_TZ=Europe/Brussels 0 9 * * MON-FRI" --json
+      duebook next --every 15m --anchor 2026-01-01T00:00:00Z
+      duebook next --daily 07:00,17:30 --tz Asia/Kathmandu
+      duebook next --weekly "MON,FRI 09:00" --after 2026-03-28T00:00:00Z
+      duebook next --rrule "FREQ=MONTHLY;BYDAY=-1FR" --dtstart 2026-01-01
+    """
+    trigger = build_trigger(options)
+    start = utc_now() if after is None else _read_after(after)
+    due_times = trigger.between(start, datetime.max.replace(tzinfo=UTC), count)
+    if as_json:
+        click.echo(json.dumps([format_instant(due) for due in due_times]))
+        return
+    click.echo(trigger.describe())
+    tz = zone_name(options["tz"] or getattr(trigger, "tz", "UTC"))
+    for line in _table(trigger, due_times, start, tz):
+        click.echo(f"  {line}")
+    if not due_times:
+        click.echo(f"  no due time after {format_instant(start)}")
+
+
+@click.command("describe")
+@trigger_options
+@click.option("--json", "as_json", is_flag=True, help="Print description, trigger, warnings.")
+def describe_command(as_json: bool, **options: Any) -> None:
+    """Say in words what a cron EXPR or another trigger means, and warn of surprises.
+
+    \b
+    Examples:
+      duebook describe "*/15 9-17 * * MON-FRI" --tz Europe/Brussels
+      duebook describe "H 2 * * *" --key nightly-backup
+      duebook describe --weekly "SUN 02:30" --tz America/New_York --json
+    """
+    trigger = build_trigger(options)
+    warnings = trigger.warnings()
+    if as_json:
+        form = {
+            "description": trigger.describe(),
+            "trigger": trigger.to_json(),
+            "warnings": [{"code": w.code, "text": w.text} for w in warnings],
+        }
+        click.echo(json.dumps(form, indent=2, ensure_ascii=False))
+        return
+    click.echo(trigger.describe())
+    for warning in warnings:
+        click.echo(f"warning: {warning}")
+
+
+def _read_after(text: str) -> datetime:
+    try:
+        return parse_instant(text)
+    except InvalidTime as error:
+        raise InvalidTime(f"--after: {error}") from None
+
+
+def _table(trigger: Trigger, due_times: list[datetime], start: datetime, tz: str) -> list[str]:
+    """One line per due time: on the wall, in UTC, how far away, and what a gap moved there."""
+    clock = "%H:%M:%S" if any(due.second for due in due_times) else "%H:%M"
+    notes = _moves(trigger, start, due_times, clock)
+    rows = []
+    for due in due_times:
+        wall = local_datetime(due, tz)
+        shown = [f"{wall:%a %Y-%m-%d {clock}} {'UTC' if tz == 'UTC' else wall.isoformat()[-6:]}"]
+        if tz != "UTC":
+            shown.append(f"{due:%Y-%m-%d {clock}Z}")
+        rows.append([*shown, relative(due - start), notes.get(due, "")])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _moves(
+    trigger: Trigger, start: datetime, due_times: list[datetime], clock: str
+) -> dict[datetime, str]:
+    if not due_times:
+        return {}
+    moves: dict[datetime, list[str]] = {}
+    for omission in trigger.omitted(start, due_times[-1]):
+        if omission.moved_to:
+            moves.setdefault(omission.moved_to, []).append(f"{omission.wall:{clock}}")
+    return {due: f"moved from {times[0]}" for due, times in moves.items()}

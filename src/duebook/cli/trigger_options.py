@@ -1,0 +1,68 @@
+"""The options by which commands name a trigger; builds it and knows which were contradictory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from duebook.triggers import Trigger, load_trigger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["build_trigger", "trigger_options"]
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+_KINDS: Final = ("every", "daily", "weekly", "at", "rrule")
+_OPTIONS: Final = ("tz", "gap", "fold", "key", "anchor", "dtstart")
+
+_DECORATORS: Final = (
+    click.argument("expression", metavar="[EXPR]", required=False),
+    click.option("--every", metavar="LENGTH", help="A length of time: 15m, 1h30m, 1d, 2w."),
+    click.option("--daily", metavar="TIMES", help="Times of each day: 07:00,17:30."),
+    click.option("--weekly", metavar="TEXT", help='Weekdays and times: "MON,WED,FRI 09:00".'),
+    click.option("--at", metavar="INSTANT", help="One instant: 2026-03-29T02:10:00+01:00."),
+    click.option("--rrule", metavar="RULE", help='A recurrence rule: "FREQ=MONTHLY;BYDAY=-1FR".'),
+    click.option("--tz", metavar="ZONE", help="The zone of wall times. [default: UTC]"),
+    click.option(
+        "--gap",
+        type=click.Choice(["run_after", "skip"]),
+        help="A time that the clocks jump over: due when the gap ends, or not. "
+        "[default: run_after]",
+    ),
+    click.option(
+        "--fold",
+        type=click.Choice(["first", "both"]),
+        help="A time that the clocks repeat: due the first time, or both. [default: first]",
+    ),
+    click.option("--key", metavar="TEXT", help="What H hashes, such as a schedule's name."),
+    click.option("--anchor", metavar="INSTANT", help="Where --every counts from."),
+    click.option("--dtstart", metavar="TIME", help="Where --rrule begins: a date or an instant."),
+)
+
+
+def trigger_options(command: Command) -> Command:
+    """Add EXPR and the options that name a trigger to a command."""
+    for decorate in reversed(_DECORATORS):
+        command = decorate(command)
+    return command
+
+
+def build_trigger(options: dict[str, Any]) -> Trigger:
+    """The one trigger that the options name; raises UsageError or InvalidTrigger."""
+    forms = {kind: options[kind] for kind in _KINDS if options[kind] is not None}
+    if options["expression"] is not None:
+        forms["cron"] = options["expression"]
+    if len(forms) != 1:
+        given = " and ".join(forms) or "nothing"
+        raise click.UsageError(
+            f"give one of EXPR, --{', --'.join(_KINDS)}; found {given}", click.get_current_context()
+        )
+    if "daily" in forms:
+        forms["daily"] = forms["daily"].split(",")
+    extra = {name: options[name] for name in _OPTIONS if options[name] is not None}
+    if "at" in forms:
+        extra.pop("tz", None)  # an instant needs none; the zone is for showing it
+    return load_trigger({**forms, **extra})
