@@ -1,0 +1,71 @@
+"""The documents: every `$ duebook …` in them is run, and its output is what they show."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+import duebook
+from duebook.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def sessions() -> Iterator[tuple[str, str, str]]:
+    """(page, command, what the page shows below it)"""
+    for page in PAGES:
+        for block in BLOCK.findall(page.read_text("utf-8")):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                if command.startswith("duebook "):
+                    yield page.name, command, output.rstrip("\n")
+
+
+@pytest.mark.parametrize(("page", "command", "shown"), list(sessions()))
+def test_the_output_shown_is_the_real_one(page: str, command: str, shown: str) -> None:
+    result = CliRunner().invoke(main, shlex.split(command)[1:])
+    assert result.output.rstrip("\n") == shown, page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_can_be_read_in_five_minutes() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+def test_the_python_examples_of_the_readme_run() -> None:
+    for block in re.findall(r"```python\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL):
+        exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own words
+
+
+def test_the_examples_in_docstrings_are_true() -> None:
+    tried = 0
+    for info in pkgutil.walk_packages(duebook.__path__, "duebook."):
+        if not info.name.endswith("__main__"):
+            result = doctest.testmod(importlib.import_module(info.name))
+            assert result.failed == 0, info.name
+            tried += result.attempted
+    assert tried > 0
+
+
+def test_every_module_says_what_it_knows() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        assert path.read_text("utf-8").startswith('"""'), path
