@@ -25,8 +25,8 @@ MONTH_NAMES = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "O
 DAY_NAMES = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 TOO_LONG_A_GAP = 3 * HOUR
-# No zone has set its clocks back by more than this since 2000.
-LONGEST_FOLD = 4 * HOUR
+# No zone has set its clocks back by more than this since 1970 (Vostok did, in 1994).
+LONGEST_FOLD = 7 * HOUR
 
 
 @dataclass(frozen=True)

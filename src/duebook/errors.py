@@ -19,6 +19,7 @@ __all__ = [
     "InvalidTrigger",
     "NotFound",
     "Unavailable",
+    "printable",
     "shorten",
 ]
 
@@ -74,6 +75,14 @@ class InvalidTrigger(Invalid):
 
 def shorten(value: object, limit: int = 60) -> str:
     """`value` as one line of text that fits into a message, whatever a caller passed."""
-    text = value if isinstance(value, str) else repr(value)
-    text = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number too long to print
+        text = f"a {type(value).__name__}"
+    text = printable(text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal or break a line."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -32,7 +32,7 @@ _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
-    r"(?:[Zz]|[+-][0-9]{2}:?[0-9]{2})?"
+    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 
 
@@ -94,7 +94,9 @@ def parse_duration(value: str | timedelta) -> timedelta:
         if _DURATION.fullmatch(value):
             return _sum_of_parts(value)
         if _FINE_DURATION.search(value):
-            raise InvalidTime(f'"{value}" is no length in whole seconds; the smallest unit is 1s')
+            raise InvalidTime(
+                f'"{shorten(value)}" is no length in whole seconds; the smallest unit is 1s'
+            )
     raise InvalidTime(f'"{shorten(value)}" is no duration; write it like 30s, 15m, 1h30m, 2d or 1w')
 
 
@@ -111,8 +113,8 @@ def _sum_of_parts(text: str) -> timedelta:
 def _from_iso(text: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
-    except ValueError as error:
-        raise InvalidTime(f'"{text}" is no time: {error}') from None
+    except ValueError:
+        raise InvalidTime(f'"{text}" names no such date, time or offset') from None
 
 
 def format_instant(moment: datetime) -> str:

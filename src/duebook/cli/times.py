@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,13 +46,13 @@ def next_command(after: str | None, count: int, as_json: bool, **options: Any) -
       duebook next --rrule "FREQ=MONTHLY;BYDAY=-1FR" --dtstart 2026-01-01
     """
     trigger = build_trigger(options)
-    start = utc_now() if after is None else _read_after(after)
+    start = utc_now().replace(microsecond=0) if after is None else _read_after(after)
     due_times = trigger.between(start, datetime.max.replace(tzinfo=UTC), count)
     if as_json:
         click.echo(json.dumps([format_instant(due) for due in due_times]))
         return
-    click.echo(trigger.describe())
-    tz = zone_name(options["tz"] or getattr(trigger, "tz", "UTC"))
+    click.echo(_wrapped(trigger.describe()))
+    tz = zone_name(getattr(trigger, "tz", "UTC") if options["tz"] is None else options["tz"])
     for line in _table(trigger, due_times, start, tz):
         click.echo(f"  {line}")
     if not due_times:
@@ -80,9 +81,13 @@ def describe_command(as_json: bool, **options: Any) -> None:
         }
         click.echo(json.dumps(form, indent=2, ensure_ascii=False))
         return
-    click.echo(trigger.describe())
+    click.echo(_wrapped(trigger.describe()))
     for warning in warnings:
-        click.echo(f"warning: {warning}")
+        click.echo(_wrapped(f"warning: {warning}"))
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _read_after(text: str) -> datetime:
@@ -99,7 +104,7 @@ def _table(trigger: Trigger, due_times: list[datetime], start: datetime, tz: str
     rows = []
     for due in due_times:
         wall = local_datetime(due, tz)
-        shown = [f"{wall:%a %Y-%m-%d {clock}} {'UTC' if tz == 'UTC' else wall.isoformat()[-6:]}"]
+        shown = [f"{wall:%a %Y-%m-%d {clock}} {'UTC' if tz == 'UTC' else _offset(wall)}"]
         if tz != "UTC":
             shown.append(f"{due:%Y-%m-%d {clock}Z}")
         rows.append([*shown, relative(due - start), notes.get(due, "")])
@@ -108,6 +113,11 @@ def _table(trigger: Trigger, due_times: list[datetime], start: datetime, tz: str
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def _offset(wall: datetime) -> str:
+    """+01:00, or with seconds as local mean time had them."""
+    return wall.isoformat(timespec="seconds")[19:]
 
 
 def _moves(

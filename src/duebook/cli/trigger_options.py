@@ -56,12 +56,13 @@ def build_trigger(options: dict[str, Any]) -> Trigger:
     if options["expression"] is not None:
         forms["cron"] = options["expression"]
     if len(forms) != 1:
-        given = " and ".join(forms) or "nothing"
+        given = " and ".join("EXPR" if kind == "cron" else f"--{kind}" for kind in forms)
         raise click.UsageError(
-            f"give one of EXPR, --{', --'.join(_KINDS)}; found {given}", click.get_current_context()
+            f"give one of EXPR, --{', --'.join(_KINDS)}; found {given or 'none'}",
+            click.get_current_context(),
         )
     if "daily" in forms:
-        forms["daily"] = forms["daily"].split(",")
+        forms["daily"] = [time.strip() for time in forms["daily"].split(",")]
     extra = {name: options[name] for name in _OPTIONS if options[name] is not None}
     if "at" in forms:
         extra.pop("tz", None)  # an instant needs none; the zone is for showing it

@@ -1,6 +1,7 @@
 """Pure time: rules that yield due times, right through daylight-saving changes.
 
-Nothing here reads a clock, a database or the machine's own zone files.
+Nothing here reads a database or the machine's own zone files; only `warnings`, when it is not
+told the time, asks the clock which year it is.
 """
 
 from __future__ import annotations

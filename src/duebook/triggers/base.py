@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from duebook.errors import InvalidTime, InvalidTrigger, shorten
+from duebook.errors import Invalid, InvalidTime, InvalidTrigger, shorten
 from duebook.triggers.zones import (
     EPOCH,
+    FIRST_SECOND,
+    LAST_SECOND,
     Fold,
     Gap,
     Line,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COUNT_LIMIT",
+    "Bounded",
     "Count",
     "Omission",
     "Timeline",
@@ -120,6 +123,30 @@ class WallTimeline:
         return self.line.lost(self.pattern, after, until)
 
 
+class Bounded:
+    """The due seconds of another timeline from `first` to `last`, either of which may be open."""
+
+    def __init__(self, inner: Timeline, first: int | None, last: int | None) -> None:
+        self._inner = inner
+        self._first = FIRST_SECOND if first is None else first
+        self._last = LAST_SECOND if last is None else last
+
+    def next(self, second: int) -> int | None:
+        due = self._inner.next(max(second, self._first - 1))
+        return None if due is None or due > self._last else due
+
+    def previous(self, second: int) -> int | None:
+        due = self._inner.previous(min(second, self._last + 1))
+        return None if due is None or due < self._first else due
+
+    def count(self, after: int, until: int) -> int:
+        after, until = max(after, self._first - 1), min(until, self._last)
+        return self._inner.count(after, until) if after < until else 0
+
+    def lost(self, after: int, until: int) -> Iterator[tuple[int, int | None]]:
+        return self._inner.lost(max(after, self._first - 1), min(until, self._last))
+
+
 class Trigger(ABC):
     """The rule that yields due times. Build one with cron, every, daily, weekly, at or rrule.
 
@@ -154,26 +181,39 @@ class Trigger(ABC):
     def count(self, start: datetime, end: datetime) -> Count:
         """How many due times `between` would find without a limit."""
 
+    def anchored(self, instant: datetime) -> Trigger:  # noqa: ARG002
+        """The same rule with its phase fixed at `instant`, for a schedule that is created then.
+
+        A trigger that has a phase of its own stays as it is.
+        """
+        return self
+
     def between(self, start: datetime, end: datetime, limit: int = 1_000) -> list[datetime]:
         """The due times after `start`, up to and including `end`; the first `limit` of them."""
+        to_seconds(end)  # refuses naive times
+        check_limit(limit)
         found: list[datetime] = []
-        due = self.next_after(start)
-        while due is not None and due <= end and len(found) < limit:
+        while len(found) < limit:
+            due = self.next_after(found[-1] if found else start)
+            if due is None or due > end:
+                break
             found.append(due)
-            due = self.next_after(due)
         return found
 
     def omitted(
         self,
-        start: datetime,  # noqa: ARG002
-        end: datetime,  # noqa: ARG002
-        limit: int = COUNT_LIMIT,  # noqa: ARG002
+        start: datetime,
+        end: datetime,
+        limit: int = COUNT_LIMIT,
     ) -> tuple[Omission, ...]:
         """The wall times that gaps after `start`, up to and including `end`, moved or dropped.
 
         Several wall times of one gap move to the same instant and are due once. An expression
-        with a wildcard follows real time: what it would have shown in the gap is dropped.
+        with a wildcard follows real time: what it would have shown in the gap is dropped. The
+        first `limit` of them.
         """
+        to_seconds(start), to_seconds(end)  # refuses naive times
+        check_limit(limit)
         return ()
 
     def warnings(self, now: datetime | None = None) -> tuple[TriggerWarning, ...]:  # noqa: ARG002
@@ -196,7 +236,7 @@ class TimelineTrigger(Trigger):
 
     def next_after(self, instant: datetime) -> datetime | None:
         due = self.timeline.next(to_seconds(instant))
-        return None if due is None else EPOCH + timedelta(0, due)
+        return None if due is None else EPOCH + timedelta(0, due)  # the hot path: no further call
 
     def previous_before(self, instant: datetime) -> datetime | None:
         due = self.timeline.previous(to_seconds(instant) + (instant.microsecond > 0))
@@ -209,11 +249,18 @@ class TimelineTrigger(Trigger):
     def omitted(
         self, start: datetime, end: datetime, limit: int = COUNT_LIMIT
     ) -> tuple[Omission, ...]:
+        check_limit(limit)
         lost = self.timeline.lost(to_seconds(start), to_seconds(end))
         return tuple(
             Omission(wall_datetime(wall), None if moved is None else from_seconds(moved))
             for wall, moved in islice(lost, limit)
         )
+
+
+def check_limit(limit: int) -> None:
+    """Refuse what is no number of things to return."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise Invalid(f"limit {shorten(limit)} is no whole number from 0 on")
 
 
 def check_policy(tz: str | tzinfo, gap: str, fold: str) -> tuple[str, Gap, Fold]:

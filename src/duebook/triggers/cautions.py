@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duebook.clock import utc_now
 from duebook.triggers.base import TriggerWarning
 from duebook.triggers.words import clock, join
-from duebook.triggers.zones import Line, Pattern, members, to_seconds, wall_datetime
+from duebook.triggers.zones import DAY, Line, Pattern, members, to_seconds, wall_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,30 +41,32 @@ def policy_cautions(gap: str, fold: str, kind: str) -> Iterator[TriggerWarning]:
 
 def _uneven_step(field: Field) -> Iterator[TriggerWarning]:
     base, slash, step = field.text.partition("/")
-    if slash and base in ("*", "?") and step.isdigit() and (why := _why_uneven(field, int(step))):
+    open_range = base in ("*", "?") or base.isalnum()  # a number or H with a step runs to the end
+    if slash and open_range and step.isdigit() and (why := _why_uneven(field, int(step))):
         yield TriggerWarning("uneven_step", f"{field.text} {why}")
 
 
 def _why_uneven(field: Field, step: int) -> str:
+    """Why the distances of a field's values differ around the clock or the calendar."""
     name, values = field.spec.name, field.values
-    span = field.spec.high - field.spec.low + 1
     if len(values) == 1:
         return f"is {name} {values[0]} alone: a step of {step} leaves the range at once"
+    last_gap = field.span - values[-1] + values[0]
     if name == "day-of-month" and step > 1:
-        return f"starts anew each month: day {values[-1]} is followed by day 1"
-    if span % step:
+        return f"starts anew each month: day {values[-1]} is followed by day {values[0]}"
+    if last_gap < step:
         return (
-            f"is uneven, as {step} does not divide {span}: {name} {values[-1]} is followed by "
-            f"{values[0]}, only {span - values[-1] + values[0]} later"
+            f"is uneven, as {step} does not divide {field.span}: {name} {values[-1]} is followed "
+            f"by {values[0]}, only {last_gap} later"
         )
     return ""
 
 
 def jump_cautions(line: Line, pattern: Pattern, now: datetime | None) -> Iterator[TriggerWarning]:
-    """Times of the pattern that the clocks of this year and the next jump over or repeat."""
-    year = (now or utc_now()).year
-    start = to_seconds(datetime(year, 1, 1, tzinfo=UTC))
-    end = to_seconds(datetime(min(year + 2, 9999), 1, 1, tzinfo=UTC))
+    """Times of the pattern that clocks will jump over or repeat, to the end of next year."""
+    moment = now or utc_now()
+    start = to_seconds(moment)
+    end = to_seconds(datetime(min(moment.year + 2, 9999), 1, 1, tzinfo=UTC))
     for jump in line.zone.jumps(start, end):
         low, high = sorted((jump.before, jump.after))
         times = list(members(pattern, low, high))
@@ -103,7 +105,7 @@ def _times(walls: list[int]) -> str:
 
 
 def _clock(wall: int) -> str:
-    return clock(wall % 86_400)
+    return clock(wall % DAY)
 
 
 def _date(wall: int) -> str:

@@ -21,7 +21,7 @@ from duebook.triggers.cron_words import describe_fields
 from duebook.triggers.days import DaySet, EveryNDays, MonthDays, Weekdays
 from duebook.triggers.daytimes import Calendar, ClockFields
 from duebook.triggers.every import every
-from duebook.triggers.fields import Field, Fields, check_text, parse_fields
+from duebook.triggers.fields import MAX_LENGTH, Field, Fields, check_text, parse_fields
 from duebook.triggers.zones import Fold, Gap, line, zone_name
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Cron(TimelineTrigger):
     def warnings(self, now: datetime | None = None) -> tuple[TriggerWarning, ...]:
         fields, calendar = _compiled(self.expression, self.key)
         cautions = list(cron_cautions(fields, self.gap, self.fold))
-        if not fields.hour.starred:  # with a star there, real time carries it through
+        if not fields.hour.unrestricted:  # in every hour, real time carries it through
             cautions += jump_cautions(self.timeline.line, calendar, now)
         return tuple(cautions)
 
@@ -66,6 +66,7 @@ class Cron(TimelineTrigger):
 
 
 _ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S*)\s+(.*)", re.DOTALL)
+_HASHED: Final = re.compile(r"(?:^|[\s,])H", re.IGNORECASE)
 _EVERY: Final = re.compile(r"@every\s+(\S+)", re.IGNORECASE)
 
 
@@ -87,11 +88,22 @@ def cron(
     check_text(expression)
     expression, tz = _split_zone(expression.strip(), tz)
     zone, gap, fold = check_policy(tz, gap, fold)
-    if not (key is None or isinstance(key, str)):
-        raise InvalidTrigger(f"key {shorten(key)} is no text, such as a schedule's name", "key")
+    if key is not None:
+        _check_key(key)
     if match := _EVERY.fullmatch(expression):
         return every(match[1], tz=zone, gap=gap, fold=fold)
-    return Cron(" ".join(expression.split()), zone, gap, fold, key)
+    hashed = _HASHED.search(expression) is not None
+    return Cron(" ".join(expression.split()), zone, gap, fold, key if hashed else None)
+
+
+def _check_key(key: object) -> None:
+    if isinstance(key, str) and 0 < len(key) <= MAX_LENGTH and key.isprintable():
+        return
+    raise InvalidTrigger(
+        f'key "{shorten(key)}" is no printable text of 1 to {MAX_LENGTH:,} characters, '
+        "such as a schedule's name",
+        "key",
+    )
 
 
 def _split_zone(expression: str, tz: str | tzinfo | None) -> tuple[str, str | tzinfo]:

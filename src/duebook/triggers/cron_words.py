@@ -114,10 +114,14 @@ def _even_step(field: Field) -> int:
 def _days(fields: Fields) -> str:
     of_month, of_week, month = fields.day_of_month, fields.day_of_week, fields.month
     months = "" if month.unrestricted else runs([m - 1 for m in month.values], MONTHS)
+    if fields.either_day and (of_month.unrestricted or of_week.unrestricted):
+        return f"every day in {months}" if months else ""
     if _one_date(of_month) and of_week.unrestricted and _size(month) == 1:
         return f"on {of_month.values[0]} {months}"
-    parts = [_day_parts(of_month, of_week, fields.either_day), f"in {months}" if months else ""]
-    return " ".join(part for part in parts if part)
+    days = _day_parts(of_month, of_week, fields.either_day)
+    if months and " or on " in days:
+        return f"in {months}: {days}"
+    return " ".join(part for part in (days, f"in {months}" if months else "") if part)
 
 
 def _one_date(of_month: Field) -> bool:
@@ -131,7 +135,7 @@ def _day_parts(of_month: Field, of_week: Field, either: bool) -> str:
         return month_days or week_days
     if either:
         return f"{month_days}, or on {week_days.removeprefix('on ')}"
-    return f"{month_days}, if it is {week_days.removeprefix('on ')}"
+    return f"{month_days}, if it is {_of_week(of_week, 'or').removeprefix('on ')}"
 
 
 def _of_month(field: Field) -> str:
@@ -149,15 +153,15 @@ def _of_month(field: Field) -> str:
     return f"{join(parts)} of the month"
 
 
-def _of_week(field: Field) -> str:
+def _of_week(field: Field, last: str = "and") -> str:
     parts = []
     if field.values:
-        parts.append(weekday_list(field.values))
+        parts.append(weekday_list(field.values, last))
     for kind, number in field.specials:
         if kind == "#":
             weekday, nth = divmod(number, 10)
             parts.append(f"the {ORDINALS[nth]} {WEEKDAYS[weekday]} of the month")
         else:
             parts.append(f"the last {WEEKDAYS[number]} of the month")
-    text = join(parts)
+    text = join(parts, last)
     return text if " to " in text and len(parts) == 1 else f"on {text}"

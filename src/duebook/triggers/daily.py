@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ from duebook.triggers.words import join
 from duebook.triggers.zones import Fold, Gap, line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime, time, tzinfo
 
 __all__ = ["Daily", "daily", "day_times", "sorted_times"]
@@ -73,7 +73,7 @@ def daily(
     """
     flat: list[object] = []
     for item in times:
-        flat += item if isinstance(item, (list, tuple, set, frozenset)) else [item]
+        flat += item if isinstance(item, Iterable) and not isinstance(item, str) else [item]
     return Daily(sorted_times("daily", flat), *check_policy(tz, gap, fold))
 
 

@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FIRST_DAY", "LAST_DAY", "DaySet", "EveryNDays", "MonthDays", "Weekdays", "weekday"]
+__all__ = [
+    "EPOCH_ORDINAL",
+    "FIRST_DAY",
+    "LAST_DAY",
+    "DaySet",
+    "EveryNDays",
+    "MonthDays",
+    "Weekdays",
+    "is_leap",
+    "weekday",
+]
 
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-FIRST_DAY: Final = date.min.toordinal() - _EPOCH
-LAST_DAY: Final = date.max.toordinal() - _EPOCH
+EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+FIRST_DAY: Final = date.min.toordinal() - EPOCH_ORDINAL
+LAST_DAY: Final = date.max.toordinal() - EPOCH_ORDINAL
 _LENGTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -40,19 +50,19 @@ class EveryNDays:
     """Each n-th day, counted from `first` in both directions."""
 
     def __init__(self, n: int = 1, first: int = 0) -> None:
-        self.n = n
-        self.first = first
+        self._n = n
+        self._first = first
 
     def next(self, day: int) -> int | None:
-        day += (self.first - day) % self.n
+        day += (self._first - day) % self._n
         return day if day <= LAST_DAY else None
 
     def previous(self, day: int) -> int | None:
-        day -= (day - self.first) % self.n
+        day -= (day - self._first) % self._n
         return day if day >= FIRST_DAY else None
 
     def count(self, start: int, end: int) -> int:
-        return (end - 1 - self.first) // self.n - (start - 1 - self.first) // self.n
+        return (end - 1 - self._first) // self._n - (start - 1 - self._first) // self._n
 
 
 class Weekdays:
@@ -64,11 +74,11 @@ class Weekdays:
         self._back = _distances(weekdays, 7, -1)
 
     def next(self, day: int) -> int | None:
-        day += self._ahead[(day + 4) % 7]
+        day += self._ahead[weekday(day)]
         return day if day <= LAST_DAY else None
 
     def previous(self, day: int) -> int | None:
-        day -= self._back[(day + 4) % 7]
+        day -= self._back[weekday(day)]
         return day if day >= FIRST_DAY else None
 
     def count(self, start: int, end: int) -> int:
@@ -116,32 +126,32 @@ class MonthDays:
     def next(self, day: int) -> int | None:
         if day > LAST_DAY:
             return None
-        today = date.fromordinal(day + _EPOCH)
+        today = date.fromordinal(day + EPOCH_ORDINAL)
         year, month, of_month = today.year, today.month - 1, today.day
         first = day - of_month + 1
         skip = self._next_month[month]
         while True:
             if skip == 0:
-                mask = self._mask_of(_length(year, month), (first + 4) % 7) >> of_month
+                mask = self._mask_of(_length(year, month), weekday(first)) >> of_month
                 if mask:
                     return first + of_month + (mask & -mask).bit_length() - 2
                 skip = 1 + self._next_month[(month + 1) % 12]
             year, month = divmod(year * 12 + month + skip, 12)
             if year > 9999:
                 return None
-            first = date(year, month + 1, 1).toordinal() - _EPOCH
+            first = date(year, month + 1, 1).toordinal() - EPOCH_ORDINAL
             of_month = skip = 0
 
     def previous(self, day: int) -> int | None:
         if day < FIRST_DAY:
             return None
-        today = date.fromordinal(day + _EPOCH)
+        today = date.fromordinal(day + EPOCH_ORDINAL)
         year, month, of_month = today.year, today.month - 1, today.day
         first = day - of_month + 1
         skip = self._previous_month[month]
         while True:
             if skip == 0:
-                mask = self._mask_of(_length(year, month), (first + 4) % 7)
+                mask = self._mask_of(_length(year, month), weekday(first))
                 mask &= (2 << of_month) - 1
                 if mask:
                     return first + mask.bit_length() - 2
@@ -149,18 +159,18 @@ class MonthDays:
             year, month = divmod(year * 12 + month - skip, 12)
             if year < 1:
                 return None
-            first = date(year, month + 1, 1).toordinal() - _EPOCH
+            first = date(year, month + 1, 1).toordinal() - EPOCH_ORDINAL
             of_month, skip = 31, 0
 
     def count(self, start: int, end: int) -> int:
         """Month by month: thirty years take 360 steps."""
         total = 0
         while start < end:
-            today = date.fromordinal(start + _EPOCH)
+            today = date.fromordinal(start + EPOCH_ORDINAL)
             length = _length(today.year, today.month - 1)
             first = start - today.day + 1
             if today.month in self._months:
-                mask = self._mask_of(length, (first + 4) % 7) >> today.day << today.day
+                mask = self._mask_of(length, weekday(first)) >> today.day << today.day
                 if first + length > end:
                     mask &= (1 << (end - first + 1)) - 1
                 total += mask.bit_count()
@@ -176,6 +186,8 @@ class MonthDays:
 
 
 def _length(year: int, month: int) -> int:
-    if month == 1 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
-        return 29
-    return _LENGTHS[month]
+    return 29 if month == 1 and is_leap(year) else _LENGTHS[month]
+
+
+def is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from duebook.errors import InvalidTrigger
 from duebook.timetext import format_duration, format_instant, parse_duration, parse_instant
@@ -22,7 +22,9 @@ from duebook.triggers.base import (
 from duebook.triggers.cautions import jump_cautions, policy_cautions
 from duebook.triggers.days import EveryNDays
 from duebook.triggers.daytimes import Calendar, ClockTimes
+from duebook.triggers.words import clock
 from duebook.triggers.zones import (
+    DAY,
     FIRST_SECOND,
     LAST_SECOND,
     Fold,
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 __all__ = ["Every", "every"]
-
-DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Every(TimelineTrigger):
     def describe(self) -> str:
         parts = [f"Every {_words(self.period)}"]
         if self.anchor and isinstance(self.timeline, WallTimeline):
-            at = wall_datetime(_wall_second(self.anchor, self.tz))
-            parts.append(f" at {at:%H:%M:%S}, counted from {at:%Y-%m-%d}".replace(":00,", ","))
+            wall = zone(self.tz).wall_at(to_seconds(self.anchor))
+            parts.append(f" at {clock(wall % DAY)}, counted from {wall_datetime(wall):%Y-%m-%d}")
         elif self.anchor:
             parts.append(f", counted from {format_instant(self.anchor)}")
         return "".join(parts) + f" ({self.tz})"
@@ -80,6 +80,9 @@ class Every(TimelineTrigger):
         if not _is_calendar(self.period, self.tz):
             return tuple(policy_cautions(self.gap, self.fold, "a length of real time"))
         return ()
+
+    def anchored(self, instant: datetime) -> Every:
+        return self if self.anchor else replace(self, anchor=instant.replace(microsecond=0))
 
     def to_json(self) -> dict[str, Any]:
         anchor = {"anchor": format_instant(self.anchor)} if self.anchor else {}
@@ -137,15 +140,10 @@ def _timeline(
     if _is_calendar(period, tz):
         if anchor is None:
             return _FloatingDays(period.days, line(tz, gap, fold))
-        day, second = divmod(_wall_second(anchor, tz), DAY)
+        day, second = divmod(zone(tz).wall_at(to_seconds(anchor)), DAY)
         calendar = Calendar(EveryNDays(period.days, day), ClockTimes((second,)))
         return WallTimeline(line(tz, gap, fold), calendar)
     return _Floating(seconds) if anchor is None else _Anchored(seconds, to_seconds(anchor))
-
-
-def _wall_second(instant: datetime, tz: str) -> int:
-    second = to_seconds(instant)
-    return second + zone(tz).offset_at(second)
 
 
 def _in_range(second: int) -> int | None:
@@ -218,11 +216,14 @@ class _FloatingDays:
         return number
 
     def lost(self, after: int, until: int) -> Iterator[tuple[int, int | None]]:
-        return self._line.lost(self._from(after)[0], after, until)
+        due = self.next(after)
+        while due is not None and due <= until:
+            yield from self._line.lost(self._from(after)[0], after, due)
+            after, due = due, self.next(due)
 
     def _from(self, second: int) -> tuple[Calendar, int]:
-        day, of_day = divmod(second + self._line.zone.offset_at(second), DAY)
+        day, of_day = divmod(self._line.zone.wall_at(second), DAY)
         return Calendar(EveryNDays(self._days, day), ClockTimes((of_day,))), day
 
     def _day(self, second: int) -> int:
-        return (second + self._line.zone.offset_at(second)) // DAY
+        return self._line.zone.wall_at(second) // DAY

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from duebook.errors import InvalidTrigger, shorten
 from duebook.triggers.words import MONTHS, WEEKDAYS
 
-__all__ = ["Field", "Fields", "parse_fields"]
+__all__ = ["MAX_LENGTH", "Field", "Fields", "check_text", "parse_fields"]
 
 MAX_LENGTH: Final = 1_000
 
@@ -33,7 +33,7 @@ class Spec:
     low: int
     high: int
     names: tuple[str, ...] = ()
-    hash_high: int = 0  # H stays below it, so that it falls into every month and only once a week
+    hash_high: int = 0  # the last value of H, so that it falls into every month, once a week
 
     def number(self, text: str, whole: str) -> int:
         """The value of a number or name, in range; raises InvalidTrigger."""
@@ -89,9 +89,13 @@ class Field:
         return self.text[0] in "*?"
 
     @property
+    def span(self) -> int:
+        """How many different values there are; Sunday is both 0 and 7."""
+        return 7 if self.spec is DAY_OF_WEEK else self.spec.high - self.spec.low + 1
+
+    @property
     def unrestricted(self) -> bool:
-        high = 6 if self.spec is DAY_OF_WEEK else self.spec.high
-        return len(self.values) == high - self.spec.low + 1
+        return len(self.values) == self.span
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,10 @@ class Fields:
 
 
 def parse_fields(expression: str, key: str | None) -> Fields:
-    """Read 5 fields, 6 with seconds first, or a descriptor; raises InvalidTrigger."""
-    check_text(expression)
+    """Read 5 fields, 6 with seconds first, or a descriptor, of text that check_text let pass.
+
+    Raises InvalidTrigger.
+    """
     upper = expression.upper()
     if upper.startswith("@"):
         upper = _descriptor(upper, expression)
@@ -149,9 +155,9 @@ def check_text(expression: object) -> None:
             f"the expression has {len(expression):,} characters; at most {MAX_LENGTH:,} are read",
             "cron",
         )
-    if not expression.isascii():
+    if not expression.isascii() or any(c < " " and c not in "\t\r\n" for c in expression):
         raise InvalidTrigger(
-            f'only ASCII letters and digits are read in "{shorten(expression)}"', "cron"
+            f'only ASCII letters, digits and signs are read in "{shorten(expression)}"', "cron"
         )
 
 
@@ -199,7 +205,7 @@ def _values(spec: Spec, item: str, whole: str, key: str | None) -> range | tuple
     if base in ("*", "?"):
         return range(spec.low, spec.high + 1, step)
     first, dash, last = base.partition("-")
-    if not first or (dash and not last):
+    if not first or (dash and not last) or ("L" in (first, last) and spec is DAY_OF_MONTH):
         spec.refuse(item, f"is no {spec.accepted()}, range or step", whole)
     low = spec.number(first, whole)
     high = spec.number(last, whole) if dash else (spec.high if slash else low)
@@ -232,7 +238,7 @@ def _hashed(
     if not key:
         raise InvalidTrigger(
             f'H needs a key to hash in "{shorten(whole)}": '
-            'write cron("H 2 * * *", key="backup"), or give the schedule a name',
+            'give key="backup" (--key backup), or the schedule a name',
             spec.name,
         )
     low, high = spec.low, spec.hash_high

@@ -62,7 +62,7 @@ def _kind(form: object) -> tuple[str, Callable[..., Trigger], dict[str, Any]]:
     if unknown := sorted(str(name) for name in options if name not in known):
         raise InvalidTrigger(
             f'"{shorten(unknown[0])}" is no option of {kinds[0]}; '
-            f"known are {', '.join(known) or 'none'}",
+            + (f"known are {', '.join(known)}" if known else "it has none"),
             shorten(unknown[0]),
         )
     return kinds[0], build, {name: value for name, value in options.items() if value is not None}

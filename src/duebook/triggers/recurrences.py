@@ -1,22 +1,31 @@
 """The wall seconds of a recurrence rule, as a calendar with filters around it; pure arithmetic.
 
-A rule is a calendar (its days and times), of which INTERVAL keeps each n-th period, BYSETPOS
-some members of each period, and the beginning and UNTIL or COUNT a stretch. Searches give up
-after MAX_EMPTY periods in a row without a member, so that every rule answers in bounded time.
+A rule is a calendar (its days and times), of which INTERVAL keeps each n-th period and BYSETPOS
+some members of each period. Searches give up after so many periods in a row without a member,
+so that every rule answers in bounded time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import InvalidTrigger
-from duebook.triggers.days import FIRST_DAY, LAST_DAY, DaySet, EveryNDays, Weekdays
+from duebook.triggers.days import (
+    EPOCH_ORDINAL,
+    FIRST_DAY,
+    LAST_DAY,
+    DaySet,
+    EveryNDays,
+    Weekdays,
+    is_leap,
+)
 from duebook.triggers.daytimes import Calendar, ClockFields
-from duebook.triggers.zones import LAST_SECOND, Pattern, members, wall_second
+from duebook.triggers.zones import DAY, FIRST_SECOND, LAST_SECOND, Pattern, members, wall_second
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,66 +35,65 @@ if TYPE_CHECKING:
 
 __all__ = ["recurrences"]
 
-DAY: Final = 86_400
-MAX_EMPTY: Final = 10_000
-MAX_PERIOD: Final = 50_000
-"""The most members of a period among which BYSETPOS chooses."""
+MOST_OUT_OF_PHASE: Final = 20_000
+"""Periods with members, but not the n-th, that are passed over in a row."""
+SPARSEST: Final = 10_000
+"""INTERVAL times the periods of a day that BYHOUR and finer parts leave; with COUNT a tenth of
+it, as all recurrences are looked for."""
+MOST_UNCHOSEN: Final = 100
+"""Periods with members, but none at the positions, that are passed over in a row."""
+MOST_IN_PERIOD: Final = 2_000
+"""Members of a period among which BYSETPOS chooses."""
 
-_EPOCH: Final = date(1970, 1, 1).toordinal()
 _MOST_DAYS: Final = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7}
+_PERIOD_PARTS: Final = {
+    "HOURLY": ("BYHOUR",),
+    "MINUTELY": ("BYHOUR", "BYMINUTE"),
+    "SECONDLY": ("BYHOUR", "BYMINUTE", "BYSECOND"),
+}
 _UNITS: Final = {"DAILY": DAY, "HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
 
 
-def recurrences(rule: Rule, begin: datetime, open_start: bool = False) -> Pattern:
-    """The pattern of a rule that begins at `begin` on the wall.
+def recurrences(rule: Rule, begin: datetime) -> Pattern:
+    """The pattern of a rule whose phase and missing parts come from `begin`, on the wall.
 
-    With `open_start`, `begin` only gives the phase, and members lie before it as well.
+    It has no beginning and no end: DTSTART, UNTIL and COUNT are instants, and not its business.
     """
-    rule = _with_defaults(rule, begin)
+    rule = rule.with_defaults(begin)
     times = _times(rule)
     pattern: Pattern = Calendar(_days(rule), times)
     periods = Periods(rule.freq, rule.wkst)
     if rule.interval > 1:
+        _check_density(rule)
         pattern = EveryNth(pattern, periods, rule.interval, wall_second(begin))
     if positions := rule.get("BYSETPOS"):
         _check_period(times.size * _MOST_DAYS.get(rule.freq, 1))
         pattern = Positions(pattern, periods, positions)
-    first = None if open_start else wall_second(begin)
-    last = wall_second(rule.until) if rule.until else None
-    if rule.count:
-        last = _nth(pattern, wall_second(begin), rule.count)
-    return pattern if first is None and last is None else Stretch(pattern, first, last)
+    return pattern
 
 
-def _check_period(size: int) -> None:
-    if size > MAX_PERIOD:
+def _check_density(rule: Rule) -> None:
+    """Refuse rules below a day that may pass over too many periods from one to the next."""
+    filters = [rule.get(name) for name in _PERIOD_PARTS.get(rule.freq, ())]
+    if not any(filters):
+        return
+    a_day = prod(len(values) or n for values, n in zip(filters, (24, 60, 60), strict=False))
+    most = SPARSEST // 10 if rule.count else SPARSEST
+    if rule.interval * a_day > most:
         raise InvalidTrigger(
-            f"rrule BYSETPOS would choose among {size:,} times a period; "
-            f"at most {MAX_PERIOD:,} are compared",
+            f"rrule INTERVAL {rule.interval:,} is too sparse beside {a_day:,} periods a day: "
+            f"their product is at most {most:,}",
             "rrule",
         )
 
 
-def _nth(pattern: Pattern, start: int, number: int) -> int:
-    """The last of the first `number` members; `start` when there is none."""
-    return max(islice(members(pattern, start, LAST_SECOND), number), default=start)
-
-
-def _with_defaults(rule: Rule, begin: datetime) -> Rule:
-    """The parts that a rule takes from its beginning, made explicit."""
-    by, byday = dict(rule.by), rule.byday
-    if not (byday or by.keys() & {"BYYEARDAY", "BYMONTHDAY"}):
-        if rule.freq == "WEEKLY" or "BYWEEKNO" in by:
-            byday = ((begin.weekday(), 0),)
-        elif rule.freq in ("YEARLY", "MONTHLY"):
-            by["BYMONTHDAY"] = (begin.day,)
-            if rule.freq == "YEARLY":
-                by.setdefault("BYMONTH", (begin.month,))
-    finer = {"BYHOUR": begin.hour, "BYMINUTE": begin.minute, "BYSECOND": begin.second}
-    kept_open = {"HOURLY": 1, "MINUTELY": 2, "SECONDLY": 3}.get(rule.freq, 0)
-    for name in list(finer)[kept_open:]:
-        by.setdefault(name, (finer[name],))
-    return replace(rule, byday=byday, by=tuple(by.items()))
+def _check_period(size: int) -> None:
+    if size > MOST_IN_PERIOD:
+        raise InvalidTrigger(
+            f"rrule BYSETPOS would choose among {size:,} times a period; "
+            f"at most {MOST_IN_PERIOD:,} are compared",
+            "rrule",
+        )
 
 
 def _times(rule: Rule) -> ClockFields:
@@ -108,8 +116,8 @@ def _days(rule: Rule) -> DaySet:
 class YearDays:
     """The days that the BY parts of a rule pick from each year; a DaySet.
 
-    There are 14 kinds of year (28 as a week number also looks at the year before), so the days
-    of each kind are found once.
+    There are only so many kinds of year (first weekday, length, and for week numbers the lengths
+    of its neighbours), so the days of each kind are found once.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -119,7 +127,8 @@ class YearDays:
     def next(self, day: int) -> int | None:
         if day > LAST_DAY:
             return None
-        year = date.fromordinal(day + _EPOCH).year
+        day = max(day, FIRST_DAY)
+        year = date.fromordinal(day + EPOCH_ORDINAL).year
         for candidate in range(year, min(year + 400, 9999) + 1):  # the calendar repeats after 400
             new_year = _new_year(candidate)
             days = self._days_of(candidate)
@@ -131,7 +140,8 @@ class YearDays:
     def previous(self, day: int) -> int | None:
         if day < FIRST_DAY:
             return None
-        year = date.fromordinal(day + _EPOCH).year
+        day = min(day, LAST_DAY)
+        year = date.fromordinal(day + EPOCH_ORDINAL).year
         for candidate in range(year, max(year - 400, 1) - 1, -1):
             new_year = _new_year(candidate)
             days = self._days_of(candidate)
@@ -143,8 +153,8 @@ class YearDays:
     def count(self, start: int, end: int) -> int:
         if start >= end:
             return 0
-        first = date.fromordinal(start + _EPOCH).year
-        last = date.fromordinal(end - 1 + _EPOCH).year
+        first = date.fromordinal(start + EPOCH_ORDINAL).year
+        last = date.fromordinal(end - 1 + EPOCH_ORDINAL).year
         total = 0
         for year in range(first, last + 1):
             days, new_year = self._days_of(year), _new_year(year)
@@ -153,18 +163,18 @@ class YearDays:
 
     def _days_of(self, year: int) -> tuple[int, ...]:
         new_year = date(year, 1, 1)
-        kind = (new_year.weekday(), _length(year), _length(year - 1))
+        kind = (new_year.weekday(), _length(year), _length(year - 1), _length(year + 1))
         if kind not in self._kinds:
             self._kinds[kind] = tuple(_matching_days(self._rule, year))
         return self._kinds[kind]
 
 
 def _new_year(year: int) -> int:
-    return date(year, 1, 1).toordinal() - _EPOCH
+    return date(year, 1, 1).toordinal() - EPOCH_ORDINAL
 
 
 def _length(year: int) -> int:
-    return 366 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 365
+    return 366 if is_leap(year) else 365
 
 
 def _matching_days(rule: Rule, year: int) -> Iterator[int]:
@@ -207,7 +217,8 @@ def _on_weekday(
 
 def _week(day: date, wkst: int) -> tuple[int, int]:
     """The number of the week from the start and from the end of the year that has most of it."""
-    middle = max(1, day.toordinal() - (day.weekday() - wkst) % 7 + 3)
+    middle = day.toordinal() - (day.weekday() - wkst) % 7 + 3
+    middle = min(max(middle, date.min.toordinal()), date.max.toordinal())
     first = date.fromordinal(middle).replace(month=1, day=1).toordinal()
     number = (middle - first) // 7 + 1
     year = date.fromordinal(first).year
@@ -224,24 +235,25 @@ class Periods:
         self._unit = _UNITS.get(freq, 0)
 
     def index(self, wall: int) -> int:
+        wall = min(max(wall, FIRST_SECOND), LAST_SECOND)
         if self._unit:
             return wall // self._unit
         day = wall // DAY
         if self._freq == "WEEKLY":
             return (day + self._shift) // 7
-        today = date.fromordinal(day + _EPOCH)
+        today = date.fromordinal(day + EPOCH_ORDINAL)
         return today.year if self._freq == "YEARLY" else today.year * 12 + today.month - 1
 
     def start(self, index: int) -> int:
-        """The first wall second of a period."""
+        """The first wall second of a period; the calendar's ends for periods that reach beyond."""
         if self._unit:
             return index * self._unit
         if self._freq == "WEEKLY":
-            return (index * 7 - self._shift) * DAY
+            return max((index * 7 - self._shift) * DAY, FIRST_SECOND)
         year, month = (index, 0) if self._freq == "YEARLY" else divmod(index, 12)
-        if year > 9999:
-            return LAST_SECOND + 1
-        return (date(max(year, 1), month + 1, 1).toordinal() - _EPOCH) * DAY
+        if not 1 <= year <= 9999:
+            return FIRST_SECOND if year < 1 else LAST_SECOND + 1
+        return (date(year, month + 1, 1).toordinal() - EPOCH_ORDINAL) * DAY
 
 
 class EveryNth:
@@ -252,9 +264,19 @@ class EveryNth:
         self._periods = periods
         self._n = n
         self._first = periods.index(begin)
+        self._none_between = (0, -1)  # a stretch known to be empty, and the member that ends it
 
     def next(self, wall: int) -> int | None:
-        for _ in range(MAX_EMPTY):
+        start, found = self._none_between
+        if start <= wall <= found:
+            return found
+        following = self._search(wall)
+        if following is not None:
+            self._none_between = (wall, following)
+        return following
+
+    def _search(self, wall: int) -> int | None:
+        for _ in range(MOST_OUT_OF_PHASE):
             found = self._pattern.next(wall)
             if found is None:
                 return None
@@ -268,7 +290,7 @@ class EveryNth:
         return None
 
     def previous(self, wall: int) -> int | None:
-        for _ in range(MAX_EMPTY):
+        for _ in range(MOST_OUT_OF_PHASE):
             found = self._pattern.previous(wall)
             if found is None:
                 return None
@@ -277,6 +299,8 @@ class EveryNth:
             if behind == 0:
                 return found
             wall = self._periods.start(index - behind + 1) - 1
+            if wall < FIRST_SECOND:
+                return None
         return None
 
     def count(self, start: int, end: int, enough: int) -> int:
@@ -290,28 +314,31 @@ class Positions:
         self._pattern = pattern
         self._periods = periods
         self._positions = positions
+        self._chosen = lru_cache(maxsize=4)(self._choose)
 
     def next(self, wall: int) -> int | None:
-        for _ in range(MAX_EMPTY):
+        for _ in range(MOST_UNCHOSEN):
             index = self._periods.index(wall)
             chosen = self._chosen(index)
             i = bisect_left(chosen, wall)
             if i < len(chosen):
                 return chosen[i]
-            found = self._pattern.next(self._periods.start(index + 1))
-            if found is None or found > LAST_SECOND:
+            following = self._periods.start(index + 1)
+            found = self._pattern.next(following) if following <= LAST_SECOND else None
+            if found is None:
                 return None
             wall = self._periods.start(self._periods.index(found))
         return None
 
     def previous(self, wall: int) -> int | None:
-        for _ in range(MAX_EMPTY):
+        for _ in range(MOST_UNCHOSEN):
             index = self._periods.index(wall)
             chosen = self._chosen(index)
             i = bisect_right(chosen, wall)
             if i:
                 return chosen[i - 1]
-            found = self._pattern.previous(self._periods.start(index) - 1)
+            last = self._periods.start(index) - 1
+            found = self._pattern.previous(last) if last >= FIRST_SECOND else None
             if found is None:
                 return None
             wall = self._periods.start(self._periods.index(found) + 1) - 1
@@ -320,33 +347,11 @@ class Positions:
     def count(self, start: int, end: int, enough: int) -> int:
         return _count(self, start, end, enough)
 
-    def _chosen(self, index: int) -> list[int]:
+    def _choose(self, index: int) -> list[int]:
         start, end = self._periods.start(index), self._periods.start(index + 1)
         found = list(members(self._pattern, start, end))
         places = (p - 1 if p > 0 else len(found) + p for p in self._positions)
         return sorted({found[place] for place in places if 0 <= place < len(found)})
-
-
-class Stretch:
-    """The members of a pattern from `first` to `last`, either of which may be open; a Pattern."""
-
-    def __init__(self, pattern: Pattern, first: int | None, last: int | None) -> None:
-        self._pattern = pattern
-        self._first = first
-        self._last = last
-
-    def next(self, wall: int) -> int | None:
-        found = self._pattern.next(wall if self._first is None else max(wall, self._first))
-        return None if found is None or (self._last is not None and found > self._last) else found
-
-    def previous(self, wall: int) -> int | None:
-        found = self._pattern.previous(wall if self._last is None else min(wall, self._last))
-        return None if found is None or (self._first is not None and found < self._first) else found
-
-    def count(self, start: int, end: int, enough: int) -> int:
-        start = start if self._first is None else max(start, self._first)
-        end = end if self._last is None else min(end, self._last + 1)
-        return self._pattern.count(start, end, enough) if start < end else 0
 
 
 def _count(pattern: Pattern, start: int, end: int, enough: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import InvalidTrigger, shorten
 from duebook.timetext import format_instant, parse_date, parse_instant
 from duebook.triggers.base import (
-    COUNT_LIMIT,
+    Bounded,
     Timeline,
     TimelineTrigger,
     TriggerWarning,
@@ -22,13 +22,13 @@ from duebook.triggers.base import (
 from duebook.triggers.cautions import jump_cautions, policy_cautions
 from duebook.triggers.recurrences import recurrences
 from duebook.triggers.rule_words import describe_rule
-from duebook.triggers.rules import Rule, parse_rule
+from duebook.triggers.rules import parse_rule
 from duebook.triggers.zones import (
+    FIRST_SECOND,
     Fold,
     Gap,
-    Line,
-    Pattern,
     line,
+    local_datetime,
     to_seconds,
     wall_datetime,
     wall_second,
@@ -36,18 +36,19 @@ from duebook.triggers.zones import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import tzinfo
 
 __all__ = ["Rrule", "rrule"]
+
+PHASE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - on the wall; a Monday
 
 
 @dataclass(frozen=True, slots=True)
 class Rrule(TimelineTrigger):
     """Due at the recurrences of `rule` on the wall clock of `tz`, from `dtstart` on.
 
-    Without a dtstart the rule begins at 00:00 of the day that is asked about (below a day: at
-    00:00 of 1 January 1970).
+    Without a dtstart the rule has no beginning, and the phase of Monday, 1 January 2001, 00:00:
+    weekly is on Mondays, monthly on the first, yearly on 1 January.
     """
 
     rule: str
@@ -66,15 +67,20 @@ class Rrule(TimelineTrigger):
         return f"rrule {self.rule}"
 
     def describe(self) -> str:
-        begin = None if self.dtstart is None else _begin(self.dtstart, self.tz)
-        return f"{describe_rule(_rule(self.rule, self.tz), begin)} ({self.tz})"
+        begin = PHASE if self.dtstart is None else _begin(self.dtstart, self.tz)
+        text = describe_rule(parse_rule(self.rule).with_defaults(begin))
+        return f"{text}{f', from {begin:%Y-%m-%d}' if self.dtstart else ''} ({self.tz})"
 
     def warnings(self, now: datetime | None = None) -> tuple[TriggerWarning, ...]:
-        if _rule(self.rule, self.tz).below_a_day:
+        if parse_rule(self.rule).below_a_day:
             return tuple(policy_cautions(self.gap, self.fold, "a rule below a day"))
-        if isinstance(self.timeline, WallTimeline):
-            return tuple(jump_cautions(self.timeline.line, self.timeline.pattern, now))
-        return ()
+        on_wall = _on_wall(self.rule, self.tz, self.dtstart, self.gap, self.fold)
+        return tuple(jump_cautions(on_wall.line, on_wall.pattern, now))
+
+    def anchored(self, instant: datetime) -> Rrule:
+        return (
+            self if self.dtstart else replace(self, dtstart=local_datetime(instant, self.tz).date())
+        )
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {"rrule": self.rule}
@@ -101,6 +107,8 @@ def rrule(
     """
     parsed = parse_rule(rule)
     begin = None if dtstart is None else reading("dtstart", _date_or_instant, dtstart)
+    if isinstance(begin, datetime):
+        begin = begin.replace(microsecond=0)
     if parsed.count and begin is None:
         raise InvalidTrigger(f'rrule COUNT needs a dtstart in "{shorten(rule)}"', "dtstart")
     name, gap, fold = check_policy(tz, gap, fold)
@@ -112,14 +120,7 @@ def rrule(
 
 def _check_fires(trigger: Rrule) -> None:
     """Refuse a rule without any recurrence (30 February)."""
-    if trigger.dtstart is None:  # any day may be its beginning, so no phase can rule it out
-        begin = datetime(2000, 1, 1)  # noqa: DTZ001 - on the wall
-        rule = replace(_rule(trigger.rule, trigger.tz), interval=1, until=None)
-        pattern = recurrences(rule, begin)
-    else:
-        begin = _begin(trigger.dtstart, trigger.tz)
-        pattern = _pattern(trigger.rule, trigger.tz, begin, False)
-    if pattern.next(wall_second(begin)) is None:
+    if trigger.timeline.next(FIRST_SECOND) is None:
         raise InvalidTrigger(f'"{shorten(trigger.rule)}" never fires', "rrule")
 
 
@@ -133,61 +134,47 @@ def _date_or_instant(value: str | date | datetime) -> date | datetime:
 def _begin(dtstart: date | datetime, tz: str) -> datetime:
     """The beginning on the wall."""
     if isinstance(dtstart, datetime):
-        second = to_seconds(dtstart)
-        return wall_datetime(second + zone(tz).offset_at(second))
+        return wall_datetime(zone(tz).wall_at(to_seconds(dtstart)))
     return datetime.combine(dtstart, datetime.min.time())
 
 
 @lru_cache(maxsize=1024)
-def _rule(text: str, tz: str) -> Rule:
-    """The parsed rule, with an UNTIL in UTC put on the wall of `tz`."""
+def _on_wall(
+    text: str, tz: str, dtstart: date | datetime | None, gap: Gap, fold: Fold
+) -> WallTimeline:
+    """The rule in its phase, without beginning and end."""
     rule = parse_rule(text)
-    if rule.until is None or rule.until.tzinfo is None:
-        return rule
-    return replace(rule, until=_begin(rule.until, tz))
-
-
-@lru_cache(maxsize=1024)
-def _pattern(text: str, tz: str, begin: datetime, open_start: bool) -> Pattern:
-    return recurrences(_rule(text, tz), begin, open_start)
+    if rule.below_a_day:  # follows real time, as a wildcard does
+        gap, fold = "skip", "both"
+    begin = PHASE if dtstart is None else _begin(dtstart, tz)
+    return WallTimeline(line(tz, gap, fold), recurrences(rule, begin))
 
 
 @lru_cache(maxsize=1024)
 def _timeline(
     text: str, tz: str, dtstart: date | datetime | None, gap: Gap, fold: Fold
 ) -> Timeline:
-    if _rule(text, tz).below_a_day:  # follows real time, as a wildcard does
-        gap, fold = "skip", "both"
-    if dtstart is None:
-        return _FloatingRule(text, line(tz, gap, fold))
-    return WallTimeline(line(tz, gap, fold), _pattern(text, tz, _begin(dtstart, tz), False))
+    rule, timeline = parse_rule(text), _on_wall(text, tz, dtstart, gap, fold)
+    first = None if dtstart is None else _first_second(dtstart, tz)
+    last = None if rule.until is None else _last_second(rule.until, tz)
+    if rule.count and first is not None:
+        last = _nth_due(timeline, first, rule.count)
+    return timeline if first is None and last is None else Bounded(timeline, first, last)
 
 
-class _FloatingRule:
-    """A rule without a dtstart: its phase is the day that is asked about.
+def _first_second(dtstart: date | datetime, tz: str) -> int:
+    if isinstance(dtstart, datetime):
+        return to_seconds(dtstart)
+    return zone(tz).first_at(wall_second(_begin(dtstart, tz)))
 
-    Below a day that would give it a new phase each midnight, so there it is 1 January 1970.
-    """
 
-    def __init__(self, text: str, line: Line) -> None:
-        self._text = text
-        self._line = line
-        self._below_a_day = _rule(text, line.zone.name).below_a_day
+def _last_second(until: datetime, tz: str) -> int:
+    return to_seconds(until) if until.tzinfo else zone(tz).last_at(wall_second(until))
 
-    def next(self, second: int) -> int | None:
-        return self._line.next(self._from(second), second)
 
-    def previous(self, second: int) -> int | None:
-        return self._line.previous(self._from(second), second)
-
-    def count(self, after: int, until: int) -> int:
-        # each due time lies in the phase of the one before, so counting needs no new beginning
-        return self._line.count(self._from(after), after, until, COUNT_LIMIT)
-
-    def lost(self, after: int, until: int) -> Iterator[tuple[int, int | None]]:
-        return self._line.lost(self._from(after), after, until)
-
-    def _from(self, second: int) -> Pattern:
-        wall = second + self._line.zone.offset_at(second)
-        day = 0 if self._below_a_day else wall - wall % 86_400
-        return _pattern(self._text, self._line.zone.name, wall_datetime(day), True)
+def _nth_due(timeline: Timeline, first: int, number: int) -> int:
+    last = due = timeline.next(first - 1)
+    while due is not None and number > 1:
+        last, number = due, number - 1
+        due = timeline.next(due)
+    return first - 1 if last is None else (last if due is None else due)

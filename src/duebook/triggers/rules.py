@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NoReturn
 
@@ -12,7 +12,7 @@ from duebook.errors import InvalidTrigger, shorten
 __all__ = ["Frequency", "Rule", "parse_rule"]
 
 MAX_LENGTH: Final = 1_000
-MAX_COUNT: Final = 10_000
+MAX_COUNT: Final = 1_000
 
 Frequency = Literal["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"]
 MAX_INTERVAL: Final[dict[Frequency, int]] = {
@@ -55,6 +55,22 @@ class Rule:
     def below_a_day(self) -> bool:
         return self.freq in ("HOURLY", "MINUTELY", "SECONDLY")
 
+    def with_defaults(self, begin: datetime) -> Rule:
+        """The same rule with the parts that it takes from its beginning made explicit."""
+        by, byday = dict(self.by), self.byday
+        if not (byday or by.keys() & {"BYYEARDAY", "BYMONTHDAY"}):
+            if self.freq == "WEEKLY" or "BYWEEKNO" in by:
+                byday = ((begin.weekday(), 0),)
+            elif self.freq in ("YEARLY", "MONTHLY"):
+                by["BYMONTHDAY"] = (begin.day,)
+                if self.freq == "YEARLY":
+                    by.setdefault("BYMONTH", (begin.month,))
+        finer = {"BYHOUR": begin.hour, "BYMINUTE": begin.minute, "BYSECOND": begin.second}
+        kept_open = {"HOURLY": 1, "MINUTELY": 2, "SECONDLY": 3}.get(self.freq, 0)
+        for name in list(finer)[kept_open:]:
+            by.setdefault(name, (finer[name],))
+        return replace(self, byday=byday, by=tuple(by.items()))
+
     def get(self, name: str) -> tuple[int, ...]:
         return dict(self.by).get(name, ())
 
@@ -80,7 +96,7 @@ def parse_rule(text: str) -> Rule:
         count=_number("COUNT", parts["COUNT"], 1, MAX_COUNT, text) if "COUNT" in parts else None,
         until=_until(parts["UNTIL"], text) if "UNTIL" in parts else None,
         wkst=_weekday("WKST", parts.get("WKST", "MO"), text),
-        byday=tuple(_byday(item, text) for item in _items(parts, "BYDAY")),
+        byday=tuple(sorted({_byday(item, text) for item in _items(parts, "BYDAY")})),
         by=tuple(
             (name, tuple(sorted({_number(name, i, *_RANGES[name], text) for i in items})))
             for name in _RANGES
@@ -93,10 +109,12 @@ def parse_rule(text: str) -> Rule:
 
 def _split(text: str) -> dict[str, str]:
     parts: dict[str, str] = {}
+    if not text.strip():
+        _refuse("text", "", "is empty; write it like FREQ=DAILY", text)
     for part in text.upper().strip().removeprefix("RRULE:").strip(";").split(";"):
         name, equals, value = part.partition("=")
         if name not in _PARTS:
-            _refuse("part", name, f"is unknown; known are {', '.join(_PARTS)}", text)
+            _refuse("part", name, "is unknown; rules are like FREQ=MONTHLY;BYDAY=-1FR", text)
         if not equals or not value:
             _refuse(name, value, "has no value", text)
         if name in parts:

@@ -11,10 +11,11 @@ import struct
 from dataclasses import dataclass
 from datetime import date
 
+from duebook.triggers.days import EPOCH_ORDINAL, is_leap
+
 __all__ = ["Change", "YearlyRule", "ZoneData", "decode"]
 
 DAY = 86_400
-EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 Change = tuple[int, int]
 """(first UTC second, offset from UTC in seconds from then on)"""
@@ -37,8 +38,7 @@ class RuleDay:
             return self._month_week_day(year)
         if self.kind == "J":
             day = self.numbers[0]
-            leap = date(year, 12, 31).toordinal() - new_year == 365
-            return new_year + day - 1 + (leap and day >= 60)
+            return new_year + day - 1 + (is_leap(year) and day >= 60)
         return new_year + self.numbers[0]
 
     def _month_week_day(self, year: int) -> int:

@@ -42,7 +42,7 @@ def join(parts: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 
-def runs(values: Sequence[int], names: Sequence[str]) -> str:
+def runs(values: Sequence[int], names: Sequence[str], last: str = "and") -> str:
     """Sorted values by name, three or more in a row as "first to last"."""
     parts: list[str] = []
     start = 0
@@ -52,13 +52,13 @@ def runs(values: Sequence[int], names: Sequence[str]) -> str:
         run = [names[v] for v in values[start : i + 1]]
         parts += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else run
         start = i + 1
-    return join(parts)
+    return join(parts, last)
 
 
-def weekday_list(weekdays: Sequence[int]) -> str:
+def weekday_list(weekdays: Sequence[int], last: str = "and") -> str:
     """Weekdays (0 is Sunday) in the order of a week that begins on Monday."""
     from_monday = sorted((day - 1) % 7 for day in weekdays)
-    return runs(from_monday, (*WEEKDAYS[1:], WEEKDAYS[0]))
+    return runs(from_monday, (*WEEKDAYS[1:], WEEKDAYS[0]), last)
 
 
 def clock(second: int) -> str:

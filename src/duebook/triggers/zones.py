@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import tzdata
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 __all__ = [
+    "DAY",
+    "EPOCH",
+    "FIRST_SECOND",
+    "LAST_SECOND",
     "Fold",
     "Gap",
     "Jump",
@@ -43,6 +47,7 @@ __all__ = [
 Gap = Literal["run_after", "skip"]
 Fold = Literal["first", "both"]
 
+DAY: Final = 86_400
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - wall times are naive by nature
 FIRST_SECOND: Final = -62_135_596_800  # 0001-01-01T00:00:00
@@ -58,14 +63,20 @@ def tzdata_version() -> str:
 
 
 def to_seconds(instant: datetime) -> int:
-    """Whole UTC seconds since 1970, rounded down; raises InvalidTime for a naive datetime."""
+    """Whole UTC seconds since 1970, rounded down, within the years 1 to 9999.
+
+    Raises InvalidTime for a naive datetime.
+    """
     try:
         since = instant - EPOCH
     except TypeError:
         raise InvalidTime(
             f'"{shorten(str(instant))}" is no time with a zone; write datetime(…, tzinfo=UTC)'
         ) from None
-    return since.days * 86_400 + since.seconds
+    seconds = since.days * DAY + since.seconds
+    if FIRST_SECOND <= seconds <= LAST_SECOND:
+        return seconds
+    return FIRST_SECOND - 1 if seconds < FIRST_SECOND else LAST_SECOND
 
 
 def from_seconds(seconds: int) -> datetime:
@@ -80,7 +91,7 @@ def wall_datetime(wall: int) -> datetime:
 def wall_second(moment: datetime) -> int:
     """A naive datetime as its wall second."""
     since = moment - NAIVE_EPOCH
-    return since.days * 86_400 + since.seconds
+    return since.days * DAY + since.seconds
 
 
 def local_datetime(instant: datetime, tz: str) -> datetime:
@@ -126,9 +137,11 @@ class Zone:
 
     def segments(self, far: bool) -> tuple[list[int], list[int]]:
         """First UTC seconds and offsets, up to NEAR_YEAR or for all time."""
-        if far and self._data.rule:
-            return self._segments(9999)
-        return self._near
+        return self._far if far and self._data.rule else self._near
+
+    @cached_property
+    def _far(self) -> tuple[list[int], list[int]]:
+        return self._segments(9999)
 
     @property
     def end_of_near(self) -> int:
@@ -141,6 +154,30 @@ class Zone:
         starts, offsets = self.segments(far=second >= self.end_of_near)
         return offsets[bisect_right(starts, second) - 1]
 
+    def wall_at(self, second: int) -> int:
+        """The wall second that clocks show at a UTC second."""
+        return second + self.offset_at(second)
+
+    def first_at(self, wall: int) -> int:
+        """The first UTC second at which clocks show `wall`, or have jumped over it."""
+        starts, offsets, i = self._around(wall)
+        while i + 1 < len(starts) and starts[i + 1] + offsets[i] <= wall:
+            i += 1
+        return max(starts[i], wall - offsets[i])
+
+    def last_at(self, wall: int) -> int:
+        """The last UTC second at which clocks show `wall`; before a gap that jumps over it."""
+        starts, offsets, i = self._around(wall + 4 * DAY)
+        while i > 0 and starts[i] + offsets[i] > wall:
+            i -= 1
+        end = starts[i + 1] - 1 if i + 1 < len(starts) else LAST_SECOND
+        return min(end, wall - offsets[i])
+
+    def _around(self, wall: int) -> tuple[list[int], list[int], int]:
+        """The segments, and one that surely begins before clocks show `wall`."""
+        starts, offsets = self.segments(far=wall + DAY >= self.end_of_near)
+        return starts, offsets, max(0, bisect_right(starts, wall - 2 * DAY) - 1)
+
     def jumps(self, after: int, until: int) -> Iterator[Jump]:
         """The changes of offset whose instant lies in (after, until], in order."""
         starts, offsets = self.segments(far=until >= self.end_of_near)
@@ -148,7 +185,7 @@ class Zone:
             yield Jump(starts[i], starts[i] + offsets[i - 1], starts[i] + offsets[i])
 
     def _segments(self, last_year: int) -> tuple[list[int], list[int]]:
-        starts, offsets = [FIRST_SECOND - 86_400], [self._data.first_offset]
+        starts, offsets = [FIRST_SECOND - DAY], [self._data.first_offset]
         for start, offset in self._changes(last_year):
             if start == starts[-1]:
                 offsets[-1] = offset
@@ -307,10 +344,12 @@ class Line:
         high = min(until + 1 + offset, self._high[i])
         if low >= high:
             return 0
-        members = pattern.count(low, high, enough)
-        if low < start + offset:  # all that fell into the gap is due at one instant, its end
-            members -= max(0, pattern.count(low, start + offset + 1, enough) - 1)
-        return members
+        begins = start + offset
+        if low >= begins:
+            return pattern.count(low, high, enough)
+        earliest = pattern.next(low)  # all that fell into the gap is due at one instant, its end
+        at_gap_end = earliest is not None and earliest <= begins
+        return at_gap_end + pattern.count(begins + 1, high, enough)
 
     def lost(self, pattern: Pattern, after: int, until: int) -> Iterator[tuple[int, int | None]]:
         """Members that the clocks jumped over in (after, until], and the second they moved to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
 import pytest
@@ -852,6 +852,37 @@ def test_asking_again_and_out_of_order_gives_the_same_answers(trigger: Trigger) 
     first = {now: (trigger.previous_before(now), trigger.next_after(now)) for now in readings}
     for now in [*reversed(readings), *readings, *readings[::3]]:
         assert (trigger.previous_before(now), trigger.next_after(now)) == first[now]
+
+
+# The last two have no counterpart in UTC: they lie outside the years 1 to 9999.
+ENDS_OF_THE_CALENDAR = [
+    datetime.min.replace(tzinfo=UTC),
+    datetime.max.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    datetime.max.replace(tzinfo=timezone(timedelta(hours=-12))),
+]
+TO_THE_END: list[Trigger] = [
+    cron("* * * * *", tz=NEW_YORK),
+    cron("0 0 29 2 *", tz=APIA),
+    daily("02:30", tz=NEW_YORK, fold="both"),
+    weekly("SUN 23:59", tz=KATHMANDU),
+    every("1d", anchor=utc("2025-01-01"), tz=NEW_YORK),
+    every("1d", tz=NEW_YORK),
+    every("15m", anchor=utc("2025-01-01")),
+    every("15m"),
+    rrule("FREQ=DAILY", tz=NEW_YORK, dtstart="2025-01-01"),
+    rrule("FREQ=HOURLY", tz=NEW_YORK, dtstart="2025-01-01"),
+]
+
+
+@pytest.mark.parametrize("trigger", TO_THE_END)
+@pytest.mark.parametrize("instant", ENDS_OF_THE_CALENDAR, ids=str)
+def test_at_the_ends_of_the_calendar_there_is_a_due_time_or_none(
+    trigger: Trigger, instant: datetime
+) -> None:
+    following, previous = trigger.next_after(instant), trigger.previous_before(instant)
+    assert following is None or following > instant
+    assert previous is None or previous < instant
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebook import InvalidTrigger, at, cron, daily, every, rrule, weekly
@@ -42,9 +42,10 @@ MESSAGES = {
     "* * * *": 'expected 5 fields, or 6 with seconds first, but found 4 in "* * * *"',
     "0 0 0 * * * 2026": "expected 5 fields, or 6 with seconds first, but found 7 in "
     '"0 0 0 * * * 2026"; years are not supported',
-    "٣ * * * *": 'only ASCII letters and digits are read in "٣ * * * *"',
-    "H * * * *": 'H needs a key to hash in "H * * * *": write cron("H 2 * * *", key="backup"), '
-    "or give the schedule a name",
+    "٣ * * * *": 'only ASCII letters, digits and signs are read in "٣ * * * *"',
+    "H * * * *": 'H needs a key to hash in "H * * * *": give key="backup" (--key backup), '
+    "or the schedule a name",
+    "0 0 L-3 * *": 'day-of-month "L-3" is no number 1-31, range or step in "0 0 L-3 * *"',
     "@every 500ms": 'every: "500ms" is no length in whole seconds; the smallest unit is 1s',
     "@every 0s": 'every "0s" is out of range 1s to 36525d (a century)',
     "TZ=Mars/Base 0 0 * * *": 'tz "Mars/Base" is no time zone; names are like Europe/Brussels or '
@@ -171,6 +172,15 @@ def test_a_typo_in_a_zone_suggests_the_nearest_name(tz: str, hint: str) -> None:
         ({"cron": "0 0 * * *", "tz": 5}, "tz"),
         ({"cron": "0 0 * * *", "tz": timezone(timedelta(hours=1))}, "tz"),
         ({"cron": "0 0 * * *", "key": 5}, "key"),
+        ({"cron": "H 0 * * *", "key": "\ud800"}, "key"),
+        ({"cron": "H 0 * * *", "key": "x" * 1_000_000}, "key"),
+        pytest.param({"cron": 10**5_000}, "cron", id="a huge number as cron"),
+        pytest.param({"every": 10**5_000}, "every", id="a huge number as every"),
+        ({"every": "\x1b[31m1.5s"}, "every"),
+        ({"rrule": ""}, "rrule"),
+        ({"rrule": "FREQ=YEARLY;BYMONTHDAY=5;BYSETPOS=200", "dtstart": "2024-02-29"}, "rrule"),
+        ({"rrule": "FREQ=SECONDLY;INTERVAL=3599;BYMINUTE=0;BYSECOND=0"}, "rrule"),
+        ({"rrule": "FREQ=DAILY;COUNT=1001", "dtstart": "2026-01-01"}, "rrule"),
         ({"cron": "0 0 * * *", "zone": "UTC"}, "zone"),
         ({"cron": 5}, "cron"),
         ({"cron": "0 0 * * *", "every": "5m"}, "trigger"),
@@ -186,8 +196,10 @@ def test_every_wrong_field_is_named(form: Any, field: str) -> None:
     assert caught.value.field == field
     assert isinstance(caught.value, ValueError)
     assert len(str(caught.value)) < 400
+    assert str(caught.value).isprintable()
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([cron, every, daily, weekly, at, rrule]),
     st.text(alphabet="*/,-?@LWH#0123456789 MONFREQ=;:TZmhdw+\x00٣", max_size=40) | st.text(),
@@ -207,6 +219,7 @@ names = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, json_values, max_size=4))
 def test_random_json_is_a_trigger_or_an_invalid_trigger(form: dict[str, Any]) -> None:
     with suppress(InvalidTrigger):
@@ -215,10 +228,34 @@ def test_random_json_is_a_trigger_or_an_invalid_trigger(form: dict[str, Any]) ->
 
 @pytest.mark.parametrize("instant", [datetime(2026, 1, 1), None, "2026-01-01T00:00:00Z", 5])
 def test_instants_without_a_zone_are_refused(instant: Any) -> None:
+    good = datetime(2026, 1, 1, tzinfo=UTC)
     for trigger in (cron("0 0 * * *"), every("5m"), at("2026-01-01T00:00:00Z")):
         for ask in (trigger.next_after, trigger.previous_before):
             with pytest.raises(Invalid):
                 ask(instant)
+        for stretch in (trigger.between, trigger.count, trigger.omitted):
+            for start, end in ((instant, good), (good, instant)):
+                with pytest.raises(Invalid):
+                    stretch(start, end)
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, None, True, "5"])
+def test_a_limit_is_a_whole_number(limit: Any) -> None:
+    good = datetime(2026, 1, 1, tzinfo=UTC)
+    for trigger in (cron("0 0 * * *"), at("2026-01-01T00:00:00Z")):
+        for stretch in (trigger.between, trigger.omitted):
+            with pytest.raises(Invalid, match="limit"):
+                stretch(good, good, limit)
+
+
+def test_a_value_that_cannot_be_printed_is_refused_all_the_same() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(InvalidTrigger, match="a list"):
+        load_trigger({"cron": nested})
+    while nested:  # a deep list cannot be freed recursively either
+        nested = nested[0]
 
 
 def test_the_error_survives_a_process_boundary() -> None:

@@ -6,7 +6,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebook.triggers import tzif
@@ -31,6 +31,7 @@ def test_every_zone_agrees_with_the_standard_library_around_its_changes() -> Non
                 assert zone(name).offset_at(second) == offset(name, from_seconds(second)), name
 
 
+@settings(deadline=None)  # the first look at a zone reads its file
 @given(
     st.sampled_from(NAMES),
     st.datetimes(datetime(1900, 1, 1), datetime(9990, 1, 1), timezones=st.just(UTC)),
