@@ -150,9 +150,7 @@ def print_verdicts(rows: list[Row]) -> bool:
     return all(
         [
             verdict("next against croniter, median", f"{median:.1f}x", ">= 8", median >= 8),
-            verdict(
-                "next against croniter, worst", f"{min(ratios):.1f}x", ">= 4", min(ratios) >= 4
-            ),
+            verdict("next against croniter, worst", f"{worst:.1f}x", ">= 4", worst >= 4),
             verdict("next against cronsim, worst", f"{1 / slowest:.1f}x", ">= 1", slowest <= 1),
             verdict("parse, slowest", f"{parse:.1f} us", "< 40", parse < 40),
             verdict("import duebook.triggers", f"{imported:.0f} ms", "< 50", imported < 50),

@@ -5,24 +5,43 @@ from __future__ import annotations
 import click
 
 from duebook import __version__
-from duebook.cli.failure import FailingGroup
-from duebook.cli.times import describe_command, next_command
+from duebook.cli.group import DuebookGroup
 
 __all__ = ["main"]
 
 
 @click.group(
-    cls=FailingGroup,
+    cls=DuebookGroup,
+    commands_of={
+        "up": "node:up_command",
+        "add": "schedules:add_command",
+        "ls": "schedules:ls_command",
+        "show": "schedules:show_command",
+        "rm": "schedules:rm_command",
+        "pause": "schedules:pause_command",
+        "resume": "schedules:resume_command",
+        "run": "schedules:run_command",
+        "reschedule": "schedules:reschedule_command",
+        "skip-next": "schedules:skip_next_command",
+        "runs": "runs:runs_command",
+        "logs": "runs:logs_command",
+        "cancel": "runs:cancel_command",
+        "tick": "node:tick_command",
+        "db": "db:db_group",
+        "next": "times:next_command",
+        "describe": "times:describe_command",
+        "completion": "completion:completion_command",
+    },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, "-V", "--version", message="duebook %(version)s")
-def main() -> None:
+@click.option("--database", metavar="URL", help="Where the books are. [env: DUEBOOK_DATABASE_URL]")
+@click.option("--namespace", metavar="NAME", help="[env: DUEBOOK_NAMESPACE; default: default]")
+@click.pass_context
+def main(ctx: click.Context, database: str | None, namespace: str | None) -> None:
     """A durable scheduler: every due time is accounted for.
 
     Exit codes: 0 ok, 1 failure, 2 usage or invalid input, 3 not found,
     4 unreachable, 5 the awaited run failed.
     """
-
-
-main.add_command(next_command)
-main.add_command(describe_command)
+    ctx.obj = {"database_url": database, "namespace": namespace}

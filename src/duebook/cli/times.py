@@ -22,7 +22,7 @@ __all__ = ["describe_command", "next_command"]
 
 
 @click.command("next")
-@trigger_options
+@trigger_options()
 @click.option("--after", metavar="INSTANT", help="Count from here. [default: now]")
 @click.option(
     "--count",
@@ -60,7 +60,7 @@ def next_command(after: str | None, count: int, as_json: bool, **options: Any) -
 
 
 @click.command("describe")
-@trigger_options
+@trigger_options()
 @click.option("--json", "as_json", is_flag=True, help="Print description, trigger, warnings.")
 def describe_command(as_json: bool, **options: Any) -> None:
     """Say in words what a cron EXPR or another trigger means, and warn of surprises.

@@ -19,7 +19,6 @@ _KINDS: Final = ("every", "daily", "weekly", "at", "rrule")
 _OPTIONS: Final = ("tz", "gap", "fold", "key", "anchor", "dtstart")
 
 _DECORATORS: Final = (
-    click.argument("expression", metavar="[EXPR]", required=False),
     click.option("--every", metavar="LENGTH", help="A length of time: 15m, 1h30m, 1d, 2w."),
     click.option("--daily", metavar="TIMES", help="Times of each day: 07:00,17:30."),
     click.option("--weekly", metavar="TEXT", help='Weekdays and times: "MON,WED,FRI 09:00".'),
@@ -43,15 +42,27 @@ _DECORATORS: Final = (
 )
 
 
-def trigger_options(command: Command) -> Command:
-    """Add EXPR and the options that name a trigger to a command."""
-    for decorate in reversed(_DECORATORS):
-        command = decorate(command)
-    return command
+def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
+    """Add the options that name a trigger to a command, with EXPR as argument or as --cron."""
+    expression = (
+        click.option("--cron", "expression", metavar="EXPR", help='Cron: "30 2 * * *".')
+        if cron_option
+        else click.argument("expression", metavar="[EXPR]", required=False)
+    )
+
+    def decorate(command: Command) -> Command:
+        for option in (*reversed(_DECORATORS), expression):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def build_trigger(options: dict[str, Any]) -> Trigger:
-    """The one trigger that the options name; raises UsageError or InvalidTrigger."""
+def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:
+    """The one trigger that the options name; raises UsageError or InvalidTrigger.
+
+    `key` is what H hashes unless --key says otherwise.
+    """
     forms = {kind: options[kind] for kind in _KINDS if options[kind] is not None}
     if options["expression"] is not None:
         forms["cron"] = options["expression"]
@@ -66,4 +77,4 @@ def build_trigger(options: dict[str, Any]) -> Trigger:
     extra = {name: options[name] for name in _OPTIONS if options[name] is not None}
     if "at" in forms:
         extra.pop("tz", None)  # an instant needs none; the zone is for showing it
-    return load_trigger({**forms, **extra})
+    return load_trigger({**forms, **extra}, key=key)

@@ -1,22 +1,41 @@
-"""Turns errors into one line on stderr and the exit code of their family."""
+"""The group of all commands: loads each when it is called, and turns errors into one line."""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import click
 
 from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, printable
 
-__all__ = ["FailingGroup"]
+__all__ = ["DuebookGroup"]
 
 _EXIT_CODES: Final[dict[type[DuebookError], int]] = {Invalid: 2, NotFound: 3, Unavailable: 4}
 
 
-class FailingGroup(click.Group):
-    """A group whose commands may raise DuebookError; nobody sees a traceback for a mistake."""
+class DuebookGroup(click.Group):
+    """Commands are named as `module:attribute`, so that `--version` imports none of them.
+
+    They may raise DuebookError; nobody sees a traceback for a mistake.
+    """
+
+    def __init__(self, *args: Any, commands_of: dict[str, str], **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._commands_of = commands_of
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self._commands_of)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in self._commands_of:
+            return None
+        module, _, attribute = self._commands_of[cmd_name].partition(":")
+        command = getattr(import_module(f"duebook.cli.{module}"), attribute)
+        assert isinstance(command, click.Command)  # noqa: S101 - our own table
+        return command
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False

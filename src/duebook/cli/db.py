@@ -1,0 +1,46 @@
+"""The commands about the database itself: migrate, status, check."""
+
+from __future__ import annotations
+
+import click
+
+from duebook.cli.opening import open_book, settings_of
+from duebook.cli.output import print_pairs
+from duebook.settings import database_path
+from duebook.store.sqlite.connection import connect
+from duebook.store.sqlite.migrate import applied, available
+
+__all__ = ["db_group"]
+
+
+@click.group("db")
+def db_group() -> None:
+    """Look after the database."""
+
+
+@db_group.command("migrate")
+def migrate_command() -> None:
+    """Bring the schema up to date; every other command does so as well."""
+    with open_book():
+        click.echo(f"schema {available()[-1].number} is in force")
+
+
+@db_group.command("status")
+def status_command() -> None:
+    """Show where the books are and which schema they have."""
+    path = database_path(settings_of().database_url)
+    if not path.exists():
+        click.echo(f"no books yet at {path}; the first command makes them")
+        return
+    connection = connect(path, readonly=True)
+    try:
+        have = applied(connection)
+    finally:
+        connection.close()
+    print_pairs(
+        [
+            ("file", str(path)),
+            ("size", f"{path.stat().st_size:,} bytes"),
+            ("schema", f"{max(have, default=0)} of {available()[-1].number}"),
+        ]
+    )

@@ -1,0 +1,69 @@
+"""The commands that work: up, a node until Ctrl-C; tick, one step for an outside cron."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from duebook import __version__
+from duebook.cli.opening import settings_of
+from duebook.cli.output import when
+from duebook.settings import database_path
+from duebook.targets.spawner import Spawner
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["tick_command", "up_command"]
+
+
+@click.command("up")
+@click.option("--slots", type=click.IntRange(1, 1_000), default=10, show_default=True)
+def up_command(slots: int) -> None:
+    """Start a node: it plans what is due and runs it, until Ctrl-C."""
+    settings = settings_of()
+    path = database_path(settings.database_url)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    with Spawner() as spawner:  # before any thread
+        from duebook.book import Book
+        from duebook.engine.node import Node, NodeOptions
+        from duebook.store.sqlite import SqliteStore
+
+        store = SqliteStore(path)
+        book = Book(store, settings.namespace)
+        node = Node(store, spawner, NodeOptions(slots=slots))
+
+        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+            node.stop()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        click.echo(f"duebook {__version__}, books in {path}")
+        schedules = book.schedules.list(limit=1_000)
+        upcoming = sorted(
+            (s.next_due_at, s.name) for s in schedules if s.next_due_at and s.status == "active"
+        )
+        for due, name in upcoming[:3]:
+            click.echo(f"next: {name} {when(due)}")
+        if not schedules:
+            click.echo("no schedules yet; in another terminal:")
+            click.echo("  duebook add hello --every 10s -- echo hello")
+        click.echo("ready; Ctrl-C ends it")
+        node.run()
+        store.close()
+    click.echo("ended; nothing is lost, the next start carries on")
+
+
+@click.command("tick")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+def tick_command(limit: int) -> None:
+    """Plan what is due now and leave, for an outside cron; nodes do this by themselves."""
+    from duebook.cli.opening import open_book
+    from duebook.engine.ticker import Ticker
+
+    with open_book() as book:
+        wake_at = Ticker(book.store, batch=limit).step()
+        click.echo(f"next due {when(wake_at)}")

@@ -1,0 +1,33 @@
+"""Opens the books that a command line names."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from duebook.book import Book
+from duebook.settings import Settings, database_path, load_settings
+from duebook.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["open_book", "settings_of"]
+
+
+def settings_of(ctx: click.Context | None = None) -> Settings:
+    """The settings in force, with the flags of the current command line."""
+    return load_settings((ctx or click.get_current_context()).find_root().obj or {})
+
+
+@contextmanager
+def open_book() -> Iterator[Book]:
+    """The book of the current command line, closed at the end."""
+    settings = settings_of()
+    book = Book(SqliteStore(database_path(settings.database_url)), settings.namespace)
+    try:
+        yield book
+    finally:
+        book.close()

@@ -1,0 +1,77 @@
+"""The commands about runs: runs, logs, cancel."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import click
+
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json
+from duebook.cli.schedules import print_runs
+from duebook.errors import NotFound, printable
+from duebook.ids import looks_like_id
+from duebook.model.forms import log_form, run_form
+from duebook.store.base import START
+
+__all__ = ["cancel_command", "logs_command", "runs_command"]
+
+POLL: Final = 0.2
+
+
+@click.command("runs")
+@click.argument("name", required=False)
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@json_option
+def runs_command(name: str | None, limit: int, as_json: bool) -> None:
+    """List the newest runs, of all schedules or of NAME."""
+    with open_book() as book:
+        runs = book.runs.list(name, limit)
+        if as_json:
+            print_json([run_form(run) for run in runs])
+        elif runs:
+            print_runs(runs)
+        else:
+            click.echo("no runs yet")
+
+
+@click.command("logs")
+@click.argument("run", metavar="RUN|NAME")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
+@click.option("--times", is_flag=True, help="Show when each line was printed.")
+@json_option
+def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
+    """Print what a run printed: stdout and stderr as they came. NAME means its latest run."""
+    with open_book() as book:
+        run_id = run
+        if not looks_like_id(run):
+            latest = book.runs.list(run, limit=1)
+            if not latest:
+                raise NotFound(f'schedule "{run}" has no run yet')
+            run_id = latest[0].id
+        place, collected = START, []
+        while True:
+            ended = book.runs.get(run_id).status not in ("queued", "running")
+            for page, line in (lines := book.runs.log(run_id, place)):
+                place = page
+                if as_json:
+                    collected.append(log_form(line))
+                else:
+                    stamp = f"{line.at.astimezone():%H:%M:%S.%f}"[:-3] + " " if times else ""
+                    click.echo(stamp + printable(line.text.replace("\t", "    ")))
+            if not lines and (ended or not follow):
+                break
+            if not lines:
+                time.sleep(POLL)
+        if as_json:
+            print_json(collected)
+
+
+@click.command("cancel")
+@click.argument("run")
+def cancel_command(run: str) -> None:
+    """Cancel a run; when it is under way, its command is stopped."""
+    with open_book() as book:
+        answer = book.runs.cancel(run)
+        click.echo(f"run {run} {'is asked to stop' if answer == 'requested' else answer}")

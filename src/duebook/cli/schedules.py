@@ -1,0 +1,268 @@
+"""The commands about schedules: add, ls, show, rm, pause, resume, run, reschedule, skip-next."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, print_pairs, print_table, when
+from duebook.cli.trigger_options import build_trigger, trigger_options
+from duebook.errors import Invalid
+from duebook.model.forms import run_form, schedule_form
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.run import Run
+    from duebook.model.schedule import Schedule
+
+__all__ = [
+    "add_command",
+    "ls_command",
+    "pause_command",
+    "reschedule_command",
+    "resume_command",
+    "rm_command",
+    "run_command",
+    "show_command",
+    "skip_next_command",
+]
+
+POLL: Final = 0.1
+RUN_FAILED: Final = 5
+
+
+@click.command("add", context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@trigger_options(cron_option=True)
+@click.option("--shell", metavar="TEXT", help="Text for /bin/sh, instead of COMMAND.")
+@click.option("--cwd", metavar="DIR", help="Where the command runs.")
+@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the command.")
+@click.option("--payload", metavar="JSON", help="Values for DUEBOOK_PAYLOAD_… variables.")
+@click.option("--catchup", type=click.Choice(["one", "skip"]), help="For missed due times.")
+@click.option("--overlap", type=click.Choice(["skip", "allow"]), help="While a run is active.")
+@click.option("--timeout", metavar="LENGTH", help="End the command after this long.")
+@click.option("--grace", metavar="LENGTH", help="Later than this is missed. [default: 1m]")
+@click.option("--description", metavar="TEXT")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@json_option
+def add_command(
+    name: str,
+    command: tuple[str, ...],
+    shell: str | None,
+    cwd: str | None,
+    env: tuple[str, ...],
+    payload: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Add a schedule that runs COMMAND when it is due.
+
+    \b
+    Examples:
+      duebook add backup --cron "30 2 * * *" --tz Europe/Brussels -- pg_dump -f out.sql mydb
+      duebook add ping --every 10s -- curl -fsS http://localhost/health
+      duebook add report --weekly "MON 09:00" --shell 'make report | mail -s Report me'
+    """
+    if bool(command) == (shell is not None):
+        raise click.UsageError("give either a COMMAND after --, or --shell TEXT")
+    target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
+    if cwd is not None:
+        target["cwd"] = cwd
+    if env:
+        target["env"] = dict(_pair(item) for item in env)
+    policies = ("catchup", "overlap", "timeout", "grace", "description")
+    definition = {key: options[key] for key in policies if options[key] is not None}
+    if payload is not None:
+        definition["payload"] = _json("--payload", payload)
+    trigger = build_trigger(options, key=name)
+    with open_book() as book:
+        schedule = book.schedules.create(
+            name, by=_user(), trigger=trigger, target=target, **definition
+        )
+        if as_json:
+            print_json(schedule_form(schedule))
+            return
+        click.echo(f"added {name}: {trigger.describe()}")
+        click.echo(f"next due {when(schedule.next_due_at)}")
+
+
+@click.command("ls")
+@json_option
+@click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True)
+def ls_command(limit: int, as_json: bool) -> None:
+    """List the schedules."""
+    with open_book() as book:
+        schedules = book.schedules.list(limit=limit)
+        if as_json:
+            print_json([schedule_form(schedule) for schedule in schedules])
+        elif not schedules:
+            click.echo("no schedules yet; add one: duebook add hello --every 1m -- echo hello")
+        else:
+            rows = [_row(schedule) for schedule in schedules]
+            print_table(("NAME", "STATUS", "NEXT DUE", "TRIGGER"), rows)
+
+
+def _row(schedule: Schedule) -> tuple[str, str, str, str]:
+    status = "problem" if schedule.problem else schedule.status
+    return schedule.name, status, when(schedule.next_due_at), schedule.spec.trigger_text
+
+
+@click.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show a schedule, its latest runs, and the due times that did not run."""
+    with open_book() as book:
+        schedule = book.schedules.get(name)
+        if as_json:
+            print_json(schedule_form(schedule))
+            return
+        _print_schedule(schedule)
+        runs = book.runs.list(schedule.id, limit=5)
+        if runs:
+            click.echo("\nlatest runs")
+            print_runs(runs)
+        entries = book.schedules.ledger(schedule.id, limit=5)
+        if entries:
+            click.echo("\nnot run")
+            print_table(
+                ("DUE", "COUNT", "WHY"),
+                [(when(e.due_to), f"{e.count}{'' if e.exact else '+'}", e.reason) for e in entries],
+            )
+
+
+def _print_schedule(schedule: Schedule) -> None:
+    spec = schedule.spec
+    paused = f"{when(schedule.paused_at)} {schedule.pause_reason or ''}"
+    print_pairs(
+        [
+            ("name", schedule.name),
+            ("id", schedule.id),
+            ("description", spec.description),
+            ("status", schedule.status),
+            ("paused", paused.strip() if schedule.paused_at else ""),
+            ("problem", schedule.problem or ""),
+            ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
+            ("next due", when(schedule.next_due_at)),
+            ("runs", str(spec.target)),
+            ("policies", f"catchup {spec.catchup}, overlap {spec.overlap}"),
+        ]
+    )
+
+
+def print_runs(runs: list[Run]) -> None:
+    """Runs as a table, the newest first."""
+    rows = []
+    for run in runs:
+        took = ""
+        if run.started_at and run.finished_at:
+            took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
+        why = run.error or run.reason or ""
+        rows.append((run.id, run.schedule or "-", run.status, took, why))
+    print_table(("RUN", "SCHEDULE", "STATUS", "TOOK", "WHY"), rows)
+
+
+@click.command("rm")
+@click.argument("name")
+def rm_command(name: str) -> None:
+    """Delete a schedule; its runs stay readable, its name is free again."""
+    with open_book() as book:
+        book.schedules.delete(name)
+        click.echo(f"deleted {name}")
+
+
+@click.command("pause")
+@click.argument("name")
+@click.option("--reason", metavar="TEXT", help="Shown to everybody who asks why it does not run.")
+def pause_command(name: str, reason: str | None) -> None:
+    """Pause a schedule; nothing is due until it is resumed."""
+    with open_book() as book:
+        book.schedules.pause(name, reason)
+        click.echo(f"paused {name}; resume it with: duebook resume {name}")
+
+
+@click.command("resume")
+@click.argument("name")
+def resume_command(name: str) -> None:
+    """Resume a paused schedule; what fell meanwhile is recorded, not run."""
+    with open_book() as book:
+        schedule = book.schedules.resume(name)
+        click.echo(f"resumed {name}; next due {when(schedule.next_due_at)}")
+
+
+@click.command("run")
+@click.argument("name")
+@click.option("--payload", metavar="JSON", help="Other values than the schedule's.")
+@click.option("--wait", is_flag=True, help="Wait for its end; exit code 5 unless it succeeded.")
+@json_option
+def run_command(name: str, payload: str | None, wait: bool, as_json: bool) -> None:
+    """Run a schedule now; this uses up no due time."""
+    with open_book() as book:
+        run = book.schedules.trigger(name, None if payload is None else _json("--payload", payload))
+        if not wait:
+            print_json(run_form(run)) if as_json else click.echo(f"queued run {run.id}")
+            return
+        run = _await(book, run, quiet=as_json)
+        print_json(run_form(run)) if as_json else click.echo(f"run {run.id} {run.status}")
+        if run.status != "succeeded":
+            click.get_current_context().exit(RUN_FAILED)
+
+
+def _await(book: Book, run: Run, quiet: bool) -> Run:
+    shown = None
+    while run.status in ("queued", "running"):
+        if run.status != shown and not quiet:
+            shown = run.status
+            hint = " (is a node running? start one with: duebook up)" if shown == "queued" else ""
+            click.echo(f"run {run.id} {run.status}{hint}", err=True)
+        time.sleep(POLL)
+        run = book.runs.get(run.id)
+    return run
+
+
+@click.command("reschedule")
+@click.argument("name")
+@click.argument("at", metavar="INSTANT")
+def reschedule_command(name: str, at: str) -> None:
+    """Move the next due time to INSTANT; all others stay."""
+    with open_book() as book:
+        schedule = book.schedules.reschedule(name, at)
+        click.echo(f"moved; next due {when(schedule.next_due_at)}")
+
+
+@click.command("skip-next")
+@click.argument("name")
+def skip_next_command(name: str) -> None:
+    """Leave out the next due time."""
+    with open_book() as book:
+        schedule, skipped = book.schedules.skip_next(name)
+        click.echo(f"skipping {when(skipped)}; next due {when(schedule.next_due_at)}")
+
+
+def _pair(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not name or not equals:
+        raise Invalid(f'--env "{item}" is not NAME=VALUE')
+    return name, value
+
+
+def _json(flag: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"{flag} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Invalid(f'{flag} is no JSON object such as {{"audience": "staff"}}')
+    return value
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -1,0 +1,43 @@
+"""Claims ready runs for the free slots of a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.engine.slots import Slots
+    from duebook.store.base import Store
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher:
+    """One per worker node."""
+
+    def __init__(
+        self, store: Store, slots: Slots[Any], session_id: str, queues: tuple[str, ...]
+    ) -> None:
+        self._store = store
+        self._slots = slots
+        self.session_id = session_id
+        self._queues = queues
+
+    def step(self) -> datetime | None:
+        """Fill the free slots; returns when work is ready next, None when none is foreseen."""
+        free = self._slots.free
+        if free == 0:
+            return None  # a slot that gets free rings
+        ready_at, now = self._store.read(lambda tx: (tx.earliest_ready(), tx.now))
+        if ready_at is None or ready_at > now:
+            return ready_at
+        for queue in self._queues:
+            claims = self._store.transact(
+                lambda tx, queue=queue, free=free: tx.claim(self.session_id, queue, free)  # type: ignore[misc]
+            )
+            self._slots.begin(claims)
+            free -= len(claims)
+            if free == 0:
+                break
+        return None

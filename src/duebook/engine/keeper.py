@@ -1,0 +1,101 @@
+"""Keeps a node's lease, buries dead nodes and takes over their runs; obeys requests to cancel."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from duebook.engine.slots import Slots
+    from duebook.store.base import OwnRun, Store, Tx
+
+__all__ = ["Keeper"]
+
+log = logging.getLogger(__name__)
+
+TAKE_OVER_BATCH: Final = 100
+SAFETY: Final = 0.8
+"""The part of a lease after which a node that could not renew it stops its own work."""
+
+
+class Keeper:
+    """One per node; `step()` often, it renews only when a third of the lease has passed."""
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        lease: timedelta,
+        slots: Slots[Any] | None,
+        renewed: Callable[[float, float], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self.session_id = session_id
+        self._lease = lease
+        self._slots = slots
+        self._tell = renewed
+        self._monotonic = monotonic
+        self._began_at = self._renewed_at = monotonic()
+        self.lost = False
+
+    def step(self) -> None:
+        """Stop what was cancelled, renew when it is time, and look after the dead."""
+        try:
+            self._step()
+        except Unavailable as error:
+            log.warning("cannot reach the books: %s", error)
+        if self._monotonic() - self._renewed_at > self._lease.total_seconds() * SAFETY:
+            self._lose("the lease could not be renewed in time")
+
+    def _step(self) -> None:
+        if self._slots is not None:
+            self._obey(self._store.read(lambda tx: tx.own_runs(self.session_id)))
+        if self._monotonic() - self._renewed_at >= self._lease.total_seconds() / 3:
+            self.renew()
+
+    def renew(self) -> None:
+        """Prolong the lease; a node that was declared dead stops its work at once."""
+        before = self._monotonic()
+        alive, own = self._store.transact(self._renew)
+        if not alive:
+            self._lose("another node declared this one dead")
+            return
+        self._renewed_at = before
+        self._tell(before, self._lease.total_seconds())
+        self._hand_back_strays(own)
+
+    def _renew(self, tx: Tx) -> tuple[bool, list[OwnRun]]:
+        if not tx.renew(self.session_id, self._lease):
+            return False, []
+        # after an outage everybody looks dead, so nobody is buried before a full lease has passed
+        if self._monotonic() - self._began_at >= self._lease.total_seconds():
+            for dead in tx.bury():
+                log.warning("node session %s is dead, its runs are taken over", dead)
+        tx.take_over(TAKE_OVER_BATCH)
+        return True, tx.own_runs(self.session_id)
+
+    def _obey(self, own: list[OwnRun]) -> None:
+        for run in own:
+            if run.cancel_requested and self._slots is not None:
+                self._slots.stop(run.token, "cancelled")
+
+    def _hand_back_strays(self, own: list[OwnRun]) -> None:
+        """Runs that the books give to this node, but nobody here works on: a claim got lost."""
+        working = set() if self._slots is None else self._slots.working()
+        for run in own:
+            if run.token not in working:
+                self._store.transact(lambda tx, token=run.token: tx.hand_back(token))  # type: ignore[misc]
+
+    def _lose(self, why: str) -> None:
+        if not self.lost:
+            log.error("this node's session is lost: %s; its work is stopped", why)
+            self.lost = True
+            if self._slots is not None:
+                self._slots.stop_all("lost")

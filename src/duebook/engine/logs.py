@@ -1,0 +1,133 @@
+"""Keeps what a run prints: whole lines with their times, the head and the tail within a cap."""
+
+from __future__ import annotations
+
+import codecs
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Final, Literal
+
+from duebook.model.run import LogLine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from duebook.model.run import Token
+    from duebook.store.base import Store, Tx
+
+__all__ = ["RunLog"]
+
+Stream = Literal["stdout", "stderr"]
+_STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")
+
+LONGEST_LINE: Final = 16_384
+FLUSH_BYTES: Final = 65_536
+FLUSH_SECONDS: Final = 0.5
+
+
+class RunLog:
+    """The log of one attempt, written in batches.
+
+    Of a log above `cap` characters the first quarter and the newest three quarters stay.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        token: Token,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        cap: int,
+    ) -> None:
+        self._store = store
+        self._token = token
+        self._clock = clock
+        self._monotonic = monotonic
+        self._head_room = cap // 4
+        self._tail_room = cap - cap // 4
+        self._decoders = {
+            name: codecs.getincrementaldecoder("utf-8")("replace") for name in _STREAMS
+        }
+        self._partial = dict.fromkeys(_STREAMS, "")
+        self._pending: list[LogLine] = []
+        self._pending_size = 0
+        self._flushed_at = monotonic()
+        self._next_seq = 1
+        self._head_seq = 0
+        self._tail: deque[tuple[int, int]] = deque()  # (seq, size) of what may still be dropped
+        self._tail_size = 0
+        self._lock = threading.RLock()
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Add what a stream printed; flushes now and then."""
+        text = self._partial[stream] + self._decoders[stream].decode(data)
+        *lines, rest = text.replace("\r\n", "\n").split("\n")
+        while len(rest) > LONGEST_LINE:
+            lines.append(rest[:LONGEST_LINE])
+            rest = rest[LONGEST_LINE:]
+        self._partial[stream] = rest
+        with self._lock:
+            for line in lines:
+                self._add(stream, line)
+            if self._pending_size > FLUSH_BYTES:
+                self.flush()
+        self.flush_if_overdue()
+
+    def flush_if_overdue(self) -> None:
+        """Called by another thread too, for runs that print a line and then are silent."""
+        with self._lock:
+            if self._pending and self._monotonic() - self._flushed_at > FLUSH_SECONDS:
+                self.flush()
+
+    def note(self, text: str) -> None:
+        """Add a line of Duebook's own."""
+        self._pending.append(LogLine(self._clock(), "duebook", text))
+
+    def close(self) -> None:
+        for stream in _STREAMS:
+            if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
+                self._partial[stream] = ""
+                self._add(stream, rest)
+        self.flush()
+
+    def flush(self) -> None:
+        with self._lock:
+            self._flushed_at = self._monotonic()
+            if self._pending:
+                self._flush_pending()
+
+    def _flush_pending(self) -> None:
+        lines, first_seq = self._pending, self._next_seq
+        self._pending, self._pending_size = [], 0
+        self._next_seq += len(lines)
+        trim = self._account(lines, first_seq)
+
+        def write(tx: Tx) -> None:
+            tx.append_log(self._token, first_seq, lines)
+            if trim is not None:
+                tx.trim_log(self._token, self._head_seq, trim)
+
+        self._store.transact(write)
+
+    def _add(self, stream: Stream, text: str) -> None:
+        for start in range(0, max(len(text), 1), LONGEST_LINE):
+            line = text[start : start + LONGEST_LINE].replace("\0", "\N{REPLACEMENT CHARACTER}")
+            self._pending.append(LogLine(self._clock(), stream, line))
+            self._pending_size += len(line) + 1
+
+    def _account(self, lines: list[LogLine], first_seq: int) -> int | None:
+        """Count the lines towards head and tail; returns where the tail begins if it moved."""
+        for seq, line in enumerate(lines, first_seq):
+            size = len(line.text) + 1
+            if not self._tail and self._head_room >= size:
+                self._head_room -= size
+                self._head_seq = seq
+            else:
+                self._tail.append((seq, size))
+                self._tail_size += size
+        moved = False
+        while self._tail_size > self._tail_room and len(self._tail) > 1:
+            self._tail_size -= self._tail.popleft()[1]
+            moved = True
+        return self._tail[0][0] if moved else None

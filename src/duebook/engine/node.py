@@ -1,0 +1,185 @@
+"""A node: one process with a session, whose threads call step() until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import duebook
+from duebook.clock import utc_now
+from duebook.engine.dispatcher import Dispatcher
+from duebook.engine.keeper import Keeper
+from duebook.engine.performer import TargetPerformer
+from duebook.engine.slots import Slots
+from duebook.engine.ticker import Ticker
+from duebook.errors import DuebookError, Unavailable
+from duebook.ids import new_id
+from duebook.store.base import SessionInfo
+from duebook.targets.spawner import lease_clock
+from duebook.triggers import tzdata_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from duebook.store.base import Store
+    from duebook.targets.spawner import Spawner
+
+__all__ = ["Node", "NodeOptions"]
+
+log = logging.getLogger(__name__)
+
+POLL: Final = 0.1
+"""How often a node looks whether another process changed the books."""
+LONGEST_WAIT: Final = 30.0
+RETRY: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    slots: int = 10
+    queues: tuple[str, ...] = ("default",)
+    lease: timedelta = timedelta(seconds=30)
+    shutdown_grace: timedelta = timedelta(seconds=10)
+
+
+class Bell:
+    """Wakes every loop of the node at once; a ring that nobody heard yet is not lost."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._rings = 0
+
+    def ring(self) -> None:
+        with self._changed:
+            self._rings += 1
+            self._changed.notify_all()
+
+    def wait(self, heard: int, timeout: float) -> int:
+        """Wait for a ring after the `heard`-th; returns how many there were."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._rings > heard, timeout)
+            return self._rings
+
+
+class Node:
+    """Scheduler and worker in one; the spawner must have been started before any thread."""
+
+    def __init__(self, store: Store, spawner: Spawner, options: NodeOptions | None = None) -> None:
+        self._store = store
+        self._spawner = spawner
+        self._options = options or NodeOptions()
+        self._bell = Bell()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def run(self) -> None:
+        """Work until `stop()`, then hand back what is unfinished; the caller waits here."""
+        self._performer = TargetPerformer(self._store, self._spawner)
+        self._slots = Slots(self._store, self._performer, self._options.slots, self._bell.ring)
+        self._begin_session()
+        self._ticker = Ticker(self._store, self._keeper.session_id)
+        self._dispatcher = Dispatcher(
+            self._store, self._slots, self._keeper.session_id, self._options.queues
+        )
+        for name, step in (("ticker", self._tick), ("dispatcher", self._dispatch)):
+            self._start(name, step)
+        self._start("keeper", self._keep, longest=self._options.lease.total_seconds() / 6)
+        self._watch()
+        self._shut_down()
+
+    def stop(self) -> None:
+        """Ask the node to end; safe to call from a signal handler."""
+        self._stopping.set()
+
+    def _begin_session(self) -> None:
+        session = SessionInfo(
+            new_id(),
+            socket.gethostname(),
+            os.getpid(),
+            "scheduler,worker",
+            duebook.__version__,
+            tzdata_version(),
+        )
+        lease = self._options.lease
+        self._store.transact(lambda tx: tx.begin_session(session, lease))
+        self._keeper = Keeper(
+            self._store, session.id, lease, self._slots, self._lease_renewed, lease_clock
+        )
+        self._keeper.renew()
+
+    def _lease_renewed(self, since: float, seconds: float) -> None:
+        try:
+            self._spawner.extend_lease(seconds, since)
+        except Unavailable:
+            log.warning("the spawner is gone; it is started again")
+            self._spawner.start()
+            self._spawner.extend_lease(seconds, since)
+
+    def _tick(self) -> datetime | None:
+        return self._ticker.step()
+
+    def _dispatch(self) -> datetime | None:
+        return self._dispatcher.step()
+
+    def _keep(self) -> None:
+        self._keeper.step()
+        if self._keeper.lost and self._slots.wait_idle(0):
+            self._begin_session()
+            self._dispatcher.session_id = self._keeper.session_id
+            log.info("this node goes on as session %s", self._keeper.session_id)
+
+    def _start(
+        self, name: str, step: Callable[[], datetime | None], longest: float = LONGEST_WAIT
+    ) -> None:
+        thread = threading.Thread(
+            target=self._loop, args=(step, longest), name=f"duebook-{name}", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _loop(self, step: Callable[[], datetime | None], longest: float) -> None:
+        heard = 0
+        while not self._stopping.is_set():
+            try:
+                wake_at = step()
+                patience = longest if wake_at is None else _seconds_until(wake_at)
+            except DuebookError as error:
+                log.warning("%s; trying again", error)
+                patience = RETRY
+            heard = self._bell.wait(heard, min(max(patience, 0.0), longest))
+
+    def _watch(self) -> None:
+        """Ring when anybody changed the books; losing this costs only latency."""
+        seen = -1
+        while not self._stopping.wait(POLL):
+            try:
+                self._performer.flush_logs()
+                version = self._store.changed()
+            except DuebookError:
+                continue
+            if version != seen:
+                seen = version
+                self._bell.ring()
+
+    def _shut_down(self) -> None:
+        self._bell.ring()
+        for thread in self._threads:
+            thread.join(timeout=5)
+        if not self._slots.wait_idle(self._options.shutdown_grace.total_seconds()):
+            self._slots.stop_all("shutdown")
+            self._slots.wait_idle(10)
+        self._slots.close()
+        try:
+            self._store.transact(lambda tx: tx.end_session(self._keeper.session_id))
+        except DuebookError as error:
+            log.warning("could not say good-bye: %s", error)
+
+
+def _seconds_until(moment: datetime) -> float:
+    return (moment - utc_now()).total_seconds()

@@ -1,0 +1,57 @@
+"""Performs runs by their kind of target, with a log; the seam between slots and targets."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from duebook.clock import utc_now
+from duebook.engine.logs import RunLog
+from duebook.errors import Unavailable
+from duebook.model.run import Outcome
+from duebook.targets.command import perform_command
+from duebook.targets.processes import Stop
+
+if TYPE_CHECKING:
+    from duebook.model.run import Claim
+    from duebook.store.base import Store
+    from duebook.targets.spawner import Spawner
+
+__all__ = ["TargetPerformer"]
+
+LOG_CAP: Final = 1_000_000
+_SECRETS: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_TOKEN")
+
+
+class TargetPerformer:
+    """What a worker node uses; commands go through its spawner."""
+
+    def __init__(self, store: Store, spawner: Spawner, log_cap: int = LOG_CAP) -> None:
+        self._store = store
+        self._spawner = spawner
+        self._log_cap = log_cap
+        self._open_logs: set[RunLog] = set()
+        self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
+
+    def new_stop(self) -> Stop:
+        return Stop()
+
+    def perform(self, claim: Claim, stop: Stop) -> Outcome:
+        log = RunLog(self._store, claim.token, utc_now, time.monotonic, self._log_cap)
+        self._open_logs.add(log)
+        try:
+            outcome = perform_command(claim, self._spawner, stop, log.write, self._inherited)
+            if outcome.error:
+                log.note(outcome.error)
+            log.close()
+        except Unavailable as error:
+            return Outcome("failed", "unavailable", str(error))
+        finally:
+            self._open_logs.discard(log)
+        return outcome
+
+    def flush_logs(self) -> None:
+        """Write what runs printed a while ago, so that readers see it while they are silent."""
+        for log in self._open_logs.copy():
+            log.flush_if_overdue()

@@ -1,0 +1,48 @@
+"""Schedules, runs and ledger entries as JSON objects: the same in REST and on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from duebook.model.run import LogLine, Run
+    from duebook.model.schedule import Schedule
+
+__all__ = ["log_form", "run_form", "schedule_form"]
+
+
+def schedule_form(schedule: Schedule) -> dict[str, Any]:
+    """The whole schedule: its definition and its state."""
+    state = {
+        name: _plain(getattr(schedule, name))
+        for name in (
+            "id",
+            "namespace",
+            "name",
+            "version",
+            "status",
+            "next_due_at",
+            "watermark",
+            "created_at",
+            "paused_at",
+            "pause_reason",
+            "problem",
+        )
+    }
+    return state | schedule.spec.to_json()
+
+
+def run_form(run: Run) -> dict[str, Any]:
+    return {field.name: _plain(getattr(run, field.name)) for field in fields(run)}
+
+
+def log_form(line: LogLine) -> dict[str, Any]:
+    return {"at": format_instant(line.at), "stream": line.stream, "text": line.text}
+
+
+def _plain(value: Any) -> Any:
+    return format_instant(value) if isinstance(value, datetime) else value

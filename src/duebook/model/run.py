@@ -1,0 +1,83 @@
+"""Runs, their attempts and how those end, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["Claim", "LogLine", "Origin", "Outcome", "Run", "RunStatus", "Token"]
+
+RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The durable unit of work, with the node and times of its current attempt."""
+
+    id: str
+    schedule_id: str | None
+    schedule: str | None
+    version: int
+    due_at: datetime | None
+    origin: Origin
+    trigger: str
+    queue: str
+    priority: int
+    status: RunStatus
+    attempt: int
+    losses: int
+    payload: dict[str, Any] | None
+    """what a person gave for this run; None: the payload of its schedule"""
+    created_at: datetime
+    ready_at: datetime
+    claimed_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    node: str | None = None
+    cancel_requested_at: datetime | None = None
+    reason: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Proof of ownership: only the holder of the current one may settle the run."""
+
+    run_id: str
+    attempt: int
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run that this node took, with its token and the definition it runs by."""
+
+    run: Run
+    token: Token
+    spec: ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended."""
+
+    status: Literal["succeeded", "failed", "cancelled"]
+    reason: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A piece of what a run printed."""
+
+    at: datetime
+    stream: Literal["stdout", "stderr", "duebook"]
+    text: str

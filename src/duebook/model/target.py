@@ -1,0 +1,81 @@
+"""What a run executes, as a value; knows the JSON forms, executes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duebook.errors import Invalid, shorten
+
+__all__ = ["CommandTarget", "Target", "load_target"]
+
+_COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTarget:
+    """A program with its arguments, or text for a shell; one of the two."""
+
+    argv: tuple[str, ...] = ()
+    shell: str | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        form: dict[str, Any] = (
+            {"command": list(self.argv)} if self.shell is None else {"shell": self.shell}
+        )
+        if self.env:
+            form["env"] = dict(self.env)
+        if self.cwd is not None:
+            form["cwd"] = self.cwd
+        return form
+
+    def __str__(self) -> str:
+        from shlex import join
+
+        return self.shell if self.shell is not None else join(self.argv)
+
+
+Target = CommandTarget
+
+
+def load_target(form: object) -> Target:
+    """A target from its JSON form; raises Invalid that names the part."""
+    if isinstance(form, CommandTarget):
+        return form
+    if not isinstance(form, dict) or ("command" in form) == ("shell" in form):
+        raise Invalid(
+            f'target {shorten(form)} is not {{"command": ["program", "argument"]}} '
+            'or {"shell": "text"}'
+        )
+    if unknown := sorted(str(key) for key in form if key not in _COMMAND_KEYS):
+        known = ", ".join(sorted(_COMMAND_KEYS))
+        raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are {known}')
+    return CommandTarget(
+        argv=_argv(form["command"]) if "command" in form else (),
+        shell=_text("shell", form["shell"]) if "shell" in form else None,
+        env=_env(form.get("env") or {}),
+        cwd=None if form.get("cwd") is None else _text("cwd", form["cwd"]),
+    )
+
+
+def _argv(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and value:
+        return tuple(_text("command", part, empty=i > 0) for i, part in enumerate(value))
+    raise Invalid(f"target command {shorten(value)} is no list of a program and its arguments")
+
+
+def _env(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict):
+        raise Invalid(f"target env {shorten(value)} is no object of texts")
+    for name in value:
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise Invalid(f'target env name "{shorten(name)}" is no variable name')
+    return tuple(sorted((name, _text("env", text, empty=True)) for name, text in value.items()))
+
+
+def _text(part: str, value: object, empty: bool = False) -> str:
+    if isinstance(value, str) and (value or empty) and "\0" not in value:
+        return value
+    raise Invalid(f"target {part} {shorten(value)} is no text without NUL")

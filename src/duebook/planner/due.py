@@ -1,0 +1,118 @@
+"""The due times of a schedule: its triggers merged, with what people said about single ones."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.plan import DueException, Reason, Skip
+from duebook.triggers import Count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from duebook.triggers import Trigger
+
+__all__ = ["DueTimes", "instant_before"]
+
+_TICK: Final = timedelta(microseconds=1)
+_EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
+
+
+def instant_before(instant: datetime) -> datetime:
+    return instant - _TICK
+
+
+class DueTimes:
+    """Stretches are open at their start and closed at their end: (after, until]."""
+
+    def __init__(self, triggers: tuple[Trigger, ...], exceptions: Iterable[DueException]) -> None:
+        self._triggers = triggers
+        self._taken_out = {e.due_at: e for e in exceptions if e.kind != "moved_here"}
+        self._put_in = sorted(e.due_at for e in exceptions if e.kind == "moved_here")
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        """The first due time after `instant` that nobody took out."""
+        due = self._next(instant)
+        while due in self._taken_out:
+            due = self._next(due)
+        moved = next((at for at in self._put_in if at > instant), None)
+        return min((at for at in (due, moved) if at is not None), default=None)
+
+    def wake_after(self, instant: datetime) -> datetime | None:
+        """When there is something to record next: due times that were taken out count as well."""
+        moved = next((at for at in self._put_in if at > instant), None)
+        return min((at for at in (self._next(instant), moved) if at is not None), default=None)
+
+    def regular(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
+        """The first `limit` due times of the triggers that nobody took out."""
+        found: list[datetime] = []
+        due = self._next(after)
+        while due is not None and due <= until and len(found) < limit:
+            if due not in self._taken_out:
+                found.append(due)
+            due = self._next(due)
+        return found
+
+    def moved_here(self, until: datetime) -> list[datetime]:
+        return [at for at in self._put_in if at <= until]
+
+    def last_regular(self, after: datetime, until: datetime) -> datetime | None:
+        due = self._previous(until + _TICK)
+        while due in self._taken_out:
+            due = self._previous(due)
+        return due if due is not None and due > after else None
+
+    def skip_all(
+        self, after: datetime, until: datetime, reason: Reason, facts: Mapping[str, Any]
+    ) -> list[Skip]:
+        """One entry for all due times of the stretch that nobody took out; none when there is none.
+
+        Bounded whatever the stretch: only its ends are looked for, the rest is counted.
+        """
+        first = next(iter(self.regular(after, until, 1)), None)
+        last = self.last_regular(after, until)
+        if first is None or last is None:
+            return []
+        taken = sum(after < at <= until and self._is_due(at) for at in self._taken_out)
+        count = self._count(after, until)
+        return [Skip(first, last, int(count) - taken, count.exact, reason, facts)]
+
+    def taken_out(self, after: datetime, until: datetime) -> list[Skip]:
+        """What people took out of the stretch, one entry each."""
+        return [
+            Skip(
+                at,
+                at,
+                1,
+                True,
+                _EXCEPTION_REASONS[e.kind],
+                {"moved_to": e.moved_to} if e.moved_to else {},
+            )
+            for at, e in sorted(self._taken_out.items())
+            if after < at <= until
+        ]
+
+    def _next(self, instant: datetime | None) -> datetime | None:
+        if instant is None:
+            return None
+        found = (trigger.next_after(instant) for trigger in self._triggers)
+        return min((due for due in found if due is not None), default=None)
+
+    def _previous(self, instant: datetime | None) -> datetime | None:
+        if instant is None:
+            return None
+        found = (trigger.previous_before(instant) for trigger in self._triggers)
+        return max((due for due in found if due is not None), default=None)
+
+    def _is_due(self, instant: datetime) -> bool:
+        return self._next(instant - _TICK) == instant
+
+    def _count(self, after: datetime, until: datetime) -> Count:
+        if len(self._triggers) == 1:
+            return self._triggers[0].count(after, until)
+        number, due = 0, self._next(after)
+        while due is not None and due <= until and Count(number).exact:
+            number, due = number + 1, self._next(due)
+        return Count(number)

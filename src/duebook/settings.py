@@ -1,0 +1,65 @@
+"""Where options come from: flag, then DUEBOOK_* variable, then duebook.toml, then the default."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import Invalid, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Settings", "database_path", "load_settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a process needs to know before it opens the books."""
+
+    database_url: str = "sqlite:///.duebook/duebook.db"
+    namespace: str = "default"
+
+
+def load_settings(
+    flags: Mapping[str, str | None],
+    environ: Mapping[str, str] = os.environ,
+    file: Path = Path("duebook.toml"),
+) -> Settings:
+    """The settings in force; raises Invalid that names the source and the key."""
+    stored = _read_file(file)
+    values = {}
+    for name in Settings.__dataclass_fields__:
+        found = flags.get(name) or environ.get(f"DUEBOOK_{name.upper()}") or stored.get(name)
+        if found is not None:
+            values[name] = str(found)
+    return Settings(**values)
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        stored = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{file} cannot be read: {shorten(str(error), 200)}") from None
+    if unknown := sorted(set(stored) - set(Settings.__dataclass_fields__)):
+        known = ", ".join(Settings.__dataclass_fields__)
+        raise Invalid(f'{file}: "{shorten(unknown[0])}" is no setting; known are {known}')
+    return stored
+
+
+def database_path(url: str) -> Path:
+    """The file of a SQLite URL (sqlite:///relative, sqlite:////absolute) or plain path."""
+    if url.startswith("sqlite:///"):
+        path = url.removeprefix("sqlite:///")
+    elif "://" in url:
+        raise Invalid(f'database "{shorten(url.split("@")[-1])}" is no sqlite:/// address or path')
+    else:
+        path = url
+    if not path or "\0" in path:
+        raise Invalid("the database has no path; write it like sqlite:///.duebook/duebook.db")
+    return Path(path)

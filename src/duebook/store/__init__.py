@@ -1,0 +1,1 @@
+"""Where the books are kept: one protocol, one store per database; no decisions."""

@@ -1,0 +1,196 @@
+"""The protocol of a store: which transactions the engine and the client may ask for.
+
+Every method of a Tx runs inside one transaction and sees one `now`, the database's. What a
+method changes becomes visible when the whole transaction commits, or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime, timedelta
+
+    from duebook.model.plan import DueException, Plan, Skip, Snapshot
+    from duebook.model.run import Claim, LogLine, Outcome, Run, Token
+    from duebook.model.schedule import Schedule, ScheduleSpec
+
+__all__ = ["START", "LedgerEntry", "OwnRun", "Page", "SessionInfo", "Store", "Tx"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a node says about itself when it begins."""
+
+    id: str
+    node: str
+    pid: int
+    roles: str
+    version: str
+    tzdata: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRun:
+    """What the books say a session is working on."""
+
+    token: Token
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """Due times that did not become runs, and why."""
+
+    due_from: datetime
+    due_to: datetime
+    count: int
+    exact: bool
+    reason: str
+    facts: dict[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A place in a log, to go on from."""
+
+    attempt: int
+    seq: int
+
+
+START: Final = Page(0, 0)
+
+
+class Tx(Protocol):
+    """One transaction."""
+
+    @property
+    def now(self) -> datetime:
+        """The database's clock, the same for the whole transaction; it never runs backwards."""
+
+    # -- the tick
+    def take(self, limit: int) -> list[Snapshot]:
+        """Up to `limit` active schedules whose wake time has come, the most overdue first.
+
+        They stay locked until the transaction ends.
+        """
+
+    def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
+        """Write runs, ledger entries and the schedules' new state; returns the number of runs.
+
+        A due time that has a run already becomes a ledger entry (`already_started`).
+        """
+
+    def earliest_wake(self) -> datetime | None:
+        """When the next active schedule wants to be looked at."""
+
+    # -- sessions and leases
+    def begin_session(self, session: SessionInfo, lease: timedelta) -> None: ...
+
+    def renew(self, session_id: str, lease: timedelta) -> bool:
+        """Prolong a session's lease; False when it was declared dead."""
+
+    def end_session(self, session_id: str) -> None:
+        """The node leaves; whatever it still runs is taken over."""
+
+    def bury(self) -> list[str]:
+        """Declare sessions dead whose lease ran out; returns their ids."""
+
+    def take_over(self, limit: int) -> int:
+        """Requeue up to `limit` runs of dead sessions; beyond `max_takeovers` they fail."""
+
+    # -- work
+    def claim(self, session_id: str, queue: str, limit: int) -> list[Claim]:
+        """Up to `limit` ready runs, by priority, then readiness; none when the session is dead.
+
+        Of a schedule whose runs must not overlap, at most one is under way at any time.
+        """
+
+    def settle(self, token: Token, outcome: Outcome) -> bool:
+        """End a run; False when the token is no longer current. Repeating it is harmless."""
+
+    def hand_back(self, token: Token) -> bool:
+        """Return a run unfinished, for somebody else to begin."""
+
+    def own_runs(self, session_id: str) -> list[OwnRun]:
+        """The runs that the books say the session is working on."""
+
+    def earliest_ready(self) -> datetime | None:
+        """When queued work is ready next."""
+
+    def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
+        """Add lines, numbered from `first_seq`; lines that are there already stay."""
+
+    def trim_log(self, token: Token, head_seq: int, tail_seq: int) -> None:
+        """Drop the lines between the two, both kept."""
+
+    # -- schedules and runs, for people
+    def create_schedule(
+        self,
+        schedule_id: str,
+        namespace: str,
+        name: str,
+        spec: ScheduleSpec,
+        next_due_at: datetime | None,
+        by: str,
+    ) -> None:
+        """Store a new schedule; raises Conflict when the name is taken."""
+
+    def find_schedule(self, namespace: str, name: str) -> str:
+        """The id of a schedule by its name, or its id; raises NotFound."""
+
+    def get_schedule(self, schedule_id: str) -> Schedule: ...
+
+    def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
+        """By name, from the one after `after` on."""
+
+    def snapshot(self, schedule_id: str) -> Snapshot:
+        """One schedule, locked, as the planner sees it."""
+
+    def pause(self, plan: Plan, reason: str | None) -> None:
+        """Commit the state of a schedule that pauses now."""
+
+    def delete_schedule(self, snapshot: Snapshot, skips: Sequence[Skip]) -> None:
+        """Cancel queued runs, record pending due times, free the name; history stays."""
+
+    def add_exception(self, schedule_id: str, exception: DueException) -> None: ...
+
+    def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
+        """A manual run of a schedule, ready now."""
+
+    def cancel(self, run_id: str, reason: str) -> str:
+        """Cancel a run; returns `cancelled`, `requested` (it runs), or the state it ended in."""
+
+    def get_run(self, run_id: str) -> Run:
+        """Raises NotFound."""
+
+    def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
+        """The newest first."""
+
+    def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
+        """The newest first."""
+
+    def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]: ...
+
+
+class Store(Protocol):
+    """A database that holds the books."""
+
+    def transact(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` in one writing transaction and return its result once it is durable.
+
+        When `work` raises, nothing of it stays.
+        """
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` on one consistent view; it must not write."""
+
+    def changed(self) -> int:
+        """A number that differs after anybody, here or in another process, committed a change."""
+
+    def close(self) -> None: ...

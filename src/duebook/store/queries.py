@@ -1,0 +1,25 @@
+"""Reads files of named SQL: `-- name: verb_noun`, a line on its purpose, then one statement."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["load_queries"]
+
+_NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+def load_queries(path: Path) -> dict[str, str]:
+    """Name to statement, without its comments; a name that stands twice is a ValueError."""
+    parts = _NAME.split(path.read_text("utf-8"))[1:]
+    names, bodies = parts[::2], parts[1::2]
+    if len(set(names)) < len(names):
+        raise ValueError(f"a query stands twice in {path.name}")
+    return {
+        name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
+        for name, body in zip(names, bodies, strict=True)
+    }

@@ -1,0 +1,93 @@
+"""Opens SQLite files as Duebook needs them, and translates the driver's errors."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["connect", "translated"]
+
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"}
+)
+_NOT_A_DATABASE: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
+def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
+    """A connection with WAL, full durability and foreign keys; transactions are explicit.
+
+    Raises Invalid for a file that is no database, or on a network file system (its locks lie);
+    Unavailable for one that cannot be opened.
+    """
+    with translated(path):
+        _prepare_folder(path)
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=30.0
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA busy_timeout = 30000")
+            connection.execute(f"PRAGMA query_only = {'ON' if readonly else 'OFF'}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"cannot make the folder {path.parent}: {error.strerror}") from error
+    if (kind := _file_system(path.parent)) in _NETWORK_FILE_SYSTEMS:
+        raise Invalid(
+            f"{path} is on a network file system ({kind}), whose locks cannot be trusted; "
+            "use a local disk, or PostgreSQL"
+        )
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system a folder is on, as far as the machine tells."""
+    best, kind = "", ""
+    try:
+        mounts = Path("/proc/self/mounts").read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    real = os.path.realpath(folder)
+    for _, mounted_at, name, *_ in (line.split() for line in mounts if line.count(" ") > 2):
+        inside = real == mounted_at or real.startswith(mounted_at.rstrip("/") + "/")
+        if inside and len(mounted_at) >= len(best):
+            best, kind = mounted_at, name
+    return kind
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Driver errors become ours, with the file's name and what to do."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _NOT_A_DATABASE:
+            raise Invalid(f"{path} is no SQLite database, or it is damaged: {error}") from error
+        if code == sqlite3.SQLITE_READONLY:
+            raise Unavailable(f"{path} cannot be written: it is read-only") from error
+        if code == sqlite3.SQLITE_FULL:
+            raise Unavailable(f"{path} cannot be written: the disk is full") from error
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
+            raise Unavailable(f"{path} cannot be opened or written: {error}") from error
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise Unavailable(f"{path} is locked by another program") from error
+        raise

@@ -1,0 +1,298 @@
+-- Every statement of the SQLite store but the migrations.
+
+-- name: read_high_water
+-- The latest time that anybody has seen in this file.
+SELECT value FROM meta WHERE key = 'high_water_at'
+
+-- name: write_high_water
+-- Time never runs backwards in this file.
+INSERT INTO meta (key, value) VALUES ('high_water_at', :now)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
+
+-- name: take_due
+-- The schedules that want to be looked at, the most overdue first.
+SELECT schedule_id, version, status, watermark
+FROM schedule_state
+WHERE wake_at <= :now
+ORDER BY wake_at
+LIMIT :limit
+
+-- name: get_earliest_wake
+-- When the next schedule wants to be looked at.
+SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL
+
+-- name: get_state
+-- One schedule's state, for what people do to it.
+SELECT schedule_id, version, status, watermark FROM schedule_state WHERE schedule_id = :id
+
+-- name: list_definitions
+-- The definitions of the given (id, version) pairs.
+SELECT r.schedule_id, r.version, s.name, r.spec
+FROM json_each(:pairs) AS wanted
+JOIN schedule_revisions AS r
+    ON r.schedule_id = wanted.value ->> 0 AND r.version = wanted.value ->> 1
+JOIN schedules AS s ON s.id = r.schedule_id
+
+-- name: list_active
+-- The oldest active run of each of the given schedules that has one.
+SELECT schedule_id, id, due_at, coalesce(started_at, created_at), min(created_at)
+FROM runs
+WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status IN ('queued', 'running')
+GROUP BY schedule_id
+
+-- name: list_exceptions
+-- What people said about single due times of the given schedules.
+SELECT schedule_id, due_at, kind, moved_to
+FROM schedule_exceptions
+WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: commit_state
+-- A schedule's state after its plan; only the version that was planned.
+UPDATE schedule_state
+SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at,
+    paused_at = :paused_at, pause_reason = :pause_reason, problem = :problem
+WHERE schedule_id = :schedule_id AND version = :version
+
+-- name: insert_run
+-- A due time that fires becomes a run, once.
+INSERT INTO runs (id, schedule_id, version, due_at, origin, trigger, queue, priority, exclusive,
+    wakes, max_takeovers, payload, status, created_at, ready_at)
+VALUES (:id, :schedule_id, :version, :due_at, :origin, :trigger, :queue, :priority, :exclusive,
+    :wakes, :max_takeovers, :payload, 'queued', :now, :now)
+ON CONFLICT (schedule_id, due_at) DO NOTHING
+
+-- name: list_missing_runs
+-- Which of the given new runs were not inserted, because their due time had one.
+SELECT value FROM json_each(:ids) WHERE value NOT IN (SELECT id FROM runs)
+
+-- name: insert_ledger
+-- Due times that did not become runs, and why.
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,
+    session_id, at)
+VALUES (:schedule_id, :version, :due_from, :due_to, :count, :exact, 'skipped', :reason, :facts,
+    :session_id, :now)
+
+-- name: delete_exception
+-- An exception is used up once its due time is decided.
+DELETE FROM schedule_exceptions
+WHERE schedule_id = :schedule_id AND due_at = :due_at AND kind = :kind
+
+-- name: insert_exception
+-- What a person says about one due time; saying it again changes it.
+INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to)
+VALUES (:schedule_id, :due_at, :kind, :moved_to)
+ON CONFLICT DO UPDATE SET moved_to = excluded.moved_to
+
+-- name: wake_schedule
+-- Look at this schedule again now.
+UPDATE schedule_state SET wake_at = :now
+WHERE schedule_id = :schedule_id AND status = 'active' AND (wake_at IS NULL OR wake_at > :now)
+
+-- name: insert_schedule
+-- A new schedule.
+INSERT INTO schedules (id, namespace, name, version, labels, created_at, created_by)
+VALUES (:id, :namespace, :name, 1, :labels, :now, :by)
+
+-- name: insert_revision
+-- A definition, in force from now on.
+INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
+VALUES (:id, :version, :spec, :now, :by)
+
+-- name: insert_state
+-- The state a schedule begins with.
+INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at)
+VALUES (:id, 1, 'active', :now, :next_due_at, :wake_at)
+
+-- name: find_schedule
+-- The live schedule of that name in the namespace.
+SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NULL
+
+-- name: delete_state
+-- A deleted schedule is never looked at again.
+DELETE FROM schedule_state WHERE schedule_id = :id
+
+-- name: delete_schedule
+-- Its name is free again; its history stays.
+UPDATE schedules SET deleted_at = :now WHERE id = :id AND deleted_at IS NULL
+
+-- name: delete_exceptions
+-- What was said about due times that will not come.
+DELETE FROM schedule_exceptions WHERE schedule_id = :id
+
+-- name: get_schedule
+-- One schedule with its definition and state.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
+    st.watermark, st.next_due_at, st.paused_at, st.pause_reason, st.problem
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.id = :id
+
+-- name: list_schedules
+-- The schedules of a namespace by name, a page at a time.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
+    st.watermark, st.next_due_at, st.paused_at, st.pause_reason, st.problem
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
+ORDER BY s.name
+LIMIT :limit
+
+-- name: insert_session
+-- A node begins.
+INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at)
+VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at)
+
+-- name: renew_session
+-- A node lives on; no row when it was declared dead.
+UPDATE node_sessions SET expires_at = :expires_at WHERE id = :id AND ended_at IS NULL
+
+-- name: get_session_alive
+-- Whether a node may still claim.
+SELECT 1 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+
+-- name: end_session
+-- A node leaves, or is declared dead.
+UPDATE node_sessions SET ended_at = :now WHERE id = :id AND ended_at IS NULL
+
+-- name: end_expired_sessions
+-- Nodes whose lease ran out are dead.
+UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
+RETURNING id
+
+-- name: list_claimable
+-- Queued work of a queue by priority; exclusive runs only when no run of theirs is under way.
+SELECT id, schedule_id, exclusive
+FROM runs AS r
+WHERE status = 'queued' AND queue = :queue AND ready_at <= :now
+    AND (exclusive = 0 OR NOT EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
+            AND other.status IN ('queued', 'running')))
+ORDER BY priority DESC, ready_at
+LIMIT :limit
+
+-- name: claim_run
+-- The run is this session's until it settles.
+UPDATE runs
+SET status = 'running', attempt = attempt + 1, session_id = :session_id, claimed_at = :now,
+    started_at = :now
+WHERE id = :id AND status = 'queued'
+
+-- name: get_earliest_ready
+-- When queued work becomes ready next.
+SELECT min(ready_at) FROM runs WHERE status = 'queued'
+
+-- name: settle_run
+-- Only the current token ends a run.
+UPDATE runs
+SET status = :status, finished_at = :now, reason = :reason, error = :error, exit_code = :exit_code
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+RETURNING wakes, schedule_id
+
+-- name: get_token_state
+-- Whether a token that settled nothing had settled before.
+SELECT status FROM runs
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status <> 'running'
+
+-- name: hand_back_run
+-- A node that leaves returns its work as if it had never been claimed.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL, ready_at = :now
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+
+-- name: list_orphans
+-- Runs that a dead or ended session left running.
+SELECT r.id, r.attempt, r.session_id, r.losses, r.max_takeovers, r.cancel_requested_at,
+    r.wakes, r.schedule_id
+FROM node_sessions AS n
+JOIN runs AS r ON r.session_id = n.id AND r.status = 'running'
+WHERE n.ended_at IS NOT NULL
+LIMIT :limit
+
+-- name: insert_attempt
+-- The account of an attempt that is over while its run goes on.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
+    outcome, error, exit_code)
+SELECT id, attempt, session_id, claimed_at, started_at, :now, :outcome, :error, NULL
+FROM runs WHERE id = :id
+
+-- name: requeue_run
+-- Another node takes the run over as a new attempt.
+UPDATE runs
+SET status = 'queued', session_id = NULL, losses = losses + 1, ready_at = :now
+WHERE id = :id AND status = 'running'
+
+-- name: fail_lost_run
+-- The run has cost too many nodes, or was to be cancelled anyway.
+UPDATE runs
+SET status = :status, losses = losses + 1, finished_at = :now, reason = :reason, error = :error
+WHERE id = :id AND status = 'running'
+
+-- name: list_session_runs
+-- What the books say a node is working on, and which of it was asked to end.
+SELECT id, attempt, cancel_requested_at FROM runs WHERE session_id = :id AND status = 'running'
+
+-- name: cancel_queued_run
+-- A run that nobody has begun ends at once.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+WHERE id = :id AND status = 'queued'
+RETURNING wakes, schedule_id
+
+-- name: cancel_queued_runs
+-- The queued runs of a schedule that is deleted.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+WHERE schedule_id = :id AND status = 'queued'
+
+-- name: request_cancel
+-- The owner of a running run is asked to end it.
+UPDATE runs SET cancel_requested_at = :now
+WHERE id = :id AND status = 'running' AND cancel_requested_at IS NULL
+
+-- name: get_run
+-- One run with the names of its schedule and node.
+SELECT r.id, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
+    r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
+    r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
+FROM runs AS r
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+LEFT JOIN node_sessions AS n ON n.id = r.session_id
+WHERE r.id = :id
+
+-- name: list_runs
+-- The newest runs of a namespace.
+SELECT r.id, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
+    r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
+    r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
+FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id AND s.namespace = :namespace
+LEFT JOIN node_sessions AS n ON n.id = r.session_id
+WHERE (:schedule_id IS NULL OR r.schedule_id = :schedule_id)
+ORDER BY r.created_at DESC, r.id DESC
+LIMIT :limit
+
+-- name: list_ledger
+-- The newest entries about a schedule's due times.
+SELECT due_from, due_to, count, exact, reason, facts, at
+FROM ledger WHERE schedule_id = :id
+ORDER BY due_to DESC, id DESC
+LIMIT :limit
+
+-- name: insert_log
+-- What a run printed.
+INSERT INTO run_logs (run_id, attempt, seq, at, stream, text)
+VALUES (:run_id, :attempt, :seq, :at, :stream, :text)
+ON CONFLICT DO NOTHING
+
+-- name: trim_log
+-- Drop the middle of a long log: what is neither its head nor its tail.
+DELETE FROM run_logs
+WHERE run_id = :run_id AND attempt = :attempt AND seq > :head_seq AND seq < :tail_seq
+
+-- name: list_log
+-- A run's log from a place on, attempt by attempt.
+SELECT attempt, seq, at, stream, text FROM run_logs
+WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
+ORDER BY attempt, seq
+LIMIT :limit

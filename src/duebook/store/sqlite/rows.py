@@ -1,0 +1,92 @@
+"""Rows of the SQLite store as values, and values as parameters."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.model.run import Run
+from duebook.model.schedule import Schedule, load_spec
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["facts_text", "from_micros", "read_run", "read_schedule", "read_spec", "to_micros"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICRO: Final = timedelta(microseconds=1)
+
+
+def to_micros(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - _EPOCH) // _MICRO
+
+
+def from_micros(micros: int | None) -> datetime | None:
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+
+
+def moment(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """Facts as JSON; instants as text."""
+    return json.dumps(
+        {key: format_instant(v) if isinstance(v, datetime) else v for key, v in facts.items()}
+    )
+
+
+def read_spec(text: str, name: str) -> ScheduleSpec:
+    return load_spec(json.loads(text), name)
+
+
+def read_schedule(row: Sequence[Any]) -> Schedule:
+    id_, namespace, name, version, spec, status, created, watermark, next_due, paused, why, bad = (
+        row
+    )
+    return Schedule(
+        id_,
+        namespace,
+        name,
+        version,
+        read_spec(spec, name),
+        status,
+        moment(created),
+        from_micros(watermark),
+        from_micros(next_due),
+        from_micros(paused),
+        why,
+        bad,
+    )
+
+
+def read_run(row: Sequence[Any]) -> Run:
+    return Run(
+        id=row[0],
+        schedule_id=row[1],
+        schedule=row[2],
+        version=row[3],
+        due_at=from_micros(row[4]),
+        origin=row[5],
+        trigger=row[6],
+        queue=row[7],
+        priority=row[8],
+        status=row[9],
+        attempt=row[10],
+        losses=row[11],
+        payload=json.loads(row[12]) if row[12] else None,
+        created_at=moment(row[13]),
+        ready_at=moment(row[14]),
+        claimed_at=from_micros(row[15]),
+        started_at=from_micros(row[16]),
+        finished_at=from_micros(row[17]),
+        node=row[18],
+        cancel_requested_at=from_micros(row[19]),
+        reason=row[20],
+        error=row[21],
+        exit_code=row[22],
+    )

@@ -1,0 +1,90 @@
+"""A SQLite file as a store: one writer thread, a reading connection per thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from duebook.clock import utc_now
+from duebook.store.sqlite.connection import connect, translated
+from duebook.store.sqlite.migrate import migrate
+from duebook.store.sqlite.rows import to_micros
+from duebook.store.sqlite.tx import SqliteTx
+from duebook.store.sqlite.writer import Writer
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from duebook.store.base import Tx
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Implements store.base.Store.
+
+    `clock` is the database's clock: SQLite has none of its own, so it is the machine's, kept from
+    running backwards by the file. `hook` is called before and after every statement and COMMIT;
+    tests crash there.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], datetime] = utc_now,
+        hook: Callable[[str], None] | None = None,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._hook = hook
+        self._writer = Writer(path, hook)
+        self._readers = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        try:
+            self._writer.run(lambda connection: migrate(connection, to_micros(clock()) or 0))
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def transact(self, work: Callable[[Tx], T]) -> T:
+        def operation(connection: sqlite3.Connection) -> T:
+            tx = SqliteTx(connection, self._clock, self._hook)
+            result = work(tx)
+            tx.keep_time()
+            return result
+
+        result: T = self._writer.run(operation)
+        return result
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        connection = self._reader()
+        with translated(self._path):
+            connection.execute("BEGIN")
+            try:
+                return work(SqliteTx(connection, self._clock, self._hook))
+            finally:
+                connection.execute("ROLLBACK")
+
+    def changed(self) -> int:
+        """SQLite's data_version: it changes with every commit of another connection."""
+        with translated(self._path):
+            return int(self._reader().execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        self._writer.close()
+        for connection in self._open:
+            connection.close()
+
+    def _reader(self) -> sqlite3.Connection:
+        """This thread's own connection, which cannot write."""
+        connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
+        if connection is None:
+            connection = connect(self._path, readonly=True)
+            self._readers.connection = connection
+            self._open.append(connection)
+        return connection

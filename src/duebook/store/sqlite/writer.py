@@ -1,0 +1,115 @@
+"""The one thread that writes: groups waiting operations into a transaction, a savepoint each.
+
+A commit costs a flush of the disk, so whatever waits meanwhile shares the next one. Between
+processes an flock on a side file keeps the order fair: SQLite's own busy handler starves some.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Unavailable
+from duebook.store.sqlite.connection import connect, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["Writer"]
+
+MOST_IN_GROUP: Final = 100
+
+
+class Writer:
+    """Runs operations on its connection, each all or nothing, durable when its future is done."""
+
+    def __init__(self, path: Path, hook: Callable[[str], None] | None) -> None:
+        self._path = path
+        self._hook = hook
+        self._connection = connect(path)
+        self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._waiting: deque[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]] = deque()
+        self._wakeup = threading.Condition()
+        self._closed = False
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._loop, name="duebook-writer", daemon=True)
+        self._thread.start()
+
+    def run(self, operation: Callable[[sqlite3.Connection], Any]) -> Any:
+        """The operation's result, once it is durable; raises what it raised, or Unavailable."""
+        if os.getpid() != self._pid:
+            raise Unavailable("a store cannot be used after a fork; open it again in the child")
+        future: Future[Any] = Future()
+        with self._wakeup:
+            if self._closed:
+                raise Unavailable(f"{self._path} is closed")
+            self._waiting.append((operation, future))
+            self._wakeup.notify()
+        return future.result()
+
+    def close(self) -> None:
+        with self._wakeup:
+            self._closed = True
+            self._wakeup.notify()
+        self._thread.join()
+        self._connection.close()
+        os.close(self._lock_file)
+
+    def _loop(self) -> None:
+        while group := self._next_group():
+            self._write(group)
+
+    def _next_group(self) -> list[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]]:
+        with self._wakeup:
+            while not self._waiting and not self._closed:
+                self._wakeup.wait()
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_IN_GROUP))]
+
+    def _write(self, group: list[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]]) -> None:
+        outcomes: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            with translated(self._path):
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    outcomes = [self._attempt(operation, future) for operation, future in group]
+                    self._point("before:COMMIT")
+                    self._connection.execute("COMMIT")
+                    self._point("after:COMMIT")
+                finally:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        except BaseException as error:  # each caller gets it
+            outcomes = [(future, None, error) for _, future in group]
+        for future, result, failure in outcomes:
+            if failure is None:
+                future.set_result(result)
+            else:
+                future.set_exception(failure)
+
+    def _attempt(
+        self, operation: Callable[[sqlite3.Connection], Any], future: Future[Any]
+    ) -> tuple[Future[Any], Any, BaseException | None]:
+        """One operation in a savepoint: when it fails, only its own changes are undone."""
+        self._connection.execute("SAVEPOINT operation")
+        try:
+            result = operation(self._connection)
+        except sqlite3.OperationalError:
+            raise  # the file itself is in trouble, and so is the whole group
+        except Exception as error:  # it belongs to this caller alone
+            self._connection.execute("ROLLBACK TO operation")
+            self._connection.execute("RELEASE operation")
+            return future, None, error
+        self._connection.execute("RELEASE operation")
+        return future, result, None
+
+    def _point(self, name: str) -> None:
+        if self._hook is not None:
+            self._hook(name)

@@ -1,0 +1,103 @@
+"""Performs command targets: what is executed, with which environment, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duebook.errors import Invalid
+from duebook.model.run import Outcome
+from duebook.targets.processes import Stop, supervise
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from duebook.model.run import Claim
+    from duebook.targets.processes import Exit
+    from duebook.targets.spawner import Spawner
+
+__all__ = ["environment", "perform_command"]
+
+GRACE: Final = 5.0
+"""Seconds between asking a command to end and killing it."""
+
+Output = "Callable[[Literal['stdout', 'stderr'], bytes], None]"
+
+
+def perform_command(
+    claim: Claim,
+    spawner: Spawner,
+    stop: Stop,
+    output: Callable[[Literal["stdout", "stderr"], bytes], None],
+    inherited: Mapping[str, str],
+) -> Outcome:
+    """Run the command to its end; its whole family of processes ends with it."""
+    target = claim.spec.target
+    argv = target.argv if target.shell is None else ("/bin/sh", "-c", target.shell)
+    timeout = claim.spec.timeout
+    try:
+        process = spawner.spawn(argv, environment(claim, inherited), target.cwd)
+    except Invalid as error:
+        return Outcome("failed", "invalid", str(error))
+    ended = supervise(
+        process,
+        output,
+        stop,
+        timeout=None if timeout is None else timeout.total_seconds(),
+        grace=GRACE,
+    )
+    return _outcome(ended, str(target.argv[0] if target.argv else "/bin/sh"))
+
+
+def _outcome(ended: Exit, program: str) -> Outcome:
+    if ended.error is not None:
+        return Outcome("failed", "not_started", f"{program}: {ended.error}")
+    if ended.stopped == "timeout":
+        return Outcome("failed", "timeout", "it took longer than its timeout", ended.code)
+    if ended.stopped is not None and ended.code != 0:
+        return Outcome("cancelled", ended.stopped, None, ended.code)
+    if ended.signal is not None:
+        name = _signal_name(ended.signal)
+        return Outcome("failed", "signal", f"ended by {name}", 128 + ended.signal)
+    if ended.code != 0:
+        return Outcome("failed", "exit_code", f"exit code {ended.code}", ended.code)
+    return Outcome("succeeded", exit_code=0)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The node's own variables, the target's, and what the run is about.
+
+    Payload values arrive as variables and are never pasted into a command.
+    """
+    run = claim.run
+    payload = claim.spec.payload if run.payload is None else run.payload
+    variables = dict(os.environ if inherited is None else inherited)
+    variables |= dict(claim.spec.target.env)
+    variables |= {
+        "DUEBOOK_RUN_ID": run.id,
+        "DUEBOOK_ATTEMPT": str(run.attempt),
+        "DUEBOOK_SCHEDULE": run.schedule or "",
+        "DUEBOOK_DUE_AT": format_instant(run.due_at or run.created_at),
+        "DUEBOOK_PAYLOAD": json.dumps(payload),
+    }
+    variables |= {f"DUEBOOK_PAYLOAD_{_name(key)}": _text(value) for key, value in payload.items()}
+    return variables
+
+
+def _name(key: str) -> str:
+    return re.sub(r"[^A-Z0-9_]", "_", key.upper())
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,311 @@
+"""The node's side of the spawner process; knows pipes and one socket, and starts no command itself.
+
+A command's whole family ends with its run, with the node, with the spawner and with the node's
+lease; `spawner_process.py` says how.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duebook.errors import Conflict, Invalid, Unavailable, shorten
+from duebook.targets.spawner_process import (
+    KILL,
+    LEASE,
+    MESSAGE,
+    START,
+    lease_clock,
+    pack_request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+__all__ = ["Process", "Spawner", "lease_clock"]
+
+_PROGRAM = Path(__file__).with_name("spawner_process.py")
+_ANSWER_WITHIN = 10.0  # seconds; the spawner answers in milliseconds unless it was stopped
+_END_WITHIN = 8.0  # seconds; the spawner itself gives up on processes that do not die after 5
+# Few starts in flight at once: the kernel refuses to hold more descriptors in sockets than a
+# process may open, and a sender that waits is better than a start that fails.
+_SEND_BUFFER = 16_384
+
+
+class Process:
+    """A started command: descriptors to read its output and status from, and two ways to end it.
+
+    `stdout`, `stderr` and `status` do not block. `supervise()` reads them and closes the whole;
+    closing (or losing) a Process kills what still runs of it. Safe to use from several threads.
+    """
+
+    def __init__(self, stdout: int, stderr: int, status: int, lifeline: int) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self.status = status
+        self._lifeline: int | None = lifeline
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def stop(self, grace: float) -> None:
+        """SIGTERM to the command's process group now, SIGKILL to all its family after `grace`."""
+        if grace <= 0:
+            return self.kill()
+        with self._lock:
+            self._write(f"{grace:.6f}\n".encode())
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL to the command and all its family, now."""
+        with self._lock:
+            # Said, and not only shown by closing: a process that was forked off the node meanwhile
+            # may hold a copy of the lifeline.
+            self._write(KILL)
+            self._drop_lifeline()
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop_lifeline()
+            if not self._closed:
+                self._closed = True
+                for fd in (self.stdout, self.stderr, self.status):
+                    os.close(fd)
+
+    def _write(self, words: bytes) -> None:
+        if self._lifeline is not None:
+            with contextlib.suppress(BrokenPipeError):  # the run has ended already
+                os.write(self._lifeline, words)
+
+    def _drop_lifeline(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Spawner:
+    """Starts commands through a small process of its own; safe to use from several threads.
+
+    Every method raises Unavailable when that process is gone or does not answer, and Conflict
+    in a process that was forked off the one that called `start()`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Begin the spawner process; a former one is ended first, with all that it started."""
+        self.close()
+        with self._lock:
+            self._owner = os.getpid()
+            try:
+                self._begin()
+            except OSError as error:
+                self._end()
+                raise Unavailable(f"the spawner could not be started: {error}") from error
+        return self
+
+    def spawn(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None) -> Process:
+        """Start `argv` with exactly `env` in `cwd` (None: where the spawner was started).
+
+        No shell is involved; the program is looked up in `env`'s PATH. Returns at once: that a
+        command could not be started is told by its status. Raises Invalid for what no program can
+        be given: no argv, a NUL anywhere, a variable's name that is empty or contains "=".
+        """
+        request = _request(argv, env, cwd)
+        sent: list[int] = []
+        kept: list[int] = []
+        try:
+            sent.append(_as_file(request))
+            _open_pipes(sent, kept)
+            self._send(START, 0.0, sent)
+        except BaseException as error:
+            _close(kept)
+            if isinstance(error, OSError):  # out of descriptors or of memory
+                raise Unavailable(f"no command could be started: {error}") from error
+            raise
+        finally:
+            _close(sent)
+        return Process(*kept)
+
+    def extend_lease(self, seconds: float, since: float | None = None) -> None:
+        """Let the commands run until `seconds` after `since`, or until the next call says so.
+
+        `since` is `lease_clock()` as it was read before the lease was renewed (default: now), so
+        that a node which was stopped in between does not grant itself more than it was granted.
+        Before the first call there is no limit. When it is reached all commands are killed, and
+        new ones are refused until it is extended.
+        """
+        start = lease_clock() if since is None else since
+        self._send(LEASE, start + seconds, [])
+
+    def is_alive(self) -> bool:
+        process = self._process
+        return process is not None and process.poll() is None
+
+    def close(self) -> None:
+        """Kill all commands and end the spawner; returns when both are done."""
+        if os.getpid() != self._owner:
+            return self._forget()
+        with self._lock:
+            self._end()
+        return None
+
+    def __enter__(self) -> Self:
+        return self if self.is_alive() else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        # Both kinds tell of the other end's death; only Linux has the first for AF_UNIX, and since
+        # all messages have one size the second keeps them apart as well.
+        kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        self._socket.settimeout(_ANSWER_WITHIN)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  (our own program)
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the node, which then ends us in order
+            )
+        if not self._socket.recv(MESSAGE.size):
+            raise ConnectionError("it ended before it was ready")
+
+    def _end(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it is gone already
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            try:
+                self._process.wait(_END_WITHIN)
+            except subprocess.TimeoutExpired:
+                self._process.kill()  # it was stopped; its supervisors see it die, and act
+                self._process.wait()
+            self._process = None
+
+    def _forget(self) -> None:
+        """After a fork: the spawner, and whatever lock was held, are the parent's."""
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            self._process.returncode = 0  # or Popen would warn of a child that is none of ours
+            self._process = None
+
+    def _send(self, word: bytes, value: float, fds: list[int]) -> None:
+        if os.getpid() != self._owner:
+            raise Conflict(
+                f"this spawner belongs to process {self._owner}; start() one after the fork"
+            )
+        if not self._lock.acquire(timeout=_ANSWER_WITHIN):
+            raise Unavailable(f"the spawner was busy for more than {_ANSWER_WITHIN:g} s")
+        try:
+            self._send_locked(MESSAGE.pack(word, value), fds)
+        finally:
+            self._lock.release()
+
+    def _send_locked(self, message: bytes, fds: list[int]) -> None:
+        if self._socket is None or self._process is None:
+            raise Unavailable("the spawner is not running; start() begins one")
+        code = self._process.poll()
+        if code is not None:
+            raise Unavailable(f"the spawner has ended ({code}); start() begins a new one")
+        try:
+            if fds:
+                socket.send_fds(self._socket, [message], fds)
+            else:
+                self._socket.send(message)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"the spawner did not answer for {_ANSWER_WITHIN:g} s; start() begins a new one"
+            ) from error
+        except OSError as error:
+            raise Unavailable(
+                f"the spawner cannot be reached ({error}); start() begins a new one"
+            ) from error
+
+
+def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> bytes:
+    if isinstance(argv, str) or not argv or not argv[0]:
+        raise Invalid(f'argv "{shorten(argv)}" names no program; write it like ["pg_dump", "mydb"]')
+    for text in (*argv, *env.keys(), *env.values(), cwd or ""):
+        if "\0" in text:
+            raise Invalid(f'"{shorten(text)}" contains NUL, which no program can be given')
+    for key in env:
+        if not key or "=" in key:
+            raise Invalid(f'"{shorten(key)}" is no name of an environment variable')
+    variables = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
+    directory = None if cwd is None else os.fsencode(cwd)
+    return pack_request([os.fsencode(part) for part in argv], variables, directory)
+
+
+def _as_file(request: bytes) -> int:
+    """An unnamed file: it takes any size, where a socket's message or a pipe does not."""
+    if sys.platform == "linux":
+        fd = os.memfd_create("duebook-request")
+    else:
+        with tempfile.TemporaryFile(buffering=0) as file:
+            fd = os.dup(file.fileno())
+    try:
+        view = memoryview(request)
+        while view:
+            view = view[os.write(fd, view) :]
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_pipes(sent: list[int], kept: list[int]) -> None:
+    """Pipes for stdout, stderr and status towards the node, and a lifeline the other way."""
+    for _ in ("stdout", "stderr", "status"):
+        reader, writer = os.pipe()
+        kept.append(reader)
+        sent.append(writer)
+        os.set_blocking(reader, False)
+    reader, writer = os.pipe()
+    kept.append(writer)
+    sent.append(reader)
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)

@@ -1,0 +1,691 @@
+"""Commands through the spawner, with real processes: their output, their end, their families."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.errors import Invalid, Unavailable
+from duebook.targets.processes import Exit, Stop, supervise
+from duebook.targets.spawner import Spawner, lease_clock
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="families are traced through /proc")
+
+PATH = {"PATH": os.environ["PATH"]}
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Spawner]:
+    with Spawner() as spawner:
+        yield spawner
+
+
+@pytest.fixture
+def own() -> Iterator[Spawner]:
+    with Spawner() as spawner:
+        yield spawner
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """A text by which the environment of a test's processes can be told from all others."""
+    mark = f"duebook-test-{uuid.uuid4()}"
+    yield mark
+    for pid in marked(mark):
+        os.kill(pid, signal.SIGKILL)
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that live (zombies have no environment) with `mark` in their environment."""
+    return [pid for pid in pids() if mark.encode() in read(f"/proc/{pid}/environ")]
+
+
+def pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
+def read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def state(pid: int) -> str:
+    return read(f"/proc/{pid}/stat").decode().rpartition(")")[2].split()[0]
+
+
+def children_of(parent: int) -> list[int]:
+    return [int(pid) for pid in read(f"/proc/{parent}/task/{parent}/children").split()]
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def resident() -> int:
+    return int(read("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Run:
+    """A command that is followed in the test's own thread; `stop_on` cancels it by its output."""
+
+    def __init__(self, spawner: Spawner, argv: list[str], **options: object) -> None:
+        self.pieces: list[tuple[str, bytes]] = []
+        self._stop_on = options.pop("stop_on", None)
+        self._timeout = options.pop("timeout", None)
+        self._grace = options.pop("grace", 5.0)
+        self._process = spawner.spawn(argv, **{"env": PATH, **options})  # type: ignore[arg-type]
+        self._stop = Stop()
+        started = time.monotonic()
+        with self._stop:
+            self.exit = self._follow()
+        self.seconds = time.monotonic() - started
+
+    def _follow(self) -> Exit:
+        timeout, grace = self._timeout, self._grace
+        assert timeout is None or isinstance(timeout, float)
+        assert isinstance(grace, float)
+        return supervise(self._process, self._take, self._stop, timeout, grace)
+
+    def _take(self, stream: str, piece: bytes) -> None:
+        self.pieces.append((stream, piece))
+        if isinstance(self._stop_on, bytes) and self._stop_on in self.stdout:
+            self._stop.set("cancelled")
+
+    @property
+    def stdout(self) -> bytes:
+        return b"".join(piece for stream, piece in self.pieces if stream == "stdout")
+
+    @property
+    def stderr(self) -> bytes:
+        return b"".join(piece for stream, piece in self.pieces if stream == "stderr")
+
+
+# ------------------------------------------------------------ how a command starts and ends
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 255])
+def test_an_exit_code_is_reported(shared: Spawner, code: int) -> None:
+    exit_ = Run(shared, ["sh", "-c", f"exit {code}"]).exit
+    assert (exit_.code, exit_.signal, exit_.error, exit_.stopped) == (code, None, None, None)
+
+
+def test_death_by_a_signal_is_reported(shared: Spawner) -> None:
+    exit_ = Run(shared, ["sh", "-c", "kill -SEGV $$"]).exit
+    assert (exit_.code, exit_.signal, exit_.error) == (None, signal.SIGSEGV, None)
+
+
+def test_what_a_command_used_is_reported(shared: Spawner) -> None:
+    exit_ = Run(shared, [*PYTHON, "sum(range(3_000_000)); x = b'x' * 50_000_000"]).exit
+    assert exit_.cpu_seconds is not None
+    assert exit_.cpu_seconds > 0.01
+    assert exit_.max_rss is not None
+    assert exit_.max_rss > 50_000_000
+
+
+def test_a_missing_program_is_an_error(shared: Spawner) -> None:
+    assert Run(shared, ["no-such-program"]).exit == Exit(
+        error="cannot start no-such-program: No such file or directory"
+    )
+
+
+def test_a_program_without_permission_is_an_error(shared: Spawner, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    assert Run(shared, [str(program)]).exit.error == f"cannot start {program}: Permission denied"
+
+
+def test_a_missing_directory_is_an_error(shared: Spawner, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    assert Run(shared, ["true"], cwd=str(missing)).exit.error == (
+        f"cannot enter the directory {missing}: No such file or directory"
+    )
+
+
+def test_a_command_runs_in_its_directory(shared: Spawner, tmp_path: Path) -> None:
+    assert Run(shared, ["pwd", "-P"], cwd=str(tmp_path)).stdout.decode() == f"{tmp_path}\n"
+
+
+def test_a_program_is_looked_up_in_the_given_path(shared: Spawner, tmp_path: Path) -> None:
+    program = tmp_path / "greet"
+    program.write_text("#!/bin/sh\necho hello")
+    program.chmod(0o755)
+    assert Run(shared, ["greet"], env={"PATH": str(tmp_path)}).stdout == b"hello\n"
+
+
+def test_a_script_without_an_interpreter_is_not_given_to_a_shell(
+    shared: Spawner, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("echo hello")
+    program.chmod(0o755)
+    assert Run(shared, [str(program)]).exit.error == f"cannot start {program}: Exec format error"
+
+
+def test_stdin_is_empty(shared: Spawner) -> None:
+    assert Run(shared, ["cat"], timeout=5.0).exit.code == 0
+
+
+def test_the_environment_is_passed_exactly(shared: Spawner) -> None:
+    env = {"A": "1", "EMPTY": "", "EQUALS": "a=b", "LINES": "a\nb", "RAW": "\udcff", "é": "ü"}
+    run = Run(shared, ["/usr/bin/env", "-0"], env=env)
+    assert sorted(run.stdout.rstrip(b"\0").split(b"\0")) == sorted(
+        os.fsencode(f"{key}={value}") for key, value in env.items()
+    )
+
+
+def test_arguments_never_go_through_a_shell(shared: Spawner) -> None:
+    arguments = ["$(id)", "`id`", "; id", "a b", "'\"", "*", "-o", "", "new\nline", "\udcff"]
+    run = Run(shared, ["printf", "%s\\0", *arguments])
+    assert run.stdout.split(b"\0")[:-1] == [os.fsencode(text) for text in arguments]
+
+
+def test_a_megabyte_of_arguments_and_environment_is_passed(shared: Spawner) -> None:
+    arguments = ["x" * 100_000] * 5
+    env = {**PATH, **{f"V{n}": "y" * 100_000 for n in range(5)}}
+    run = Run(shared, ["sh", "-c", 'echo "${#1} ${#5} ${#V4}"', "sh", *arguments], env=env)
+    assert run.stdout == b"100000 100000 100000\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "env"),
+    [([], {}), ([""], {}), (["a\0b"], {}), (["true"], {"A": "\0"}), (["true"], {"A=B": "c"})],
+)
+def test_what_no_program_can_be_given_is_refused(
+    shared: Spawner, argv: list[str], env: dict[str, str]
+) -> None:
+    with pytest.raises(Invalid):
+        shared.spawn(argv, env)
+
+
+def test_signals_are_as_a_program_expects_them(shared: Spawner) -> None:
+    status = Run(shared, ["cat", "/proc/self/status"]).stdout.decode()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert int(fields["SigBlk"], 16) == 0
+    assert int(fields["SigIgn"], 16) == 0
+
+
+def test_a_command_inherits_no_descriptor_but_the_three(shared: Spawner) -> None:
+    run = Run(shared, [*PYTHON, "import os; print(sorted(os.listdir('/proc/self/fd')))"])
+    assert run.stdout == b"['0', '1', '2', '3']\n"  # 3 is the directory that is being listed
+
+
+# ------------------------------------------------------------ output
+
+
+def test_stdout_and_stderr_come_as_they_are_written(shared: Spawner) -> None:
+    script = """
+        import os
+        for number in range(200):
+            os.write(1 + number % 2, b"%d\\n" % number)
+    """
+    run = Run(shared, [*PYTHON, textwrap.dedent(script)])
+    assert run.stdout.split() == [b"%d" % number for number in range(0, 200, 2)]
+    assert run.stderr.split() == [b"%d" % number for number in range(1, 200, 2)]
+
+
+def test_output_is_delivered_before_the_command_ends(shared: Spawner) -> None:
+    assert Run(shared, ["sh", "-c", "echo ready; sleep 1000"], stop_on=b"ready").seconds < 4
+
+
+def test_much_output_is_complete_and_needs_little_memory(shared: Spawner) -> None:
+    sizes: list[int] = []
+    before, most = resident(), 0
+
+    def take(_stream: str, piece: bytes) -> None:
+        nonlocal most
+        sizes.append(len(piece))
+        most = max(most, resident())
+
+    process = shared.spawn(["head", "-c", "50000000", "/dev/zero"], PATH)
+    with Stop() as stop:
+        assert supervise(process, take, stop, None, 1.0).code == 0
+    assert sum(sizes) == 50_000_000
+    assert max(sizes) <= 65_536
+    assert most - before < 10_000_000
+
+
+def test_a_flood_is_stopped_in_time(shared: Spawner) -> None:
+    before, most = resident(), 0
+
+    def take(_stream: str, _piece: bytes) -> None:
+        nonlocal most
+        most = max(most, resident())
+
+    with Stop() as stop:
+        exit_ = supervise(shared.spawn(["yes"], PATH), take, stop, 0.3, 1.0)
+    assert (exit_.signal, exit_.stopped) == (signal.SIGTERM, "timeout")
+    assert most - before < 10_000_000
+
+
+def test_an_error_in_the_consumer_kills_the_command(shared: Spawner, mark: str) -> None:
+    def refuse(_stream: str, _piece: bytes) -> None:
+        raise ConnectionError("the log is full")
+
+    process = shared.spawn(["sh", "-c", "echo x; sleep 1000"], {**PATH, "MARK": mark})
+    with Stop() as stop, pytest.raises(ConnectionError):
+        supervise(process, refuse, stop, None, 60.0)
+    eventually(lambda: not marked(mark))
+
+
+# ------------------------------------------------------------ stop, timeout, families
+
+DOUBLE_FORK = """
+    import os, signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            print("ready", flush=True)
+            signal.pause()
+        os._exit(0)
+    signal.pause()
+"""
+COMETS = """
+    import os, signal
+    def fly():
+        os.setsid()
+        while True:
+            if os.fork():
+                os._exit(0)
+    for _ in range(3):
+        if os.fork() == 0:
+            fly()
+    print("ready", flush=True)
+    signal.pause()
+"""
+DEEP = 'if [ "$1" = 0 ]; then echo ready; else sh -c "$0" "$0" $(($1 - 1)); fi; sleep 1000'
+FAMILIES = {
+    "a double-forked daemon that ignores SIGTERM": [*PYTHON, textwrap.dedent(DOUBLE_FORK)],
+    "processes that fork and exit all the time": [*PYTHON, textwrap.dedent(COMETS)],
+    "setsid and nohup": [
+        "sh",
+        "-c",
+        "nohup sleep 1000 >/dev/null & setsid nohup sleep 1000 & echo ready; wait",
+    ],
+    "a stopped process": ["sh", "-c", "sleep 1000 & kill -STOP $!; echo ready; wait"],
+    "a deep family": ["sh", "-c", DEEP, DEEP, "12"],
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_cancel_ends_all_of(shared: Spawner, mark: str, family: str) -> None:
+    run = Run(shared, FAMILIES[family], env={**PATH, "MARK": mark}, stop_on=b"ready", grace=0.2)
+    assert run.exit.stopped == "cancelled"
+    assert run.exit.survivors == 0
+    assert marked(mark) == []
+    assert run.seconds < 4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_kill_without_grace_ends_all_of(shared: Spawner, mark: str, family: str) -> None:
+    run = Run(shared, FAMILIES[family], env={**PATH, "MARK": mark}, stop_on=b"ready", grace=0.0)
+    assert (run.exit.signal, run.exit.stopped) == (signal.SIGKILL, "cancelled")
+    assert marked(mark) == []
+
+
+def test_a_timeout_stops_the_command(shared: Spawner) -> None:
+    run = Run(shared, ["sleep", "1000"], timeout=0.1)
+    assert (run.exit.signal, run.exit.stopped) == (signal.SIGTERM, "timeout")
+    assert run.seconds < 3
+
+
+def test_a_timeout_kills_what_ignores_the_stop(shared: Spawner) -> None:
+    script = "trap '' TERM; while :; do sleep 1000; done"
+    run = Run(shared, ["sh", "-c", script], timeout=0.3, grace=0.2)
+    assert (run.exit.signal, run.exit.stopped) == (signal.SIGKILL, "timeout")
+    assert run.seconds < 3
+
+
+def test_a_command_that_handles_sigterm_ends_in_order(shared: Spawner) -> None:
+    script = "trap 'echo tidy; exit 7' TERM; echo ready; while :; do sleep 0.01; done"
+    run = Run(shared, ["sh", "-c", script], stop_on=b"ready")
+    assert (run.exit.code, run.exit.stopped) == (7, "cancelled")
+    assert run.stdout == b"ready\ntidy\n"
+
+
+def test_the_grace_also_covers_the_program_a_shell_waits_for(shared: Spawner) -> None:
+    """The shell dies of the SIGTERM at once; the program below it gets time to tidy up."""
+    program = "trap 'sleep 0.2; echo tidy; exit' TERM; echo ready; while :; do sleep 0.01; done"
+    run = Run(shared, ["sh", "-c", 'sh -c "$0"; true', program], stop_on=b"ready")
+    assert run.exit.signal == signal.SIGTERM
+    assert run.stdout == b"ready\ntidy\n"
+    assert run.seconds < 4
+
+
+def test_a_run_that_ended_by_itself_was_not_stopped(shared: Spawner) -> None:
+    process = shared.spawn(["true"], PATH)
+    with Stop() as stop:
+        select.select([process.status], [], [], 5)
+        stop.set("too late")
+        exit_ = supervise(process, lambda _stream, _piece: None, stop, 0.0, 1.0)
+    assert (exit_.code, exit_.stopped) == (0, None)
+
+
+def test_a_stop_before_the_start_is_not_lost(shared: Spawner) -> None:
+    with Stop() as stop:
+        stop.set("first")
+        stop.set("second")
+        process = shared.spawn(["sleep", "1000"], PATH)
+        exit_ = supervise(process, lambda _stream, _piece: None, stop, None, 30.0)
+    assert (exit_.signal, exit_.stopped) == (signal.SIGTERM, "first")
+
+
+def test_what_a_command_leaves_behind_ends_with_it(shared: Spawner, mark: str) -> None:
+    script = "sleep 1000 & setsid sleep 1000 & nohup sleep 1000 2>/dev/null & echo done"
+    run = Run(shared, ["sh", "-c", script], env={**PATH, "MARK": mark}, grace=30.0)
+    assert (run.exit.code, run.exit.stopped) == (0, None)
+    assert run.stdout == b"done\n"
+    assert marked(mark) == []
+    assert run.seconds < 3
+
+
+def test_an_outside_holder_of_the_pipe_blocks_nobody(shared: Spawner) -> None:
+    process = shared.spawn(["sh", "-c", "echo said; read line < /dev/null"], PATH)
+    held = os.open(f"/proc/self/fd/{process.stdout}", os.O_WRONLY)
+    pieces: list[bytes] = []
+    try:
+        with Stop() as stop:
+            exit_ = supervise(process, lambda _s, piece: pieces.append(piece), stop, 5.0, 1.0)
+    finally:
+        os.close(held)
+    assert exit_.stopped is None
+    assert pieces == [b"said\n"]
+
+
+def test_a_command_that_kills_its_supervisor_dies_too(shared: Spawner, mark: str) -> None:
+    script = "setsid sleep 1000 & sh -c 'sleep 1000' & kill -9 $PPID; sleep 1000"
+    run = Run(shared, ["sh", "-c", script], env={**PATH, "MARK": mark})
+    assert run.exit == Exit(error="the run's supervisor ended with signal 9")
+    assert marked(mark) == []
+
+
+def test_a_command_cannot_stop_its_supervisor(shared: Spawner, mark: str) -> None:
+    script = "kill -STOP $PPID; echo ready; sleep 1000"
+    run = Run(shared, ["sh", "-c", script], env={**PATH, "MARK": mark}, stop_on=b"ready")
+    assert run.exit.stopped == "cancelled"
+    assert run.seconds < 4
+
+
+def test_fifty_commands_at_once(shared: Spawner, mark: str) -> None:
+    def sleep(number: int) -> Run:
+        script = f"sleep 1000 & echo ready {number}; wait"
+        env = {**PATH, "MARK": mark}
+        return Run(shared, ["sh", "-c", script], env=env, stop_on=b"\n", timeout=10.0)
+
+    with ThreadPoolExecutor(50) as pool:
+        runs = list(pool.map(sleep, range(50)))
+    assert [run.stdout for run in runs] == [b"ready %d\n" % number for number in range(50)]
+    assert {run.exit.stopped for run in runs} == {"cancelled"}
+    assert marked(mark) == []
+
+
+def test_nothing_is_left_of_a_hundred_runs(own: Spawner) -> None:
+    assert own._process is not None
+    spawner = own._process.pid
+    mine, its = open_files(os.getpid()), open_files(spawner)
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: Run(own, ["sh", "-c", "sleep 9 &"]), range(100)))
+    assert {run.exit.code for run in runs} == {0}
+    eventually(lambda: open_files(os.getpid()) == mine)
+    eventually(lambda: open_files(spawner) == its)
+    eventually(lambda: not children_of(spawner))  # zombies would still be among them
+
+
+# ------------------------------------------------------------ lease, node and spawner
+
+
+def in_thread(call: Callable[[], Run]) -> Callable[[], Run]:
+    """Begin `call` in a thread; the returned function waits for what it returns."""
+    results: list[Run] = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+
+    def result() -> Run:
+        thread.join(10)
+        assert results
+        return results[0]
+
+    return result
+
+
+def test_commands_end_with_the_lease_and_start_again_with_the_next(own: Spawner, mark: str) -> None:
+    own.extend_lease(0.3)
+    script = "setsid sleep 1000 & sleep 1000"
+    run = Run(own, ["sh", "-c", script], env={**PATH, "MARK": mark})
+    assert run.exit == Exit(stopped="lease")
+    assert marked(mark) == []
+    assert Run(own, ["true"]).exit == Exit(stopped="lease")
+    own.extend_lease(60)
+    assert Run(own, ["true"]).exit.code == 0
+
+
+def test_an_extended_lease_spares_the_commands(own: Spawner) -> None:
+    own.extend_lease(0.2)
+    result = in_thread(lambda: Run(own, ["sleep", "0.5"]))
+    own.extend_lease(60)
+    assert result().exit.code == 0
+
+
+def test_a_lease_counts_from_the_time_it_was_asked_for(own: Spawner) -> None:
+    own.extend_lease(30, since=lease_clock() - 31)
+    assert Run(own, ["true"]).exit == Exit(stopped="lease")
+
+
+def test_closing_the_spawner_ends_everything(own: Spawner, mark: str) -> None:
+    script = "setsid sleep 1000 & echo ready; sleep 1000"
+    env = {**PATH, "MARK": mark}
+    result = in_thread(lambda: Run(own, ["sh", "-c", script], env=env))
+    eventually(lambda: len(marked(mark)) == 3)
+    own.close()
+    assert marked(mark) == []
+    assert result().exit == Exit(stopped="spawner")
+    with pytest.raises(Unavailable, match="not running"):
+        own.spawn(["true"], PATH)
+
+
+def test_the_death_of_the_spawner_ends_everything_and_it_can_be_started_again(
+    own: Spawner, mark: str
+) -> None:
+    script = "setsid sleep 1000 & echo ready; sleep 1000"
+    env = {**PATH, "MARK": mark}
+    result = in_thread(lambda: Run(own, ["sh", "-c", script], env=env))
+    eventually(lambda: len(marked(mark)) == 3)
+    assert own._process is not None
+    os.kill(own._process.pid, signal.SIGKILL)
+    eventually(lambda: not marked(mark), timeout=2)
+    assert (result().exit.signal, result().exit.stopped) == (signal.SIGKILL, "spawner")
+    eventually(lambda: not own.is_alive())
+    with pytest.raises(Unavailable, match="has ended"):
+        own.spawn(["true"], PATH)
+    with pytest.raises(Unavailable, match="has ended"):
+        own.extend_lease(30)
+    assert Run(own.start(), ["true"]).exit.code == 0
+
+
+NODE = """
+    import os, signal, sys
+    from duebook.errors import Conflict
+    from duebook.targets.processes import Stop, supervise
+    from duebook.targets.spawner import Spawner
+
+    def follow(process):
+        with Stop() as stop:
+            return supervise(process, lambda stream, piece: None, stop, None, 1.0)
+
+    def say(*words):
+        print(*words, flush=True)
+
+    spawner = Spawner().start()
+    env = {"PATH": os.environ["PATH"], "MARK": sys.argv[1]}
+    family = ["sh", "-c", "sleep 1000 & setsid nohup sleep 1000 & sleep 1000"]
+"""
+
+
+@contextmanager
+def node(script: str, mark: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that owns a spawner, and does what `script` says."""
+    argv = [sys.executable, "-c", textwrap.dedent(NODE) + textwrap.dedent(script), mark]
+    process = subprocess.Popen(  # noqa: S603
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def hear(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go on\n")
+    process.stdin.flush()
+
+
+def test_a_killed_node_leaves_nothing(mark: str) -> None:
+    script = """
+        processes = [spawner.spawn(family, env) for _ in range(5)]
+        say(spawner._process.pid)
+        signal.pause()
+    """
+    with node(script, mark) as process:
+        spawner = int(hear(process))
+        eventually(lambda: len(marked(mark)) == 20)
+        process.kill()
+        eventually(lambda: not marked(mark), timeout=2)
+        eventually(lambda: not read(f"/proc/{spawner}/cmdline"), timeout=2)
+
+
+def test_a_killed_node_leaves_nothing_although_a_fork_of_it_lives_on(mark: str) -> None:
+    script = """
+        process = spawner.spawn(family, env)
+        child = os.fork()
+        if child == 0:
+            os.close(1)
+            signal.alarm(20)
+            signal.pause()
+        say(child)
+        signal.pause()
+    """
+    with node(script, mark) as process:
+        child = int(hear(process))
+        try:
+            eventually(lambda: len(marked(mark)) == 4)
+            process.kill()
+            eventually(lambda: not marked(mark), timeout=2)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_the_commands_of_a_stopped_node_end_with_its_lease_and_it_can_go_on(mark: str) -> None:
+    script = """
+        spawner.extend_lease(1.0)
+        process = spawner.spawn(family, env)
+        say("spawned")
+        sys.stdin.readline()
+        say(follow(process).stopped)
+        say(follow(spawner.spawn(["true"], env)).stopped)
+        spawner.extend_lease(60)
+        say(follow(spawner.spawn(["true"], env)).code)
+    """
+    with node(script, mark) as process:
+        assert hear(process) == "spawned"
+        eventually(lambda: len(marked(mark)) == 4)
+        os.kill(process.pid, signal.SIGSTOP)
+        eventually(lambda: not marked(mark), timeout=3)
+        assert state(process.pid) == "T"
+        os.kill(process.pid, signal.SIGCONT)
+        tell(process)
+        assert [hear(process) for _ in range(3)] == ["lease", "lease", "0"]
+
+
+def test_a_spawner_is_refused_after_a_fork_and_goes_on_in_its_owner(mark: str) -> None:
+    script = """
+        child = os.fork()
+        if child == 0:
+            try:
+                spawner.spawn(["true"], env)
+            except Conflict:
+                spawner.close()
+                code = follow(spawner.start().spawn(["true"], env)).code
+                spawner.close()
+                os._exit(10 + code)
+            os._exit(1)
+        say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        say(follow(spawner.spawn(["true"], env)).code)
+        spawner.close()
+    """
+    with node(script, mark) as process:
+        assert [hear(process) for _ in range(2)] == ["10", "0"]
+
+
+def test_interrupting_the_node_does_not_reach_the_spawner(mark: str) -> None:
+    script = """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(spawner._process.pid, number)
+        say(os.getsid(spawner._process.pid) != os.getsid(0))
+        say(follow(spawner.spawn(["true"], env)).code)
+        spawner.close()
+    """
+    with node(script, mark) as process:
+        assert [hear(process) for _ in range(2)] == ["True", "0"]
+
+
+def test_a_command_dies_even_if_spawner_and_supervisor_die_at_once(own: Spawner, mark: str) -> None:
+    with own.spawn(["sleep", "1000"], {**PATH, "MARK": mark}):
+        eventually(lambda: marked(mark))
+        assert own._process is not None
+        (supervisor,) = children_of(own._process.pid)
+        own._process.send_signal(signal.SIGSTOP)  # so that it cannot do the supervisor's work
+        os.kill(supervisor, signal.SIGKILL)
+        eventually(lambda: not marked(mark), timeout=2)
+        own._process.kill()
+
+
+def test_a_kill_is_reported_as_such(shared: Spawner) -> None:
+    process = shared.spawn(["sleep", "1000"], PATH)
+    process.kill()
+    with Stop() as stop:
+        exit_ = supervise(process, lambda _stream, _piece: None, stop, None, 1.0)
+    assert (exit_.signal, exit_.stopped) == (signal.SIGKILL, "killed")
+
+
+def test_a_stopped_spawner_is_replaced(mark: str) -> None:
+    """Its supervisors see it die, and end their families themselves."""
+    with Spawner() as spawner:
+        process = spawner.spawn(["sh", "-c", "sleep 1000 & sleep 1000"], {**PATH, "MARK": mark})
+        with process:
+            eventually(lambda: len(marked(mark)) == 3)
+            assert spawner._process is not None
+            os.kill(spawner._process.pid, signal.SIGSTOP)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("duebook.targets.spawner._END_WITHIN", 0.1)
+                spawner.start()
+            eventually(lambda: not marked(mark), timeout=2)
+        assert Run(spawner, ["true"]).exit.code == 0
