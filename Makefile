@@ -37,13 +37,13 @@ unit: $(READY)
 test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 	$(BIN)/python -m pytest -n 2 -m zones tests/zones
 
-run: $(READY) ## show the product at work
-	@$(BIN)/duebook next "30 2 * * *" --tz Europe/Brussels --count 3
-	@echo
-	@echo "nothing to run yet: the worker comes with the next release"
+run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh
+	@$(BIN)/duebook up
 
 bench: $(READY) ## compare with peers; prints ratios
 	$(BIN)/python -m bench.triggers
+	$(BIN)/python -m bench.fire --store sqlite
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from duebook.cli.opening import open_book, settings_of
-from duebook.cli.output import print_pairs
+from duebook.cli.output import json_option, print_json, print_pairs
 from duebook.settings import database_path
 from duebook.store.sqlite.connection import connect
 from duebook.store.sqlite.migrate import applied, available
@@ -23,6 +23,22 @@ def migrate_command() -> None:
     """Bring the schema up to date; every other command does so as well."""
     with open_book():
         click.echo(f"schema {available()[-1].number} is in force")
+
+
+@db_group.command("check")
+@json_option
+def check_command(as_json: bool) -> None:
+    """Verify the invariants of the books; exit code 1 when one does not hold."""
+    with open_book() as book:
+        problems = book.store.read(lambda tx: tx.check())
+    if as_json:
+        print_json(problems)
+    for problem in () if as_json else problems:
+        click.echo(f"problem: {problem}")
+    if problems:
+        click.get_current_context().exit(1)
+    if not as_json:
+        click.echo("the books balance")
 
 
 @db_group.command("status")

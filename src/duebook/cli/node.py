@@ -21,12 +21,29 @@ __all__ = ["tick_command", "up_command"]
 
 
 @click.command("up")
-@click.option("--slots", type=click.IntRange(1, 1_000), default=10, show_default=True)
-def up_command(slots: int) -> None:
-    """Start a node: it plans what is due and runs it, until Ctrl-C."""
+@click.option(
+    "--slots",
+    type=click.IntRange(1, 1_000),
+    default=10,
+    show_default=True,
+    help="How many runs at once.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run.")
+def up_command(slots: int, quiet: bool) -> None:
+    """Start a node: it plans what is due and runs it, until Ctrl-C.
+
+    \b
+    Examples:
+      duebook up
+      duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
+    """
     settings = settings_of()
     path = database_path(settings.database_url)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    logging.basicConfig(
+        format="%(asctime)s %(message)s",
+        datefmt="%H:%M:%S",
+        level=logging.WARNING if quiet else logging.INFO,
+    )
     with Spawner() as spawner:  # before any thread
         from duebook.book import Book
         from duebook.engine.node import Node, NodeOptions

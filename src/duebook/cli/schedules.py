@@ -64,9 +64,9 @@ def add_command(
 
     \b
     Examples:
-      duebook add backup --cron "30 2 * * *" --tz Europe/Brussels -- pg_dump -f out.sql mydb
+      duebook add backup --cron "30 2 * * *" --tz Europe/Brussels -- pg_dump mydb
       duebook add ping --every 10s -- curl -fsS http://localhost/health
-      duebook add report --weekly "MON 09:00" --shell 'make report | mail -s Report me'
+      duebook add report --weekly "MON 09:00" --shell 'make report | mail me'
     """
     if bool(command) == (shell is not None):
         raise click.UsageError("give either a COMMAND after --, or --shell TEXT")

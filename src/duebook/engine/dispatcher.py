@@ -29,10 +29,10 @@ class Dispatcher:
         free = self._slots.free
         if free == 0:
             return None  # a slot that gets free rings
-        ready_at, now = self._store.read(lambda tx: (tx.earliest_ready(), tx.now))
-        if ready_at is None or ready_at > now:
-            return ready_at
-        for queue in self._queues:
+        queues, ready_at = self._store.read(
+            lambda tx: ([q for q in self._queues if tx.has_work(q)], tx.earliest_ready())
+        )
+        for queue in queues:
             claims = self._store.transact(
                 lambda tx, queue=queue, free=free: tx.claim(self.session_id, queue, free)  # type: ignore[misc]
             )
@@ -40,4 +40,4 @@ class Dispatcher:
             free -= len(claims)
             if free == 0:
                 break
-        return None
+        return ready_at

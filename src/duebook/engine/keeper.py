@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
     from duebook.engine.slots import Slots
     from duebook.store.base import OwnRun, Store, Tx
@@ -20,6 +20,8 @@ __all__ = ["Keeper"]
 log = logging.getLogger(__name__)
 
 TAKE_OVER_BATCH: Final = 100
+PURGE_BATCH: Final = 200
+PURGE_EVERY: Final = 60.0
 SAFETY: Final = 0.8
 """The part of a lease after which a node that could not renew it stops its own work."""
 
@@ -35,6 +37,7 @@ class Keeper:
         slots: Slots[Any] | None,
         renewed: Callable[[float, float], None],
         monotonic: Callable[[], float] = time.monotonic,
+        retention: timedelta = timedelta(days=90),
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -42,6 +45,8 @@ class Keeper:
         self._slots = slots
         self._tell = renewed
         self._monotonic = monotonic
+        self._retention = retention
+        self._purged_at = float("-inf")
         self._began_at = self._renewed_at = monotonic()
         self.lost = False
 
@@ -59,6 +64,8 @@ class Keeper:
             self._obey(self._store.read(lambda tx: tx.own_runs(self.session_id)))
         if self._monotonic() - self._renewed_at >= self._lease.total_seconds() / 3:
             self.renew()
+        if self._monotonic() - self._purged_at >= PURGE_EVERY:
+            self._purge()
 
     def renew(self) -> None:
         """Prolong the lease; a node that was declared dead stops its work at once."""
@@ -80,6 +87,12 @@ class Keeper:
                 log.warning("node session %s is dead, its runs are taken over", dead)
         tx.take_over(TAKE_OVER_BATCH)
         return True, tx.own_runs(self.session_id)
+
+    def _purge(self) -> None:
+        """Forget what is older than the retention, a small batch at a time."""
+        purged = self._store.transact(lambda tx: tx.purge(tx.now - self._retention, PURGE_BATCH))
+        if purged < PURGE_BATCH:
+            self._purged_at = self._monotonic()
 
     def _obey(self, own: list[OwnRun]) -> None:
         for run in own:

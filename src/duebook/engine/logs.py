@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
+from duebook.errors import Unavailable
 from duebook.model.run import LogLine
 
 if TYPE_CHECKING:
@@ -14,9 +16,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.run import Token
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import Store
 
 __all__ = ["RunLog"]
+
+log = logging.getLogger(__name__)
 
 Stream = Literal["stdout", "stderr"]
 _STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")
@@ -85,6 +89,7 @@ class RunLog:
         self._pending.append(LogLine(self._clock(), "duebook", text))
 
     def close(self) -> None:
+        """Add what has no line end yet, and flush."""
         for stream in _STREAMS:
             if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
                 self._partial[stream] = ""
@@ -92,23 +97,29 @@ class RunLog:
         self.flush()
 
     def flush(self) -> None:
+        """Write what is pending; while the books cannot be reached it waits, within the cap."""
         with self._lock:
             self._flushed_at = self._monotonic()
             if self._pending:
-                self._flush_pending()
+                try:
+                    self._flush_pending()
+                except Unavailable as error:
+                    self._drop_beyond_cap(error)
 
     def _flush_pending(self) -> None:
         lines, first_seq = self._pending, self._next_seq
+        self._store.transact(lambda tx: tx.append_log(self._token, first_seq, lines))
         self._pending, self._pending_size = [], 0
         self._next_seq += len(lines)
         trim = self._account(lines, first_seq)
+        if trim is not None:
+            self._store.transact(lambda tx: tx.trim_log(self._token, self._head_seq, trim))
 
-        def write(tx: Tx) -> None:
-            tx.append_log(self._token, first_seq, lines)
-            if trim is not None:
-                tx.trim_log(self._token, self._head_seq, trim)
-
-        self._store.transact(write)
+    def _drop_beyond_cap(self, error: Unavailable) -> None:
+        if self._pending_size > self._tail_room:
+            log.warning("log lines of run %s are lost: %s", self._token.run_id, error)
+            self._pending, self._pending_size = [], 0
+            self.note("some lines are lost: the books could not be reached")
 
     def _add(self, stream: Stream, text: str) -> None:
         for start in range(0, max(len(text), 1), LONGEST_LINE):

@@ -38,6 +38,9 @@ POLL: Final = 0.1
 """How often a node looks whether another process changed the books."""
 LONGEST_WAIT: Final = 30.0
 RETRY: Final = 1.0
+STOP_WITHIN: Final = 10.0
+SPAWNER_PART: Final = 0.9
+"""The part of a lease after which the spawner kills whatever the node has not stopped itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +78,33 @@ class Node:
         self._spawner = spawner
         self._options = options or NodeOptions()
         self._bell = Bell()
-        self._stopping = threading.Event()
+        self._asked_to_stop = False
+        self._planning_over = threading.Event()
+        self._keeping_over = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._spawner_lock = threading.Lock()
+        self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
 
     def run(self) -> None:
         """Work until `stop()`, then hand back what is unfinished; the caller waits here."""
-        self._performer = TargetPerformer(self._store, self._spawner)
+        self._performer = TargetPerformer(self._store, self._spawner, self._revive_spawner)
         self._slots = Slots(self._store, self._performer, self._options.slots, self._bell.ring)
         self._begin_session()
         self._ticker = Ticker(self._store, self._keeper.session_id)
         self._dispatcher = Dispatcher(
             self._store, self._slots, self._keeper.session_id, self._options.queues
         )
-        for name, step in (("ticker", self._tick), ("dispatcher", self._dispatch)):
-            self._start(name, step)
-        self._start("keeper", self._keep, longest=self._options.lease.total_seconds() / 6)
+        self._start("ticker", self._tick, self._planning_over)
+        self._start("dispatcher", self._dispatch, self._planning_over)
+        self._start(
+            "keeper", self._keep, self._keeping_over, self._options.lease.total_seconds() / 6
+        )
         self._watch()
         self._shut_down()
 
     def stop(self) -> None:
-        """Ask the node to end; safe to call from a signal handler."""
-        self._stopping.set()
+        """Ask the node to end; safe to call from a signal handler, as it takes no lock."""
+        self._asked_to_stop = True
 
     def _begin_session(self) -> None:
         session = SessionInfo(
@@ -114,12 +123,20 @@ class Node:
         self._keeper.renew()
 
     def _lease_renewed(self, since: float, seconds: float) -> None:
+        """The spawner ends all work a little before others may take it over."""
+        self._lease_granted = (since, seconds * SPAWNER_PART)
         try:
-            self._spawner.extend_lease(seconds, since)
+            self._spawner.extend_lease(seconds * SPAWNER_PART, since)
         except Unavailable:
-            log.warning("the spawner is gone; it is started again")
-            self._spawner.start()
-            self._spawner.extend_lease(seconds, since)
+            self._revive_spawner()
+
+    def _revive_spawner(self) -> None:
+        with self._spawner_lock:
+            if not self._spawner.is_alive():
+                log.warning("the spawner is gone; it is started again")
+                self._spawner.start()
+                since, seconds = self._lease_granted
+                self._spawner.extend_lease(seconds, since)
 
     def _tick(self) -> datetime | None:
         return self._ticker.step()
@@ -135,17 +152,23 @@ class Node:
             log.info("this node goes on as session %s", self._keeper.session_id)
 
     def _start(
-        self, name: str, step: Callable[[], datetime | None], longest: float = LONGEST_WAIT
+        self,
+        name: str,
+        step: Callable[[], datetime | None],
+        over: threading.Event,
+        longest: float = LONGEST_WAIT,
     ) -> None:
         thread = threading.Thread(
-            target=self._loop, args=(step, longest), name=f"duebook-{name}", daemon=True
+            target=self._loop, args=(step, over, longest), name=f"duebook-{name}", daemon=True
         )
         self._threads.append(thread)
         thread.start()
 
-    def _loop(self, step: Callable[[], datetime | None], longest: float) -> None:
+    def _loop(
+        self, step: Callable[[], datetime | None], over: threading.Event, longest: float
+    ) -> None:
         heard = 0
-        while not self._stopping.is_set():
+        while not over.is_set():
             try:
                 wake_at = step()
                 patience = longest if wake_at is None else _seconds_until(wake_at)
@@ -157,9 +180,10 @@ class Node:
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
         seen = -1
-        while not self._stopping.wait(POLL):
+        while not self._asked_to_stop:
+            self._keeping_over.wait(POLL)
+            self._performer.flush_logs()
             try:
-                self._performer.flush_logs()
                 version = self._store.changed()
             except DuebookError:
                 continue
@@ -168,17 +192,29 @@ class Node:
                 self._bell.ring()
 
     def _shut_down(self) -> None:
+        """No new work; what runs may finish within the grace, and is handed back beyond it."""
+        self._planning_over.set()
+        self._bell.ring()
+        if not self._wait_idle(self._options.shutdown_grace.total_seconds()):
+            self._slots.stop_all("shutdown")
+            self._wait_idle(STOP_WITHIN)
+        self._keeping_over.set()
         self._bell.ring()
         for thread in self._threads:
             thread.join(timeout=5)
-        if not self._slots.wait_idle(self._options.shutdown_grace.total_seconds()):
-            self._slots.stop_all("shutdown")
-            self._slots.wait_idle(10)
         self._slots.close()
         try:
             self._store.transact(lambda tx: tx.end_session(self._keeper.session_id))
         except DuebookError as error:
             log.warning("could not say good-bye: %s", error)
+
+    def _wait_idle(self, seconds: float) -> bool:
+        deadline = lease_clock() + seconds
+        while not self._slots.wait_idle(POLL):
+            self._performer.flush_logs()
+            if lease_clock() > deadline:
+                return False
+        return True
 
 
 def _seconds_until(moment: datetime) -> float:

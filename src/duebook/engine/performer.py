@@ -14,6 +14,8 @@ from duebook.targets.command import perform_command
 from duebook.targets.processes import Stop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duebook.model.run import Claim
     from duebook.store.base import Store
     from duebook.targets.spawner import Spawner
@@ -27,9 +29,16 @@ _SECRETS: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_TOKEN")
 class TargetPerformer:
     """What a worker node uses; commands go through its spawner."""
 
-    def __init__(self, store: Store, spawner: Spawner, log_cap: int = LOG_CAP) -> None:
+    def __init__(
+        self,
+        store: Store,
+        spawner: Spawner,
+        revive: Callable[[], None],
+        log_cap: int = LOG_CAP,
+    ) -> None:
         self._store = store
         self._spawner = spawner
+        self._revive = revive
         self._log_cap = log_cap
         self._open_logs: set[RunLog] = set()
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
@@ -45,8 +54,9 @@ class TargetPerformer:
             if outcome.error:
                 log.note(outcome.error)
             log.close()
-        except Unavailable as error:
-            return Outcome("failed", "unavailable", str(error))
+        except Unavailable:  # the spawner is gone, which says nothing about the work
+            self._revive()
+            return Outcome("cancelled", "spawner")
         finally:
             self._open_logs.discard(log)
         return outcome

@@ -7,7 +7,7 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from duebook.errors import Unavailable
+from duebook.engine.persist import persist
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
@@ -22,6 +22,15 @@ log = logging.getLogger(__name__)
 
 HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
 """Reasons to stop that say nothing about the work: somebody else shall begin it again."""
+
+
+def _story(claim: Claim, outcome: Outcome | None) -> str:
+    """How a run ended, in a line for whoever watches the node."""
+    name, run_id = claim.run.schedule or claim.run.queue, claim.run.id
+    if outcome is None:
+        return f"{name} handed back, run {run_id}"
+    why = f" ({outcome.error})" if outcome.error else ""
+    return f"{name} {outcome.status}{why}, run {run_id}"
 
 
 class StopSignal(Protocol):
@@ -54,6 +63,7 @@ class Slots(Generic[S]):
         self._performer = performer
         self._ring = ring
         self._number = number
+        self._closed = False
         self._lock = threading.Condition()
         self._working: dict[Token, S] = {}
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
@@ -96,6 +106,8 @@ class Slots(Generic[S]):
             return self._lock.wait_for(lambda: not self._working, timeout)
 
     def close(self) -> None:
+        """End the threads; what could not be settled by now is taken over by others."""
+        self._closed = True
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -124,14 +136,14 @@ class Slots(Generic[S]):
 
     def _end(self, claim: Claim, outcome: Outcome | None) -> None:
         token = claim.token
-        try:
-            current = self._store.transact(
-                lambda tx: tx.hand_back(token) if outcome is None else tx.settle(token, outcome)
-            )
-        except Unavailable as error:
-            log.warning("run %s is not settled, it will be taken over: %s", token.run_id, error)
-            return
-        if not current:
+        current = persist(
+            self._store,
+            lambda tx: tx.hand_back(token) if outcome is None else tx.settle(token, outcome),
+            give_up=lambda: self._closed,
+        )
+        if current:
+            log.info("%s", _story(claim, outcome))
+        else:
             log.warning(
                 "run %s was taken over meanwhile; this outcome does not count", token.run_id
             )

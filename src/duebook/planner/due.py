@@ -31,19 +31,23 @@ class DueTimes:
         self._triggers = triggers
         self._taken_out = {e.due_at: e for e in exceptions if e.kind != "moved_here"}
         self._put_in = sorted(e.due_at for e in exceptions if e.kind == "moved_here")
+        # the same gap between two due times is asked about several times in a plan
+        self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first due time after `instant` that nobody took out."""
         due = self._next(instant)
         while due in self._taken_out:
             due = self._next(due)
-        moved = next((at for at in self._put_in if at > instant), None)
-        return min((at for at in (due, moved) if at is not None), default=None)
+        return self._or_moved_here(due, instant)
 
     def wake_after(self, instant: datetime) -> datetime | None:
         """When there is something to record next: due times that were taken out count as well."""
-        moved = next((at for at in self._put_in if at > instant), None)
-        return min((at for at in (self._next(instant), moved) if at is not None), default=None)
+        return self._or_moved_here(self._next(instant), instant)
+
+    def _or_moved_here(self, due: datetime | None, after: datetime) -> datetime | None:
+        moved = next((at for at in self._put_in if at > after), None)
+        return due if moved is None else moved if due is None else min(due, moved)
 
     def regular(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
         """The first `limit` due times of the triggers that nobody took out."""
@@ -97,6 +101,16 @@ class DueTimes:
     def _next(self, instant: datetime | None) -> datetime | None:
         if instant is None:
             return None
+        start, found = self._nothing_between
+        if start is not None and found is not None and start <= instant < found:
+            return found
+        due = self._next_of_all(instant)
+        self._nothing_between = (instant, due)
+        return due
+
+    def _next_of_all(self, instant: datetime) -> datetime | None:
+        if len(self._triggers) == 1:
+            return self._triggers[0].next_after(instant)
         found = (trigger.next_after(instant) for trigger in self._triggers)
         return min((due for due in found if due is not None), default=None)
 

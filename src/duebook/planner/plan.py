@@ -50,7 +50,7 @@ def _missed(
     snapshot: Snapshot, due: DueTimes, after: datetime, until: datetime
 ) -> tuple[list[Skip], list[Candidate]]:
     """Catch-up: which of the due times that nobody saw in time are kept."""
-    newest = due.last_regular(after, until)
+    newest = due.last_regular(after, until) if after < until else None
     if newest is None:
         return [], []
     if snapshot.spec.catchup == "skip":

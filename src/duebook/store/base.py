@@ -120,8 +120,11 @@ class Tx(Protocol):
     def own_runs(self, session_id: str) -> list[OwnRun]:
         """The runs that the books say the session is working on."""
 
+    def has_work(self, queue: str) -> bool:
+        """Whether `claim` would find a run in the queue now."""
+
     def earliest_ready(self) -> datetime | None:
-        """When queued work is ready next."""
+        """When queued work that is not ready yet will be."""
 
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
         """Add lines, numbered from `first_seq`; lines that are there already stay."""
@@ -164,7 +167,10 @@ class Tx(Protocol):
         """A manual run of a schedule, ready now."""
 
     def cancel(self, run_id: str, reason: str) -> str:
-        """Cancel a run; returns `cancelled`, `requested` (it runs), or the state it ended in."""
+        """Cancel a run; returns `cancelled`, or `requested` when it runs.
+
+        Raises NotFound, and Conflict when it has ended.
+        """
 
     def get_run(self, run_id: str) -> Run:
         """Raises NotFound."""
@@ -174,6 +180,12 @@ class Tx(Protocol):
 
     def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
         """The newest first."""
+
+    def purge(self, before: datetime, limit: int) -> int:
+        """Delete up to `limit` runs and ledger entries from before; returns how many."""
+
+    def check(self) -> list[str]:
+        """Which invariants do not hold, in words; empty when the books balance."""
 
     def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]: ...
 

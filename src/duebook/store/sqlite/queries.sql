@@ -181,8 +181,8 @@ SET status = 'running', attempt = attempt + 1, session_id = :session_id, claimed
 WHERE id = :id AND status = 'queued'
 
 -- name: get_earliest_ready
--- When queued work becomes ready next.
-SELECT min(ready_at) FROM runs WHERE status = 'queued'
+-- When queued work that is not ready yet will be.
+SELECT min(ready_at) FROM runs WHERE status = 'queued' AND ready_at > :now
 
 -- name: settle_run
 -- Only the current token ends a run.
@@ -296,3 +296,43 @@ SELECT attempt, seq, at, stream, text FROM run_logs
 WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
 ORDER BY attempt, seq
 LIMIT :limit
+
+-- name: delete_old_runs
+-- Retention: a small batch of runs that ended long ago, with their logs and attempts.
+DELETE FROM runs WHERE id IN (
+    SELECT id FROM runs WHERE finished_at < :before ORDER BY finished_at LIMIT :limit)
+
+-- name: delete_old_ledger
+-- Retention: a small batch of entries written long ago.
+DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < :before ORDER BY at LIMIT :limit)
+
+-- name: check_overlaps
+-- Invariant: runs that exclude each other are never under way together.
+SELECT schedule_id, count(*) FROM runs
+WHERE status = 'running' AND status IN ('queued', 'running') AND exclusive = 1
+    AND schedule_id IS NOT NULL
+GROUP BY schedule_id HAVING count(*) > 1
+
+-- name: check_abandoned
+-- Invariant: nobody dead owns a run; a live keeper takes these over.
+SELECT r.id, n.node FROM runs AS r
+JOIN node_sessions AS n ON n.id = r.session_id
+WHERE r.status = 'running' AND (n.ended_at IS NOT NULL OR n.expires_at <= :now)
+
+-- name: check_doubled
+-- Invariant: a due time has a run or a reason, not both (already_started names the run it has).
+SELECT r.id, l.reason FROM ledger AS l
+JOIN runs AS r ON r.schedule_id = l.schedule_id AND r.due_at = l.due_from
+WHERE l.count = 1 AND l.reason <> 'already_started' AND r.origin <> 'backfill'
+
+-- name: check_early
+-- Invariant: nothing starts before it is due.
+SELECT id, due_at FROM runs WHERE started_at < due_at
+
+-- name: check_order
+-- Invariant: what is next lies after everything decided.
+SELECT schedule_id, next_due_at FROM schedule_state WHERE next_due_at <= watermark
+
+-- name: check_overdue
+-- Schedules that nobody has looked at for a minute: is a node running?
+SELECT schedule_id, wake_at FROM schedule_state WHERE wake_at < :before

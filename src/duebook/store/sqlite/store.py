@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.store.base import Tx
+    from duebook.store.sqlite.tx import Definitions
 
 __all__ = ["SqliteStore"]
 
@@ -43,6 +44,7 @@ class SqliteStore:
         self._clock = clock
         self._hook = hook
         self._writer = Writer(path, hook)
+        self._definitions: Definitions = {}  # the writer's; each reader has its own
         self._readers = threading.local()
         self._open: list[sqlite3.Connection] = []
         try:
@@ -53,7 +55,7 @@ class SqliteStore:
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         def operation(connection: sqlite3.Connection) -> T:
-            tx = SqliteTx(connection, self._clock, self._hook)
+            tx = SqliteTx(connection, self._clock, self._hook, self._definitions)
             result = work(tx)
             tx.keep_time()
             return result
@@ -66,7 +68,7 @@ class SqliteStore:
         with translated(self._path):
             connection.execute("BEGIN")
             try:
-                return work(SqliteTx(connection, self._clock, self._hook))
+                return work(SqliteTx(connection, self._clock, self._hook, {}))
             finally:
                 connection.execute("ROLLBACK")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from duebook.store.sqlite.rows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from duebook.model.schedule import Schedule, ScheduleSpec
 
@@ -34,6 +35,9 @@ __all__ = ["SqliteTx"]
 
 QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
 Row = tuple[Any, ...]
+Definitions = dict[tuple[str, int], tuple[str, "ScheduleSpec"]]
+MOST_KNOWN: Final = 100_000
+OVERDUE: Final = timedelta(minutes=1)
 
 
 class SqliteTx:
@@ -44,10 +48,12 @@ class SqliteTx:
         connection: sqlite3.Connection,
         clock: Callable[[], datetime],
         hook: Callable[[str], None] | None,
+        definitions: Definitions,
     ) -> None:
         self._connection = connection
         self._clock = clock
         self._hook = hook
+        self._known = definitions
 
     @cached_property
     def now(self) -> datetime:
@@ -96,11 +102,18 @@ class SqliteTx:
             for id_, version, status, watermark in rows
         ]
 
-    def _definitions(
-        self, pairs: list[tuple[str, int]]
-    ) -> dict[tuple[str, int], tuple[str, ScheduleSpec]]:
-        rows = self._all("list_definitions", pairs=json.dumps(pairs))
-        return {(row[0], row[1]): (row[2], _spec(row[3], row[2])) for row in rows}
+    def _definitions(self, pairs: list[tuple[str, int]]) -> Definitions:
+        """Name and definition of each pair; revisions never change, so they are read once."""
+        unknown = [pair for pair in pairs if pair not in self._known]
+        if unknown:
+            if len(self._known) + len(unknown) > MOST_KNOWN:
+                self._known.clear()
+                unknown = pairs
+            for id_, version, name, spec in self._all(
+                "list_definitions", pairs=json.dumps(unknown)
+            ):
+                self._known[id_, version] = (name, _spec(spec, name))
+        return self._known
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         now = to_micros(self.now)
@@ -248,8 +261,11 @@ class SqliteTx:
             for id_, attempt, cancel_requested in self._all("list_session_runs", id=session_id)
         ]
 
+    def has_work(self, queue: str) -> bool:
+        return bool(self._all("list_claimable", queue=queue, now=to_micros(self.now), limit=1))
+
     def earliest_ready(self) -> datetime | None:
-        return from_micros(self._value("get_earliest_ready"))
+        return from_micros(self._value("get_earliest_ready", now=to_micros(self.now)))
 
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
         self._many(
@@ -382,7 +398,7 @@ class SqliteTx:
             return "cancelled"
         run = self.get_run(run_id)
         if run.status != "running":
-            return run.status
+            raise Conflict(f"run {run_id} has ended already: {run.status}")
         self._run("request_cancel", id=run_id, now=now)
         return "requested"
 
@@ -421,6 +437,32 @@ class SqliteTx:
             for attempt, seq, at, stream, text in rows
         ]
 
+    def purge(self, before: datetime, limit: int) -> int:
+        old = to_micros(before)
+        return sum(
+            self._run(query, before=old, limit=limit).rowcount
+            for query in ("delete_old_runs", "delete_old_ledger")
+        )
+
+    def check(self) -> list[str]:
+        problems = [
+            f"the file is damaged: {row[0]}"
+            for row in self._connection.execute("PRAGMA quick_check").fetchall()
+            if row[0] != "ok"
+        ]
+        problems += [
+            f"a row of {row[0]} refers to a row of {row[2]} that does not exist"
+            for row in self._connection.execute("PRAGMA foreign_key_check").fetchall()
+        ]
+        parameters = {
+            "check_abandoned": {"now": to_micros(self.now)},
+            "check_overdue": {"before": to_micros(self.now - OVERDUE)},
+        }
+        for query, text in _CHECKS.items():
+            rows = self._all(query, **parameters.get(query, {}))
+            problems += [text.format(*row) for row in rows]
+        return problems
+
     # -- statements
 
     def _wake(self, wakes: int, schedule_id: str | None) -> None:
@@ -454,6 +496,14 @@ class SqliteTx:
             self._hook(name)
 
 
+_CHECKS: Final = {
+    "check_overlaps": "schedule {0} has {1} runs under way that exclude each other",
+    "check_abandoned": "run {0} belongs to {1}, which is dead; a live node takes it over",
+    "check_doubled": "run {0} has a due time that was also recorded as {1}",
+    "check_early": "run {0} started before it was due",
+    "check_order": "schedule {0} has a next due time that is decided already",
+    "check_overdue": "schedule {0} is overdue by more than a minute: is a node running?",
+}
 _LOST: Final = "the node that ran it was lost"
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Writer"]
 
 MOST_IN_GROUP: Final = 100
+WAIT: Final = 30.0
+"""Seconds after which an operation that could not begin is given up."""
 
 
 class Writer:
@@ -51,15 +53,23 @@ class Writer:
                 raise Unavailable(f"{self._path} is closed")
             self._waiting.append((operation, future))
             self._wakeup.notify()
-        return future.result()
+        try:
+            return future.result(WAIT)
+        except TimeoutError:
+            if future.cancel():  # it has not begun, and now it never will
+                raise Unavailable(
+                    f"{self._path} is locked by another process for more than {WAIT:.0f} s"
+                ) from None
+            return future.result()
 
     def close(self) -> None:
         with self._wakeup:
             self._closed = True
             self._wakeup.notify()
-        self._thread.join()
-        self._connection.close()
-        os.close(self._lock_file)
+        self._thread.join(WAIT)
+        if not self._thread.is_alive():  # it may wait for a lock that somebody never gives back
+            self._connection.close()
+            os.close(self._lock_file)
 
     def _loop(self) -> None:
         while group := self._next_group():
@@ -78,6 +88,7 @@ class Writer:
                 fcntl.flock(self._lock_file, fcntl.LOCK_EX)
                 try:
                     self._connection.execute("BEGIN IMMEDIATE")
+                    group = [one for one in group if one[1].set_running_or_notify_cancel()]
                     outcomes = [self._attempt(operation, future) for operation, future in group]
                     self._point("before:COMMIT")
                     self._connection.execute("COMMIT")
@@ -87,7 +98,7 @@ class Writer:
                         self._connection.execute("ROLLBACK")
                     fcntl.flock(self._lock_file, fcntl.LOCK_UN)
         except BaseException as error:  # each caller gets it
-            outcomes = [(future, None, error) for _, future in group]
+            outcomes = [(future, None, error) for _, future in group if not future.cancelled()]
         for future, result, failure in outcomes:
             if failure is None:
                 future.set_result(result)

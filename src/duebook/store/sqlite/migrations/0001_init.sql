@@ -105,6 +105,7 @@ CREATE TABLE runs (
     CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
 ) STRICT;
 CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_ready ON runs (ready_at) WHERE status = 'queued';
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_of_schedule ON runs (schedule_id, created_at);

@@ -1,0 +1,164 @@
+"""Due schedules committed per second, beside the one-row loop; and how a tick grows with a million.
+
+    python -m bench.fire --store sqlite
+
+The loop is what most schedulers in a database do: select one due row, insert its run, move the
+row on, commit, each flush of the disk for one schedule. Both write the same tables, durably.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duebook.engine.ticker import Ticker
+from duebook.ids import new_id
+from duebook.model.schedule import load_spec
+from duebook.store.sqlite import SqliteStore
+from duebook.store.sqlite.rows import to_micros
+
+if TYPE_CHECKING:
+    from duebook.store.base import Tx
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SPEC = {"trigger": {"cron": "* * * * *"}, "target": {"command": ["true"]}, "overlap": "allow"}
+BATCH = 1_000
+ROUNDS = 5
+
+
+class Clock:
+    """The database's clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", choices=["sqlite"], default="sqlite")
+    parser.add_argument("--many", type=int, default=1_000_000, help="schedules of the large file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        ours = ticks_per_second(Path(folder) / "ours.db")
+        loop = loop_per_second(Path(folder) / "loop.db")
+        few = tick_milliseconds(Path(folder) / "few.db", BATCH)
+        many = tick_milliseconds(Path(folder) / "many.db", options.many)
+    print(f"{'due schedules per second':40}{ours:>12,.0f}")
+    print(f"{'  one row per transaction':40}{loop:>12,.0f}")
+    print(f"{'a tick with 1,000 due, ms':40}{few:>12.1f}")
+    print(f"{f'  among {options.many:,} schedules':40}{many:>12.1f}")
+    goals = [
+        ("times the one-row loop", ours / loop, ">= 15", ours / loop >= 15),
+        ("times as long among a million", many / few, "<= 1.5", many / few <= 1.5),
+    ]
+    for what, ratio, goal, holds in goals:
+        print(f"{what:40}{ratio:>12.1f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
+    sys.exit(0 if all(holds for *_, holds in goals) else 1)
+
+
+def ticks_per_second(path: Path) -> float:
+    """Ten batches, all due at once, planned and committed by the real ticker."""
+    clock = Clock()
+    store = SqliteStore(path, clock)
+    fill(store, 10 * BATCH)
+    ticker = Ticker(store, batch=BATCH)
+    speeds = []
+    for _ in range(ROUNDS):
+        clock.now += timedelta(minutes=1)
+        began = time.perf_counter()
+        while (wake_at := ticker.step()) is not None and wake_at <= clock.now:
+            pass
+        speeds.append(10 * BATCH / (time.perf_counter() - began))
+    store.close()
+    return statistics.median(speeds)
+
+
+def tick_milliseconds(path: Path, schedules: int) -> float:
+    """One tick with BATCH due, the others of the file due later."""
+    clock = Clock()
+    store = SqliteStore(path, clock)
+    fill(store, BATCH)
+    fill(store, schedules - BATCH, later=timedelta(days=365))
+    ticker = Ticker(store, batch=BATCH)
+    times = []
+    for _ in range(ROUNDS):
+        clock.now += timedelta(minutes=1)
+        began = time.perf_counter()
+        ticker.step()
+        times.append((time.perf_counter() - began) * 1e3)
+    store.close()
+    return statistics.median(times)
+
+
+def fill(store: SqliteStore, number: int, later: timedelta | None = None) -> None:
+    spec = load_spec(SPEC, "bench")
+
+    def add(tx: Tx) -> None:
+        due = START + (later or timedelta(minutes=1))
+        for _ in range(min(number - done, 10_000)):
+            id_ = new_id()
+            tx.create_schedule(id_, "default", f"s-{id_[9:]}-x", spec, due, "bench")
+
+    done = 0
+    while done < number:
+        store.transact(add)
+        done += 10_000
+
+
+def loop_per_second(path: Path) -> float:
+    """One schedule per transaction, by hand."""
+    SqliteStore(path, Clock()).close()
+    store = SqliteStore(path, clock := Clock())
+    fill(store, BATCH)
+    store.close()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA synchronous = FULL")
+    now = to_micros(clock.now + timedelta(minutes=1))
+    began = time.perf_counter()
+    fired = 0
+    while fire_one(connection, now or 0):
+        fired += 1
+    speed = fired / (time.perf_counter() - began)
+    connection.close()
+    return speed
+
+
+def fire_one(connection: sqlite3.Connection, now: int) -> bool:
+    connection.execute("BEGIN IMMEDIATE")
+    row = connection.execute(
+        "SELECT schedule_id, version, next_due_at FROM schedule_state"
+        " WHERE wake_at <= ? ORDER BY wake_at LIMIT 1",
+        (now,),
+    ).fetchone()
+    if row is None:
+        connection.execute("ROLLBACK")
+        return False
+    connection.execute(
+        "INSERT INTO runs (id, schedule_id, version, due_at, origin, trigger, queue, priority,"
+        " exclusive, wakes, max_takeovers, payload, status, created_at, ready_at)"
+        " VALUES (?, ?, ?, ?, 'schedule', 'schedule:* * * * *', 'default', 0, 0, 0, 3, ?,"
+        " 'queued', ?, ?)",
+        (new_id(), *row, json.dumps({}), now, now),
+    )
+    connection.execute(
+        "UPDATE schedule_state SET watermark = ?, next_due_at = ?, wake_at = ?"
+        " WHERE schedule_id = ?",
+        (now, now + 60_000_000, now + 60_000_000, row[0]),
+    )
+    connection.execute("COMMIT")
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""The commands about schedules and runs, without any node: what they print, change and refuse."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from duebook.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HELLO = ("add", "hello", "--every", "1h", "--", "echo", "hello")
+
+
+class Cli:
+    """The command line on books of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["--database", str(self.path), *arguments])
+
+    def ok(self, *arguments: str) -> str:
+        result = self(*arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.ok(*arguments, "--json"))
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "books" / "duebook.db")
+
+
+def test_an_empty_book_teaches_the_first_command(cli: Cli) -> None:
+    assert "duebook add hello" in cli.ok("ls")
+    assert cli.json("ls") == []
+    assert cli.ok("runs") == "no runs yet\n"
+
+
+def test_a_schedule_is_added_listed_and_shown(cli: Cli) -> None:
+    assert cli.ok(*HELLO).startswith("added hello: Every hour")
+    (listed,) = cli.json("ls")
+    assert listed["name"] == "hello"
+    assert listed["status"] == "active"
+    assert listed["target"] == {"command": ["echo", "hello"]}
+    assert listed["trigger"]["every"] == "1h"
+    assert "anchor" in listed["trigger"], "its phase is fixed when it is created"
+    shown = cli.ok("show", "hello")
+    assert "runs      echo hello" in shown
+    assert cli.json("show", listed["id"]) == listed, "by id as well"
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        ("--cron", "30 2 * * *", "--tz", "Europe/Brussels"),
+        ("--cron", "H 2 * * *"),
+        ("--every", "1d", "--tz", "Europe/Brussels"),
+        ("--daily", "07:00,17:30"),
+        ("--weekly", "MON 09:00"),
+        ("--at", "2999-01-01T00:00:00Z"),
+        ("--rrule", "FREQ=MONTHLY;BYDAY=-1FR"),
+    ],
+)
+def test_every_kind_of_trigger_can_be_added(cli: Cli, trigger: tuple[str, ...]) -> None:
+    cli.ok("add", "job", *trigger, "--", "true")
+    assert cli.json("show", "job")["next_due_at"] is not None
+
+
+def test_options_after_the_dashes_belong_to_the_command(cli: Cli) -> None:
+    cli.ok("add", "job", "--every", "1h", "--", "ls", "--json", "-la", "--", "x y")
+    assert cli.json("show", "job")["target"]["command"] == ["ls", "--json", "-la", "--", "x y"]
+
+
+def test_target_and_policies_are_kept(cli: Cli) -> None:
+    cli.ok(
+        *("add", "job", "--every", "1h", "--shell", "echo $A", "--env", "A=b=c", "--cwd", "/"),
+        *("--payload", '{"n": 1}', "--catchup", "skip", "--overlap", "allow", "--timeout", "5m"),
+    )
+    job = cli.json("show", "job")
+    assert job["target"] == {"shell": "echo $A", "env": {"A": "b=c"}, "cwd": "/"}
+    assert job["payload"] == {"n": 1}
+    assert (job["catchup"], job["overlap"], job["timeout"]) == ("skip", "allow", "5m")
+
+
+def test_a_name_is_free_again_after_rm(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    assert cli.ok("rm", "hello") == "deleted hello\n"
+    assert cli("show", "hello").exit_code == 3
+    cli.ok(*HELLO)
+
+
+def test_pause_and_resume(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    assert "duebook resume hello" in cli.ok("pause", "hello", "--reason", "holidays")
+    paused = cli.json("show", "hello")
+    assert (paused["status"], paused["pause_reason"]) == ("paused", "holidays")
+    assert "holidays" in cli.ok("show", "hello")
+    assert cli("pause", "hello").exit_code == 1
+    assert cli.ok("resume", "hello").startswith("resumed hello; next due ")
+    assert cli.json("show", "hello")["status"] == "active"
+    assert cli("resume", "hello").exit_code == 1
+
+
+def test_skip_next_moves_on_to_the_one_after(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    before = cli.json("show", "hello")["next_due_at"]
+    cli.ok("skip-next", "hello")
+    after = cli.json("show", "hello")["next_due_at"]
+    assert after > before
+
+
+def test_reschedule_moves_only_the_next_due_time(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    cli.ok("reschedule", "hello", "2999-01-01T00:00:00Z")
+    moved = cli.json("show", "hello")
+    assert moved["next_due_at"] < "2999", "the one after the moved one comes first"
+    assert cli("reschedule", "hello", "tomorrow").exit_code == 2
+
+
+def test_rescheduling_to_the_past_fires_at_once(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    cli.ok("reschedule", "hello", "2020-01-01T00:00:00Z")
+    (run,) = cli.json("runs", "hello")
+    assert (run["origin"], run["status"]) == ("schedule", "queued")
+
+
+def test_run_queues_a_manual_run_that_can_be_cancelled(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    run = cli.json("run", "hello", "--payload", '{"a": 1}')
+    assert (run["origin"], run["status"], run["payload"]) == ("manual", "queued", {"a": 1})
+    assert run["due_at"] is None
+    assert cli.ok("cancel", run["id"]) == f"run {run['id']} cancelled\n"
+    assert cli.json("runs")[0]["status"] == "cancelled"
+    again = cli("cancel", run["id"])
+    assert again.exit_code == 1
+    assert "has ended already: cancelled" in again.stderr
+
+
+def test_tick_plans_what_is_due_and_leaves(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    assert cli.ok("tick", "--limit", "50").startswith("next due ")
+
+
+def test_the_books_can_be_checked(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    assert cli.ok("db", "check") == "the books balance\n"
+    assert "schema  1 of 1" in cli.ok("db", "status")
+    assert cli.ok("db", "migrate") == "schema 1 is in force\n"
+
+
+def test_db_status_makes_no_file(cli: Cli) -> None:
+    assert "no books yet" in cli.ok("db", "status")
+    assert not cli.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "complaint"),
+    [
+        (("show", "nobody"), 3, 'schedule "nobody" does not exist'),
+        (("rm", "nobody"), 3, 'schedule "nobody" does not exist'),
+        (("logs", "nobody"), 3, 'schedule "nobody" does not exist'),
+        (("cancel", "no-such-run"), 3, 'run "no-such-run" does not exist'),
+        (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'name "Bad Name" is not'),
+        (
+            ("add", "0190a0b0-0000-7000-8000-000000000000", "--every", "1h", "--", "true"),
+            2,
+            "and no id",
+        ),
+        (("add", "job", "--cron", "0 0 30 2 *", "--", "true"), 2, "never fires"),
+        (("add", "job", "--cron", "0 0 * * *", "--tz", "Mars", "--", "true"), 2, "no time zone"),
+        (("add", "job", "--at", "2020-01-01T00:00:00Z", "--", "true"), 2, "is in the past"),
+        (("add", "job", "--", "true"), 2, "give one of EXPR"),
+        (("add", "job", "--every", "1h"), 2, "give either a COMMAND"),
+        (("add", "job", "--every", "1h", "--shell", "x", "--", "true"), 2, "give either a COMMAND"),
+        (("add", "job", "--every", "1h", "--env", "novalue", "--", "true"), 2, "NAME=VALUE"),
+        (("add", "job", "--every", "1h", "--payload", "[1]", "--", "true"), 2, "JSON object"),
+        (("add", "job", "--every", "1h", "--payload", "{", "--", "true"), 2, "is no JSON"),
+        (("add", "job", "--every", "1h", "--timeout", "0s", "--", "true"), 2, "timeout"),
+        (("add", "job", "--every", "1h", "--overlap", "maybe", "--", "true"), 2, "--overlap"),
+        (("--namespace", "No Way", "ls"), 2, "namespace"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else "",
+)
+def test_a_mistake_is_one_line_and_its_exit_code(
+    cli: Cli, arguments: tuple[str, ...], exit_code: int, complaint: str
+) -> None:
+    result = cli(*arguments)
+    assert result.exit_code == exit_code, result.output
+    assert complaint in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_a_taken_name_is_a_conflict(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    result = cli(*HELLO)
+    assert result.exit_code == 1
+    assert result.stderr == 'error: schedule "hello" exists already; choose another name\n'
+
+
+def test_namespaces_do_not_see_each_other(cli: Cli) -> None:
+    cli.ok("--namespace", "a", *HELLO)
+    cli.ok("--namespace", "b", *HELLO)
+    assert cli.json("ls") == []
+    (mine,) = cli.json("--namespace", "a", "ls")
+    assert cli("--namespace", "b", "show", mine["id"]).exit_code == 3
+
+
+def test_a_file_that_is_no_database_is_left_alone(cli: Cli) -> None:
+    cli.path.parent.mkdir()
+    cli.path.write_text("these are my notes, not a database\n" * 100)
+    result = cli("ls")
+    assert result.exit_code == 2
+    assert "is no SQLite database" in result.stderr
+    assert cli.path.read_text().startswith("these are my notes")
+
+
+def test_a_schema_from_the_future_is_refused(cli: Cli) -> None:
+    cli.ok("ls")
+    connection = sqlite3.connect(cli.path)
+    connection.execute("INSERT INTO migrations VALUES (99, 'later', 'x', 0)")
+    connection.commit()
+    connection.close()
+    result = cli("ls")
+    assert result.exit_code == 1
+    assert "has schema 99, and this Duebook knows only 1; upgrade Duebook" in result.stderr
+
+
+def test_another_database_system_is_refused_without_its_password() -> None:
+    result = CliRunner().invoke(main, ["--database", "mysql://me:secret@host/db", "ls"])
+    assert result.exit_code == 2
+    assert "secret" not in result.stderr
+
+
+def test_tables_fit_80_columns(cli: Cli) -> None:
+    cli.ok("add", "a" * 40, "--cron", "0,5,10,15,20,25,30,35,40 1-20 * * *", "--", "true")
+    cli.ok("run", "a" * 40)
+    for arguments in (("ls",), ("runs",)):
+        lines = cli.ok(*arguments).splitlines()
+        assert max(map(len, lines)) <= 110, "long names push, but the last column is cut"
+    cli.ok(*HELLO)
+    cli.ok("rm", "a" * 40)
+    assert max(map(len, cli.ok("ls").splitlines())) <= 80
+
+
+def test_hostile_text_cannot_steer_the_terminal(cli: Cli) -> None:
+    cli.ok("add", "job", "--every", "1h", "--description", "\x1b[31mred\x07", "--", "echo", "\x1b")
+    assert "\x1b" not in cli.ok("show", "job")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(cli: Cli, shell: str) -> None:
+    assert "_DUEBOOK_COMPLETE" in cli.ok("completion", shell)
+
+
+def test_every_command_has_help(cli: Cli) -> None:
+    overview = cli.ok("--help")
+    for command in main.list_commands(click.Context(main)):
+        assert f"  {command}" in overview
+        text = cli.ok(command, "--help")
+        assert max(map(len, text.splitlines())) <= 80, command
