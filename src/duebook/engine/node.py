@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
     from duebook.targets.spawner import Spawner
 
 __all__ = ["Node", "NodeOptions"]
@@ -106,7 +106,7 @@ class Node:
         """Ask the node to end; safe to call from a signal handler, as it takes no lock."""
         self._asked_to_stop = True
 
-    def _begin_session(self) -> None:
+    def _begin_session(self, former: str | None = None) -> None:
         session = SessionInfo(
             new_id(),
             socket.gethostname(),
@@ -116,7 +116,13 @@ class Node:
             tzdata_version(),
         )
         lease = self._options.lease
-        self._store.transact(lambda tx: tx.begin_session(session, lease))
+
+        def begin(tx: Tx) -> None:
+            if former is not None:
+                tx.end_session(former)
+            tx.begin_session(session, lease)
+
+        self._store.transact(begin)
         self._keeper = Keeper(
             self._store, session.id, lease, self._slots, self._lease_renewed, lease_clock
         )
@@ -142,13 +148,14 @@ class Node:
         return self._ticker.step()
 
     def _dispatch(self) -> datetime | None:
-        return self._dispatcher.step()
+        return None if self._keeper.lost else self._dispatcher.step()
 
     def _keep(self) -> None:
         self._keeper.step()
         if self._keeper.lost and self._slots.wait_idle(0):
-            self._begin_session()
+            self._begin_session(former=self._keeper.session_id)
             self._dispatcher.session_id = self._keeper.session_id
+            self._bell.ring()
             log.info("this node goes on as session %s", self._keeper.session_id)
 
     def _start(

@@ -98,7 +98,11 @@ class Writer:
                         self._connection.execute("ROLLBACK")
                     fcntl.flock(self._lock_file, fcntl.LOCK_UN)
         except BaseException as error:  # each caller gets it
-            outcomes = [(future, None, error) for _, future in group if not future.cancelled()]
+            outcomes = [
+                (future, None, error)
+                for _, future in group
+                if future.running() or future.set_running_or_notify_cancel()
+            ]
         for future, result, failure in outcomes:
             if failure is None:
                 future.set_result(result)

@@ -1,0 +1,112 @@
+"""A run's log: whole lines, both streams, head and tail within the cap, and a store that fails."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from duebook.engine.logs import LONGEST_LINE, RunLog
+from duebook.errors import Unavailable
+from duebook.model.run import LogLine, Token
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Pages:
+    """A stand-in for the store that keeps lines by number."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, LogLine] = {}
+        self.fails = False
+
+    def transact(self, work: Any) -> Any:
+        if self.fails:
+            raise Unavailable("the disk is full")
+        return work(self)
+
+    def append_log(self, token: Token, first_seq: int, lines: list[LogLine]) -> None:  # noqa: ARG002
+        self.lines |= dict(enumerate(lines, first_seq))
+
+    def trim_log(self, token: Token, head_seq: int, tail_seq: int) -> None:  # noqa: ARG002
+        self.lines = {n: x for n, x in self.lines.items() if n <= head_seq or n >= tail_seq}
+
+    def texts(self) -> list[str]:
+        return [f"{line.stream}: {line.text}" for _, line in sorted(self.lines.items())]
+
+
+def new_log(pages: Pages, cap: int = 1_000_000, clock: Any = lambda: 0.0) -> RunLog:
+    return RunLog(pages, Token("run", 1, "session"), lambda: NOW, clock, cap)  # type: ignore[arg-type]
+
+
+def test_lines_are_whole_and_streams_interleaved() -> None:
+    pages = Pages()
+    log = new_log(pages)
+    for stream, data in (
+        ("stdout", b"first li"),
+        ("stderr", b"oops\n"),
+        ("stdout", b"ne\r\nsecond\n\n"),
+        ("stdout", b"no end"),
+    ):
+        log.write(stream, data)  # type: ignore[arg-type]
+    log.close()
+    assert pages.texts() == [
+        "stderr: oops",
+        "stdout: first line",
+        "stdout: second",
+        "stdout: ",
+        "stdout: no end",
+    ]
+
+
+def test_bytes_that_are_no_text_and_split_characters_are_kept_readable() -> None:
+    pages = Pages()
+    log = new_log(pages)
+    log.write("stdout", "é".encode()[:1])
+    log.write("stdout", "é".encode()[1:] + b"\xff\0\n")
+    log.close()
+    assert pages.texts() == ["stdout: é\ufffd\ufffd"]
+
+
+def test_a_line_without_end_is_cut_into_pieces() -> None:
+    pages = Pages()
+    log = new_log(pages)
+    log.write("stdout", b"x" * (LONGEST_LINE * 3 + 5))
+    log.close()
+    assert [len(line.text) for _, line in sorted(pages.lines.items())] == [LONGEST_LINE] * 3 + [5]
+
+
+def test_a_long_log_keeps_its_head_and_its_tail() -> None:
+    pages = Pages()
+    log = new_log(pages, cap=4_000)
+    for number in range(10_000):
+        log.write("stdout", f"line {number}\n".encode())
+        if number % 100 == 0:
+            log.flush()
+    log.close()
+    texts = pages.texts()
+    assert texts[0] == "stdout: line 0"
+    assert texts[-1] == "stdout: line 9999"
+    assert sum(len(line.text) + 1 for line in pages.lines.values()) <= 4_000
+    assert len(texts) > 300
+
+
+def test_lines_wait_while_the_books_cannot_be_reached() -> None:
+    pages = Pages()
+    log = new_log(pages)
+    pages.fails = True
+    log.write("stdout", b"kept\n")
+    log.flush()
+    pages.fails = False
+    log.write("stdout", b"later\n")
+    log.close()
+    assert pages.texts() == ["stdout: kept", "stdout: later"]
+
+
+def test_a_silent_run_is_flushed_after_a_while() -> None:
+    pages, now = Pages(), [0.0]
+    log = new_log(pages, clock=lambda: now[0])
+    log.write("stdout", b"working\n")
+    assert pages.texts() == []
+    now[0] = 1.0
+    log.flush_if_overdue()
+    assert pages.texts() == ["stdout: working"]
