@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from duebook.errors import Conflict, Invalid
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, load_spec
@@ -126,7 +126,10 @@ class Schedules:
         def work(tx: Tx) -> Schedule:
             snapshot, next_due_at = self._next(tx, name)
             moved_to = max(moment, tx.now)
-            away = DueException(next_due_at, "moved_away", moved_to)
+            origin = _where_from(snapshot, next_due_at)
+            if origin != next_due_at:
+                tx.remove_exception(snapshot.schedule_id, DueException(next_due_at, "moved_here"))
+            away = DueException(origin, "moved_away", moved_to)
             here = DueException(moved_to, "moved_here")
             return self._say(tx, snapshot, away, here)
 
@@ -169,6 +172,12 @@ class Schedules:
         return tx.get_schedule(snapshot.schedule_id)
 
 
+def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
+    """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
+    moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
+    return next(moved, due_at)
+
+
 def _refuse_past(spec: ScheduleSpec, now: datetime) -> None:
     for trigger in spec.triggers:
         if isinstance(trigger, At) and trigger.instant <= now:
@@ -185,7 +194,7 @@ class Runs:
 
     def get(self, run_id: str) -> Run:
         """Raises NotFound, also for the runs of other namespaces."""
-        return self._book.store.read(lambda tx: tx.get_run(run_id))
+        return self._book.store.read(lambda tx: self._find(tx, run_id))
 
     def list(self, schedule: str | None = None, limit: int = 20) -> list[Run]:
         """The newest first."""
@@ -199,10 +208,26 @@ class Runs:
 
     def cancel(self, run_id: str) -> str:
         """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
-        return self._book.store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
+
+        def work(tx: Tx) -> str:
+            self._find(tx, run_id)
+            return tx.cancel(run_id, "cancelled")
+
+        return self._book.store.transact(work)
 
     def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
         """Lines from a place on, with the place of each."""
         if limit < 1:
             raise Invalid(f"limit {limit} is no number from 1 on")
-        return self._book.store.read(lambda tx: tx.list_log(run_id, after, limit))
+
+        def work(tx: Tx) -> Lines:
+            self._find(tx, run_id)
+            return tx.list_log(run_id, after, limit)
+
+        return self._book.store.read(work)
+
+    def _find(self, tx: Tx, run_id: str) -> Run:
+        run = tx.get_run(run_id)
+        if run.namespace != self._book.namespace:
+            raise NotFound(f'run "{shorten(run_id)}" does not exist')
+        return run

@@ -33,10 +33,11 @@ class Dispatcher:
             lambda tx: ([q for q in self._queues if tx.has_work(q)], tx.earliest_ready())
         )
         for queue in queues:
-            claims = self._store.transact(
-                lambda tx, queue=queue, free=free: tx.claim(self.session_id, queue, free)  # type: ignore[misc]
-            )
-            self._slots.begin(claims)
+            with self._slots.claiming:
+                claims = self._store.transact(
+                    lambda tx, queue=queue, free=free: tx.claim(self.session_id, queue, free)  # type: ignore[misc]
+                )
+                self._slots.begin(claims)
             free -= len(claims)
             if free == 0:
                 break

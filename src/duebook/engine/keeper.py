@@ -70,23 +70,23 @@ class Keeper:
     def renew(self) -> None:
         """Prolong the lease; a node that was declared dead stops its work at once."""
         before = self._monotonic()
-        alive, own = self._store.transact(self._renew)
-        if not alive:
+        if not self._store.transact(self._renew):
             self._lose("another node declared this one dead")
             return
         self._renewed_at = before
         self._tell(before, self._lease.total_seconds())
-        self._hand_back_strays(own)
+        if self._slots is not None:
+            self._hand_back_strays(self._slots)
 
-    def _renew(self, tx: Tx) -> tuple[bool, list[OwnRun]]:
+    def _renew(self, tx: Tx) -> bool:
         if not tx.renew(self.session_id, self._lease):
-            return False, []
+            return False
         # after an outage everybody looks dead, so nobody is buried before a full lease has passed
         if self._monotonic() - self._began_at >= self._lease.total_seconds():
             for dead in tx.bury():
                 log.warning("node session %s is dead, its runs are taken over", dead)
         tx.take_over(TAKE_OVER_BATCH)
-        return True, tx.own_runs(self.session_id)
+        return True
 
     def _purge(self) -> None:
         """Forget what is older than the retention, a small batch at a time."""
@@ -99,12 +99,21 @@ class Keeper:
             if run.cancel_requested and self._slots is not None:
                 self._slots.stop(run.token, "cancelled")
 
-    def _hand_back_strays(self, own: list[OwnRun]) -> None:
-        """Runs that the books give to this node, but nobody here works on: a claim got lost."""
-        working = set() if self._slots is None else self._slots.working()
-        for run in own:
-            if run.token not in working:
-                self._store.transact(lambda tx, token=run.token: tx.hand_back(token))  # type: ignore[misc]
+    def _hand_back_strays(self, slots: Slots[Any]) -> None:
+        """Runs that the books give to this node, but nobody here works on: a claim got lost.
+
+        While a claim is under way nobody can tell; the next renewal looks again.
+        """
+        if not slots.claiming.acquire(blocking=False):
+            return
+        try:
+            own = self._store.read(lambda tx: tx.own_runs(self.session_id))
+            strays = {run.token for run in own} - slots.working()
+        finally:
+            slots.claiming.release()
+        for token in strays:
+            log.warning("run %s is handed back: its claim got lost", token.run_id)
+            self._store.transact(lambda tx, token=token: tx.hand_back(token))  # type: ignore[misc]
 
     def _lose(self, why: str) -> None:
         if not self.lost:

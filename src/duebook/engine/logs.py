@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, Literal
 
+from duebook.engine.persist import persist
 from duebook.errors import Unavailable
 from duebook.model.run import LogLine
 
@@ -88,13 +89,21 @@ class RunLog:
         """Add a line of Duebook's own."""
         self._pending.append(LogLine(self._clock(), "duebook", text))
 
-    def close(self) -> None:
-        """Add what has no line end yet, and flush."""
+    def close(self, give_up: Callable[[], bool] = lambda: True) -> None:
+        """Add what has no line end yet, and write it all; while that fails, `give_up` decides."""
         for stream in _STREAMS:
             if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
                 self._partial[stream] = ""
                 self._add(stream, rest)
-        self.flush()
+        with self._lock:
+            lines, first_seq = self._pending, self._next_seq
+            if lines:
+                persist(
+                    self._store,
+                    lambda tx: tx.append_log(self._token, first_seq, lines),
+                    give_up,
+                )
+                self._written(lines, first_seq)
 
     def flush(self) -> None:
         """Write what is pending; while the books cannot be reached it waits, within the cap."""
@@ -109,6 +118,9 @@ class RunLog:
     def _flush_pending(self) -> None:
         lines, first_seq = self._pending, self._next_seq
         self._store.transact(lambda tx: tx.append_log(self._token, first_seq, lines))
+        self._written(lines, first_seq)
+
+    def _written(self, lines: list[LogLine], first_seq: int) -> None:
         self._pending, self._pending_size = [], 0
         self._next_seq += len(lines)
         trim = self._account(lines, first_seq)

@@ -53,7 +53,7 @@ class TargetPerformer:
             outcome = perform_command(claim, self._spawner, stop, log.write, self._inherited)
             if outcome.error:
                 log.note(outcome.error)
-            log.close()
+            log.close(give_up=lambda: stop.reason == "lost")
         except Unavailable:  # the spawner is gone, which says nothing about the work
             self._revive()
             return Outcome("cancelled", "spawner")

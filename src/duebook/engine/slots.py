@@ -64,6 +64,7 @@ class Slots(Generic[S]):
         self._ring = ring
         self._number = number
         self._closed = False
+        self.claiming = threading.Lock()  # held from a claim until its slots know of it
         self._lock = threading.Condition()
         self._working: dict[Token, S] = {}
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()

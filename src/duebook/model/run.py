@@ -21,6 +21,7 @@ class Run:
     """The durable unit of work, with the node and times of its current attempt."""
 
     id: str
+    namespace: str
     schedule_id: str | None
     schedule: str | None
     version: int

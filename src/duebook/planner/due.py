@@ -27,12 +27,27 @@ def instant_before(instant: datetime) -> datetime:
 class DueTimes:
     """Stretches are open at their start and closed at their end: (after, until]."""
 
-    def __init__(self, triggers: tuple[Trigger, ...], exceptions: Iterable[DueException]) -> None:
+    def __init__(
+        self,
+        triggers: tuple[Trigger, ...],
+        exceptions: Iterable[DueException],
+        decided: datetime,
+    ) -> None:
         self._triggers = triggers
-        self._taken_out = {e.due_at: e for e in exceptions if e.kind != "moved_here"}
-        self._put_in = sorted(e.due_at for e in exceptions if e.kind == "moved_here")
         # the same gap between two due times is asked about several times in a plan
         self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
+        put_in = {e.due_at for e in exceptions if e.kind == "moved_here"}
+        self._taken_out = {
+            e.due_at: e
+            for e in exceptions
+            if e.kind == "skip" or (e.kind == "moved_away" and e.due_at not in put_in)
+        }
+        # a due time that was moved onto another, or back to where it was, is that one
+        self._put_in = sorted(
+            at
+            for at in put_in
+            if at not in self._taken_out and not (at > decided and self._is_due(at))
+        )
 
     def next_after(self, instant: datetime) -> datetime | None:
         """The first due time after `instant` that nobody took out."""

@@ -25,7 +25,7 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     """Make a paused schedule active; what fell while it was paused follows `on_resume`."""
     active = replace(snapshot, status="active")
     watermark = now if snapshot.watermark is None else snapshot.watermark
-    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions)
+    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions, watermark)
     if snapshot.spec.on_resume == "catchup":
         return replace(settled_state(active, due, (), watermark, now), wake_at=now)
     until = max(watermark, now)
@@ -35,7 +35,7 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
 def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
     """What is recorded when a schedule is deleted: the due times that were still pending."""
     watermark = now if snapshot.watermark is None else snapshot.watermark
-    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions)
+    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions, watermark)
     return tuple(_all(due, watermark, max(watermark, now), Reason.DELETED))
 
 
@@ -54,4 +54,5 @@ def plan_broken(snapshot: Snapshot, now: datetime, error: Exception) -> Plan:
 
 
 def _all(due: DueTimes, after: datetime, until: datetime, reason: Reason) -> list[Skip]:
-    return [*due.skip_all(after, until, reason, {}), *due.taken_out(after, until)]
+    moved = [Skip(at, at, 1, True, reason) for at in due.moved_here(until)]
+    return [*due.skip_all(after, until, reason, {}), *due.taken_out(after, until), *moved]

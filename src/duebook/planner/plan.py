@@ -31,7 +31,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     finds nothing pending. The plan of a schedule that is not active changes nothing.
     """
     watermark = now if snapshot.watermark is None else snapshot.watermark
-    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions)
+    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions, watermark)
     if snapshot.status != "active":
         return settled_state(snapshot, due, (), watermark, now)
     until = max(watermark, now)

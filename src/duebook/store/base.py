@@ -77,13 +77,15 @@ class Tx(Protocol):
     def take(self, limit: int) -> list[Snapshot]:
         """Up to `limit` active schedules whose wake time has come, the most overdue first.
 
-        They stay locked until the transaction ends.
+        They stay locked until the transaction ends. One whose definition this node cannot read
+        gets a problem instead, and is looked at again later.
         """
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         """Write runs, ledger entries and the schedules' new state; returns the number of runs.
 
-        A due time that has a run already becomes a ledger entry (`already_started`).
+        A due time that has a run already becomes a ledger entry (`already_started`). A plan of
+        another version than the one in force changes nothing.
         """
 
     def earliest_wake(self) -> datetime | None:
@@ -115,7 +117,7 @@ class Tx(Protocol):
         """End a run; False when the token is no longer current. Repeating it is harmless."""
 
     def hand_back(self, token: Token) -> bool:
-        """Return a run unfinished, for somebody else to begin."""
+        """Return a run unfinished, for somebody else to begin; one that was cancelled ends."""
 
     def own_runs(self, session_id: str) -> list[OwnRun]:
         """The runs that the books say the session is working on."""
@@ -162,6 +164,8 @@ class Tx(Protocol):
         """Cancel queued runs, record pending due times, free the name; history stays."""
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None: ...
+
+    def remove_exception(self, schedule_id: str, exception: DueException) -> None: ...
 
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
         """A manual run of a schedule, ready now."""

@@ -27,7 +27,7 @@ SELECT schedule_id, version, status, watermark FROM schedule_state WHERE schedul
 
 -- name: list_definitions
 -- The definitions of the given (id, version) pairs.
-SELECT r.schedule_id, r.version, s.name, r.spec
+SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec
 FROM json_each(:pairs) AS wanted
 JOIN schedule_revisions AS r
     ON r.schedule_id = wanted.value ->> 0 AND r.version = wanted.value ->> 1
@@ -36,15 +36,28 @@ JOIN schedules AS s ON s.id = r.schedule_id
 -- name: list_active
 -- The oldest active run of each of the given schedules that has one.
 SELECT schedule_id, id, due_at, coalesce(started_at, created_at), min(created_at)
-FROM runs
+FROM runs INDEXED BY runs_active
 WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status IN ('queued', 'running')
 GROUP BY schedule_id
+
+-- name: get_any_exception
+-- Whether anybody said anything about any due time; mostly not.
+SELECT 1 FROM schedule_exceptions LIMIT 1
 
 -- name: list_exceptions
 -- What people said about single due times of the given schedules.
 SELECT schedule_id, due_at, kind, moved_to
 FROM schedule_exceptions
 WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: list_versions
+-- Which definition of each of the given schedules is in force.
+SELECT schedule_id, version FROM schedule_state
+WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: mark_problem
+-- A schedule that this node cannot plan is looked at again later.
+UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
 
 -- name: commit_state
 -- A schedule's state after its plan; only the version that was planned.
@@ -55,9 +68,9 @@ WHERE schedule_id = :schedule_id AND version = :version
 
 -- name: insert_run
 -- A due time that fires becomes a run, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, trigger, queue, priority, exclusive,
+INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority, exclusive,
     wakes, max_takeovers, payload, status, created_at, ready_at)
-VALUES (:id, :schedule_id, :version, :due_at, :origin, :trigger, :queue, :priority, :exclusive,
+VALUES (:id, :namespace, :schedule_id, :version, :due_at, :origin, :trigger, :queue, :priority, :exclusive,
     :wakes, :max_takeovers, :payload, 'queued', :now, :now)
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
@@ -162,15 +175,19 @@ UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <
 RETURNING id
 
 -- name: list_claimable
--- Queued work of a queue by priority; exclusive runs only when no run of theirs is under way.
-SELECT id, schedule_id, exclusive
+-- Queued work by priority; of runs that exclude each other the first, when none is under way.
+SELECT id
 FROM runs AS r
 WHERE status = 'queued' AND queue = :queue AND ready_at <= :now
     AND (exclusive = 0 OR NOT EXISTS (
-        SELECT 1 FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
-            AND other.status IN ('queued', 'running')))
-ORDER BY priority DESC, ready_at
+        SELECT 1 FROM runs AS other INDEXED BY runs_active
+        WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
+            AND (other.status = 'running'
+                OR (other.exclusive = 1 AND other.queue = r.queue AND other.ready_at <= :now
+                    AND (other.priority > r.priority
+                        OR (other.priority = r.priority
+                            AND (other.ready_at, other.id) < (r.ready_at, r.id)))))))
+ORDER BY priority DESC, ready_at, id
 LIMIT :limit
 
 -- name: claim_run
@@ -182,7 +199,8 @@ WHERE id = :id AND status = 'queued'
 
 -- name: get_earliest_ready
 -- When queued work that is not ready yet will be.
-SELECT min(ready_at) FROM runs WHERE status = 'queued' AND ready_at > :now
+SELECT min(ready_at) FROM runs
+WHERE status = 'queued' AND ready_at > created_at AND ready_at > :now
 
 -- name: settle_run
 -- Only the current token ends a run.
@@ -199,8 +217,15 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 -- name: hand_back_run
 -- A node that leaves returns its work as if it had never been claimed.
 UPDATE runs
-SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL, ready_at = :now
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    ready_at = :ready_at
+WHERE cancel_requested_at IS NULL AND id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+
+-- name: get_cancel_requested
+-- Whether a run under this token was asked to end.
+SELECT 1 FROM runs
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+    AND cancel_requested_at IS NOT NULL
 
 -- name: list_orphans
 -- Runs that a dead or ended session left running.
@@ -221,7 +246,8 @@ FROM runs WHERE id = :id
 -- name: requeue_run
 -- Another node takes the run over as a new attempt.
 UPDATE runs
-SET status = 'queued', session_id = NULL, losses = losses + 1, ready_at = :now
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    losses = losses + 1, ready_at = :now
 WHERE id = :id AND status = 'running'
 
 -- name: fail_lost_run
@@ -252,7 +278,7 @@ WHERE id = :id AND status = 'running' AND cancel_requested_at IS NULL
 
 -- name: get_run
 -- One run with the names of its schedule and node.
-SELECT r.id, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
+SELECT r.id, r.namespace, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
     r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
     r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
 FROM runs AS r
@@ -262,13 +288,25 @@ WHERE r.id = :id
 
 -- name: list_runs
 -- The newest runs of a namespace.
-SELECT r.id, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
+SELECT r.id, r.namespace, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
     r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
     r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
 FROM runs AS r
-JOIN schedules AS s ON s.id = r.schedule_id AND s.namespace = :namespace
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id
-WHERE (:schedule_id IS NULL OR r.schedule_id = :schedule_id)
+WHERE r.namespace = :namespace
+ORDER BY r.created_at DESC, r.id DESC
+LIMIT :limit
+
+-- name: list_runs_of
+-- The newest runs of a schedule.
+SELECT r.id, r.namespace, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue,
+    r.priority, r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
+    r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
+FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id
+LEFT JOIN node_sessions AS n ON n.id = r.session_id
+WHERE r.schedule_id = :schedule_id
 ORDER BY r.created_at DESC, r.id DESC
 LIMIT :limit
 

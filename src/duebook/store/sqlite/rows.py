@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["facts_text", "from_micros", "read_run", "read_schedule", "read_spec", "to_micros"]
+__all__ = [
+    "clean",
+    "facts_text",
+    "from_micros",
+    "read_run",
+    "read_schedule",
+    "read_spec",
+    "to_micros",
+]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
@@ -67,26 +75,34 @@ def read_schedule(row: Sequence[Any]) -> Schedule:
 def read_run(row: Sequence[Any]) -> Run:
     return Run(
         id=row[0],
-        schedule_id=row[1],
-        schedule=row[2],
-        version=row[3],
-        due_at=from_micros(row[4]),
-        origin=row[5],
-        trigger=row[6],
-        queue=row[7],
-        priority=row[8],
-        status=row[9],
-        attempt=row[10],
-        losses=row[11],
-        payload=json.loads(row[12]) if row[12] else None,
-        created_at=moment(row[13]),
-        ready_at=moment(row[14]),
-        claimed_at=from_micros(row[15]),
-        started_at=from_micros(row[16]),
-        finished_at=from_micros(row[17]),
-        node=row[18],
-        cancel_requested_at=from_micros(row[19]),
-        reason=row[20],
-        error=row[21],
-        exit_code=row[22],
+        namespace=row[1],
+        schedule_id=row[2],
+        schedule=row[3],
+        version=row[4],
+        due_at=from_micros(row[5]),
+        origin=row[6],
+        trigger=row[7],
+        queue=row[8],
+        priority=row[9],
+        status=row[10],
+        attempt=row[11],
+        losses=row[12],
+        payload=json.loads(row[13]) if row[13] else None,
+        created_at=moment(row[14]),
+        ready_at=moment(row[15]),
+        claimed_at=from_micros(row[16]),
+        started_at=from_micros(row[17]),
+        finished_at=from_micros(row[18]),
+        node=row[19],
+        cancel_requested_at=from_micros(row[20]),
+        reason=row[21],
+        error=row[22],
+        exit_code=row[23],
     )
+
+
+def clean(text: str | None) -> str | None:
+    """Text that any database takes: no NUL, no halves of characters."""
+    if text is None:
+        return None
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from duebook.clock import utc_now
+from duebook.errors import Unavailable
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.migrate import migrate
 from duebook.store.sqlite.rows import to_micros
@@ -26,6 +28,20 @@ __all__ = ["SqliteStore"]
 T = TypeVar("T")
 
 
+class _Ratchet:
+    """A clock that never runs backwards within this process; the file keeps it between them."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._latest: datetime | None = None
+
+    def __call__(self) -> datetime:
+        now = self._clock()
+        if self._latest is None or now > self._latest:
+            self._latest = now
+        return self._latest
+
+
 class SqliteStore:
     """Implements store.base.Store.
 
@@ -41,12 +57,14 @@ class SqliteStore:
         hook: Callable[[str], None] | None = None,
     ) -> None:
         self._path = path
-        self._clock = clock
+        self._clock = _Ratchet(clock)
         self._hook = hook
         self._writer = Writer(path, hook)
         self._definitions: Definitions = {}  # the writer's; each reader has its own
         self._readers = threading.local()
         self._open: list[sqlite3.Connection] = []
+        self._closed = False
+        self._pid = os.getpid()
         try:
             self._writer.run(lambda connection: migrate(connection, to_micros(clock()) or 0))
         except BaseException:
@@ -60,7 +78,11 @@ class SqliteStore:
             tx.keep_time()
             return result
 
-        result: T = self._writer.run(operation)
+        try:
+            result: T = self._writer.run(operation)
+        except BaseException:
+            self._definitions = {}  # it may have learnt of definitions that were rolled back
+            raise
         return result
 
     def read(self, work: Callable[[Tx], T]) -> T:
@@ -78,12 +100,20 @@ class SqliteStore:
             return int(self._reader().execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
+        """Harmless when it is closed already; afterwards everything raises Unavailable."""
+        if self._closed:
+            return
+        self._closed = True
         self._writer.close()
         for connection in self._open:
             connection.close()
 
     def _reader(self) -> sqlite3.Connection:
         """This thread's own connection, which cannot write."""
+        if self._closed:
+            raise Unavailable(f"{self._path} is closed")
+        if os.getpid() != self._pid:
+            raise Unavailable("a store cannot be used after a fork; open it again in the child")
         connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
         if connection is None:
             connection = connect(self._path, readonly=True)

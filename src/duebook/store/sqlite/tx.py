@@ -7,15 +7,16 @@ import sqlite3
 from datetime import timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.errors import Conflict, NotFound, shorten
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id, new_id
 from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import LedgerEntry, OwnRun, Page, SessionInfo
 from duebook.store.queries import load_queries
 from duebook.store.sqlite.rows import (
+    clean,
     facts_text,
     from_micros,
     moment,
@@ -35,9 +36,20 @@ __all__ = ["SqliteTx"]
 
 QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
 Row = tuple[Any, ...]
-Definitions = dict[tuple[str, int], tuple[str, "ScheduleSpec"]]
 MOST_KNOWN: Final = 100_000
 OVERDUE: Final = timedelta(minutes=1)
+UNREADABLE_AGAIN: Final = timedelta(minutes=1)
+
+
+class Definition(NamedTuple):
+    """A revision, with what its runs copy from it."""
+
+    name: str
+    spec: ScheduleSpec
+    copied: dict[str, object]
+
+
+Definitions = dict[tuple[str, int], Definition]
 
 
 class SqliteTx:
@@ -54,6 +66,7 @@ class SqliteTx:
         self._clock = clock
         self._hook = hook
         self._known = definitions
+        self._unreadable: dict[tuple[str, int], str] = {}
 
     @cached_property
     def now(self) -> datetime:
@@ -69,13 +82,22 @@ class SqliteTx:
     # -- the tick
 
     def take(self, limit: int) -> list[Snapshot]:
-        return self._snapshots(self._all("take_due", now=to_micros(self.now), limit=limit))
+        snapshots = self._snapshots(self._all("take_due", now=to_micros(self.now), limit=limit))
+        later = to_micros(self.now + UNREADABLE_AGAIN)
+        for (id_, _), problem in self._unreadable.items():
+            self._run("mark_problem", id=id_, problem=clean(problem), wake_at=later)
+        return snapshots
 
     def snapshot(self, schedule_id: str) -> Snapshot:
         rows = self._all("get_state", id=schedule_id)
         if not rows:
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist, or was deleted')
-        return self._snapshots(rows)[0]
+        snapshots = self._snapshots(rows)
+        if not snapshots:
+            raise Conflict(
+                f"the definition cannot be read: {next(iter(self._unreadable.values()))}"
+            )
+        return snapshots[0]
 
     def _snapshots(self, rows: list[Row]) -> list[Snapshot]:
         ids = json.dumps([row[0] for row in rows])
@@ -84,23 +106,28 @@ class SqliteTx:
             row[0]: ActiveRun(row[1], from_micros(row[2]), moment(row[3]))
             for row in self._all("list_active", ids=ids)
         }
-        exceptions: dict[str, list[DueException]] = {}
-        for schedule_id, due_at, kind, moved_to in self._all("list_exceptions", ids=ids):
-            said = DueException(moment(due_at), kind, from_micros(moved_to))
-            exceptions.setdefault(schedule_id, []).append(said)
+        exceptions = self._exceptions(ids) if self._one("get_any_exception") else {}
         return [
             Snapshot(
                 schedule_id=id_,
-                name=definitions[id_, version][0],
+                name=definitions[id_, version].name,
                 version=version,
-                spec=definitions[id_, version][1],
+                spec=definitions[id_, version].spec,
                 status=status,
                 watermark=moment(watermark),
                 active=(active[id_],) if id_ in active else (),
                 exceptions=tuple(exceptions.get(id_, ())),
             )
             for id_, version, status, watermark in rows
+            if (id_, version) in definitions
         ]
+
+    def _exceptions(self, ids: str) -> dict[str, list[DueException]]:
+        exceptions: dict[str, list[DueException]] = {}
+        for schedule_id, due_at, kind, moved_to in self._all("list_exceptions", ids=ids):
+            said = DueException(moment(due_at), kind, from_micros(moved_to))
+            exceptions.setdefault(schedule_id, []).append(said)
+        return exceptions
 
     def _definitions(self, pairs: list[tuple[str, int]]) -> Definitions:
         """Name and definition of each pair; revisions never change, so they are read once."""
@@ -109,14 +136,17 @@ class SqliteTx:
             if len(self._known) + len(unknown) > MOST_KNOWN:
                 self._known.clear()
                 unknown = pairs
-            for id_, version, name, spec in self._all(
-                "list_definitions", pairs=json.dumps(unknown)
-            ):
-                self._known[id_, version] = (name, _spec(spec, name))
+            rows = self._all("list_definitions", pairs=json.dumps(unknown))
+            for id_, version, namespace, name, spec in rows:
+                try:
+                    self._known[id_, version] = _definition(spec, namespace, name)
+                except Invalid as error:  # a newer node may allow what this one does not know
+                    self._unreadable[id_, version] = str(error)
         return self._known
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         now = to_micros(self.now)
+        plans = self._in_force(plans)
         specs = self._definitions([(plan.schedule_id, plan.version) for plan in plans])
         self._many("commit_state", (_state(plan) for plan in plans))
         self._many(
@@ -136,14 +166,19 @@ class SqliteTx:
         self._many(
             "insert_run",
             (
-                _new_run(id_, plan.schedule_id, plan.version, fire, now)
-                | _copied(specs[plan.schedule_id, plan.version][1])
+                _new_run(id_, plan, fire, now, specs[plan.schedule_id, plan.version].copied)
                 for id_, (plan, fire) in fires.items()
             ),
         )
         doubled = self._doubled(fires) if fires else []
         self._record(plans, doubled, session_id, now)
         return len(fires) - len(doubled)
+
+    def _in_force(self, plans: Sequence[Plan]) -> list[Plan]:
+        """The plans of definitions that are still the latest ones."""
+        ids = json.dumps([plan.schedule_id for plan in plans])
+        versions: dict[str, int] = dict(self._all("list_versions", ids=ids))
+        return [plan for plan in plans if versions.get(plan.schedule_id) == plan.version]
 
     def _doubled(self, fires: dict[str, tuple[Plan, Fire]]) -> list[tuple[Plan, Skip]]:
         """Due times that had a run already: the unique key kept a second one out."""
@@ -220,20 +255,24 @@ class SqliteTx:
         now = to_micros(self.now)
         if not self._one("get_session_alive", id=session_id, now=now):
             return []
-        chosen = _one_of_each(self._all("list_claimable", queue=queue, now=now, limit=limit))
+        rows = self._all("list_claimable", queue=queue, now=now, limit=limit)
         self._many(
-            "claim_run", ({"id": id_, "session_id": session_id, "now": now} for id_ in chosen)
+            "claim_run", ({"id": id_, "session_id": session_id, "now": now} for (id_,) in rows)
         )
-        runs = [self.get_run(id_) for id_ in chosen]
-        specs = self._definitions([(run.schedule_id or "", run.version) for run in runs])
-        return [
-            Claim(
-                run,
-                Token(run.id, run.attempt, session_id),
-                specs[run.schedule_id or "", run.version][1],
-            )
-            for run in runs
-        ]
+        return self._claims([self.get_run(id_) for (id_,) in rows], session_id)
+
+    def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
+        pairs = [(run.schedule_id or "", run.version) for run in runs]
+        specs = self._definitions(pairs)
+        claims = []
+        for run, pair in zip(runs, pairs, strict=True):
+            token = Token(run.id, run.attempt, session_id)
+            if pair in specs:
+                claims.append(Claim(run, token, specs[pair].spec))
+            else:  # somebody else may know how, and this node shall not ask again at once
+                later = to_micros(self.now + UNREADABLE_AGAIN)
+                self._run("hand_back_run", **_token(token), ready_at=later)
+        return claims
 
     def settle(self, token: Token, outcome: Outcome) -> bool:
         row = self._one(
@@ -241,8 +280,8 @@ class SqliteTx:
             **_token(token),
             now=to_micros(self.now),
             status=outcome.status,
-            reason=outcome.reason,
-            error=outcome.error,
+            reason=clean(outcome.reason),
+            error=clean(outcome.error),
             exit_code=outcome.exit_code,
         )
         if row:
@@ -253,7 +292,10 @@ class SqliteTx:
 
     def hand_back(self, token: Token) -> bool:
         now = to_micros(self.now)
-        return self._run("hand_back_run", **_token(token), now=now).rowcount == 1
+        if self._run("hand_back_run", **_token(token), ready_at=now).rowcount == 1:
+            return True
+        own = self._one("get_cancel_requested", **_token(token))
+        return own is not None and self.settle(token, Outcome("cancelled", "cancelled"))
 
     def own_runs(self, session_id: str) -> list[OwnRun]:
         return [
@@ -277,7 +319,7 @@ class SqliteTx:
                     "seq": seq,
                     "at": to_micros(line.at),
                     "stream": line.stream,
-                    "text": line.text,
+                    "text": clean(line.text),
                 }
                 for seq, line in enumerate(lines, first_seq)
             ),
@@ -373,10 +415,20 @@ class SqliteTx:
             moved_to=to_micros(exception.moved_to),
         )
 
+    def remove_exception(self, schedule_id: str, exception: DueException) -> None:
+        self._run(
+            "delete_exception",
+            schedule_id=schedule_id,
+            due_at=to_micros(exception.due_at),
+            kind=exception.kind,
+        )
+
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
         self._run(
             "insert_run",
-            **_copied(snapshot.spec)
+            **self._definitions([(snapshot.schedule_id, snapshot.version)])[
+                snapshot.schedule_id, snapshot.version
+            ].copied
             | {
                 "id": run_id,
                 "schedule_id": snapshot.schedule_id,
@@ -409,7 +461,10 @@ class SqliteTx:
         return read_run(row)
 
     def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
-        rows = self._all("list_runs", namespace=namespace, schedule_id=schedule_id, limit=limit)
+        if schedule_id is None:
+            rows = self._all("list_runs", namespace=namespace, limit=limit)
+        else:
+            rows = self._all("list_runs_of", schedule_id=schedule_id, limit=limit)
         return [read_run(row) for row in rows]
 
     def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
@@ -439,10 +494,8 @@ class SqliteTx:
 
     def purge(self, before: datetime, limit: int) -> int:
         old = to_micros(before)
-        return sum(
-            self._run(query, before=old, limit=limit).rowcount
-            for query in ("delete_old_runs", "delete_old_ledger")
-        )
+        runs = self._run("delete_old_runs", before=old, limit=limit).rowcount
+        return runs + self._run("delete_old_ledger", before=old, limit=limit - runs).rowcount
 
     def check(self) -> list[str]:
         problems = [
@@ -508,9 +561,10 @@ _LOST: Final = "the node that ran it was lost"
 
 
 @lru_cache(maxsize=10_000)
-def _spec(text: str, name: str) -> ScheduleSpec:
+def _definition(text: str, namespace: str, name: str) -> Definition:
     """Definitions never change, so the same text is read once."""
-    return read_spec(text, name)
+    spec = read_spec(text, name)
+    return Definition(name, spec, {"namespace": namespace, **_copied(spec)})
 
 
 def _state(plan: Plan) -> dict[str, object]:
@@ -528,12 +582,13 @@ def _state(plan: Plan) -> dict[str, object]:
 
 
 def _new_run(
-    id_: str, schedule_id: str, version: int, fire: Fire, now: int | None
+    id_: str, plan: Plan, fire: Fire, now: int | None, copied: dict[str, object]
 ) -> dict[str, object]:
     return {
+        **copied,
         "id": id_,
-        "schedule_id": schedule_id,
-        "version": version,
+        "schedule_id": plan.schedule_id,
+        "version": plan.version,
         "due_at": to_micros(fire.due_at),
         "origin": fire.origin,
         "wakes": fire.wakes,
@@ -568,14 +623,3 @@ def _entry(schedule_id: str, version: int, skip: Skip) -> dict[str, object]:
 
 def _token(token: Token) -> dict[str, object]:
     return {"run_id": token.run_id, "attempt": token.attempt, "session_id": token.session_id}
-
-
-def _one_of_each(rows: list[Row]) -> list[str]:
-    """The ids, with at most one of each schedule whose runs exclude each other."""
-    seen: set[str] = set()
-    chosen = []
-    for id_, schedule_id, exclusive in rows:
-        if not (exclusive and schedule_id in seen):
-            chosen.append(id_)
-        seen.add(schedule_id)
-    return chosen

@@ -28,6 +28,13 @@ WAIT: Final = 30.0
 """Seconds after which an operation that could not begin is given up."""
 
 
+def _open_lock(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
+
+
 class Writer:
     """Runs operations on its connection, each all or nothing, durable when its future is done."""
 
@@ -35,7 +42,11 @@ class Writer:
         self._path = path
         self._hook = hook
         self._connection = connect(path)
-        self._lock_file = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._lock_file = _open_lock(f"{path}-lock")
+        except BaseException:
+            self._connection.close()
+            raise
         self._waiting: deque[tuple[Callable[[sqlite3.Connection], Any], Future[Any]]] = deque()
         self._wakeup = threading.Condition()
         self._closed = False

@@ -66,6 +66,7 @@ CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS
 
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
     schedule_id TEXT REFERENCES schedules (id),
     version INTEGER,
     due_at INTEGER,
@@ -104,11 +105,12 @@ CREATE TABLE runs (
     CHECK ((schedule_id IS NULL) = (version IS NULL)),
     CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
 ) STRICT;
-CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status = 'queued';
-CREATE INDEX runs_ready ON runs (ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, id) WHERE status = 'queued';
+CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_of_schedule ON runs (schedule_id, created_at);
+CREATE INDEX runs_by_time ON runs (created_at);
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE run_attempts (

@@ -1,0 +1,1 @@
+"""What every store must do: the same tests for each database."""

@@ -1,0 +1,82 @@
+"""The stores that the conformance suite runs on; another database is one more Backend here."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from duebook.book import Book
+from duebook.store.sqlite import SqliteStore
+from tests.conformance.builders import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from duebook.store.base import Store
+
+
+class Backend(Protocol):
+    """One database that a test may open several times and look into behind the store's back."""
+
+    def open(self, hook: Callable[[str], None] | None = None) -> Store:
+        """Another store on the same database; closed with the test."""
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """What stands in the tables; the names are the same in every database."""
+
+    def write(self, sql: str, *parameters: object) -> None:
+        """Bring about what no verb of the store brings about yet."""
+
+    def close(self) -> None: ...
+
+
+class SqliteBackend:
+    def __init__(self, path: Path, clock: Callable[[], Any]) -> None:
+        self.path = path
+        self._clock = clock
+        self._stores: list[SqliteStore] = []
+
+    def open(self, hook: Callable[[str], None] | None = None) -> Store:
+        store = SqliteStore(self.path, self._clock, hook)
+        self._stores.append(store)
+        return store
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.path)) as connection:
+            return connection.execute(sql, parameters).fetchall()
+
+    def write(self, sql: str, *parameters: object) -> None:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute(sql, parameters)
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=["sqlite"])
+def backend(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock
+) -> Iterator[Backend]:
+    made = {"sqlite": lambda: SqliteBackend(tmp_path / "book.db", clock)}[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(backend: Backend) -> Store:
+    return backend.open()
+
+
+@pytest.fixture
+def book(store: Store) -> Book:
+    return Book(store)

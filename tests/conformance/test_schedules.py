@@ -1,0 +1,298 @@
+"""Schedules as people handle them: names, pages, pause, resume, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book import Book
+from duebook.errors import Conflict, NotFound
+from duebook.ids import new_id
+from tests.conformance.builders import (
+    BEGIN,
+    MINUTE,
+    SECOND,
+    VirtualClock,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    get_ledger,
+    get_run,
+    get_runs,
+    get_schedule,
+    make_spec,
+    settle,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
+
+
+def find(store: Store, name: str, namespace: str = "default") -> str:
+    return store.read(lambda tx: tx.find_schedule(namespace, name))
+
+
+# -- names
+
+
+def test_a_new_schedule_is_as_it_was_defined(store: Store) -> None:
+    schedule_id = add_schedule(store, labels={"team": "ä"}, description="what for", timeout="5m")
+    schedule = get_schedule(store, schedule_id)
+    assert (schedule.id, schedule.namespace, schedule.name) == (schedule_id, "default", "job")
+    assert (schedule.version, schedule.status, schedule.problem) == (1, "active", None)
+    assert (schedule.created_at, schedule.watermark) == (BEGIN, BEGIN)
+    assert schedule.next_due_at == BEGIN + MINUTE
+    assert schedule.spec == make_spec(labels={"team": "ä"}, description="what for", timeout="5m")
+
+
+def test_a_name_is_unique_in_its_namespace(store: Store, backend: Backend) -> None:
+    schedule_id = add_schedule(store, "job")
+    with pytest.raises(Conflict, match="job"):
+        add_schedule(store, "job", priority=9)
+    add_schedule(store, "job", namespace="other")
+    assert get_schedule(store, schedule_id).spec.priority == 0
+    assert backend.rows("SELECT count(*) FROM schedules") == [(2,)]
+    assert backend.rows("SELECT count(*) FROM schedule_revisions") == [(2,)]
+
+
+def test_a_name_is_free_again_after_its_schedule_is_deleted(store: Store, book: Book) -> None:
+    first = add_schedule(store, "job")
+    book.schedules.delete("job")
+    second = add_schedule(store, "job")
+    assert find(store, "job") == second != first
+    with pytest.raises(Conflict):
+        add_schedule(store, "job")
+
+
+def test_a_schedule_is_found_by_name_or_id_in_its_namespace_only(store: Store) -> None:
+    schedule_id = add_schedule(store, "job", namespace="mine")
+    assert find(store, "job", "mine") == find(store, schedule_id, "mine") == schedule_id
+    for name in ("job", schedule_id):
+        with pytest.raises(NotFound):
+            find(store, name, "other")
+
+
+def test_what_does_not_exist_is_not_found(store: Store) -> None:
+    for name in ("nothing", new_id(), "", "x" * 10_000, "a\0b", "'; --"):
+        with pytest.raises(NotFound):
+            find(store, name)
+    with pytest.raises(NotFound):
+        get_schedule(store, new_id())
+    with pytest.raises(NotFound):
+        store.transact(lambda tx: tx.snapshot(new_id()))
+
+
+def test_schedules_are_listed_by_name_a_page_at_a_time(store: Store, book: Book) -> None:
+    for name in ("d", "a", "c", "b", "gone"):
+        add_schedule(store, name)
+    add_schedule(store, "aa", namespace="other")
+    book.schedules.delete("gone")
+
+    def page(after: str, limit: int) -> list[str]:
+        found = store.read(lambda tx: tx.list_schedules("default", after, limit))
+        return [schedule.name for schedule in found]
+
+    assert page("", 10) == ["a", "b", "c", "d"]
+    assert page("", 3) == ["a", "b", "c"]
+    assert page("c", 3) == ["d"]
+    assert page("bb", 1) == ["c"]
+    assert page("d", 3) == []
+
+
+def test_a_schedule_that_never_fires_again_has_no_next_due_time(store: Store) -> None:
+    store.transact(lambda tx: tx.create_schedule("id", "default", "j", make_spec(), None, ""))
+    assert get_schedule(store, "id").next_due_at is None
+    assert store.read(lambda tx: tx.earliest_wake()) is None
+
+
+# -- pause and resume
+
+
+def test_a_paused_schedule_fires_nothing_and_says_why(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    add_schedule(store)
+    now = clock.advance(SECOND)
+    paused = book.schedules.pause("job", "broken pipe")
+    assert (paused.status, paused.paused_at, paused.pause_reason) == ("paused", now, "broken pipe")
+    assert store.read(lambda tx: tx.earliest_wake()) is None
+    clock.advance(5 * MINUTE)
+    assert tick(store) == 0
+    assert get_runs(store) == []
+
+
+def test_what_is_due_when_a_schedule_pauses_is_decided_first(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    add_schedule(store)
+    clock.advance(MINUTE)
+    paused = book.schedules.pause("job")
+    assert [run.due_at for run in get_runs(store)] == [BEGIN + MINUTE]
+    assert (paused.status, paused.watermark) == ("paused", BEGIN + MINUTE)
+
+
+def test_due_times_of_a_pause_are_in_the_ledger_after_it(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    book.schedules.pause("job")
+    clock.advance(3 * MINUTE + SECOND)
+    resumed = book.schedules.resume("job")
+    assert (resumed.status, resumed.paused_at, resumed.pause_reason) == ("active", None, None)
+    assert resumed.next_due_at == BEGIN + 4 * MINUTE
+    (entry,) = get_ledger(store, schedule_id)
+    assert (entry.reason, entry.count) == ("paused", 3)
+    assert (entry.due_from, entry.due_to) == (BEGIN + MINUTE, BEGIN + 3 * MINUTE)
+    assert tick(store) == 0
+    clock.advance(MINUTE)
+    assert tick(store) == 1
+
+
+def test_a_schedule_that_catches_up_runs_the_latest_after_its_pause(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store, on_resume="catchup")
+    book.schedules.pause("job")
+    clock.advance(5 * MINUTE + 2 * SECOND)
+    book.schedules.resume("job")
+    assert tick(store) == 1
+    ran = {run.due_at for run in get_runs(store)}
+    skipped = sum(entry.count for entry in get_ledger(store, schedule_id))
+    assert len(ran) + skipped == 5
+
+
+def test_pause_and_resume_twice_are_conflicts(book: Book) -> None:
+    add_schedule(book.store)
+    with pytest.raises(Conflict, match="not paused"):
+        book.schedules.resume("job")
+    book.schedules.pause("job", "first")
+    with pytest.raises(Conflict, match="not active"):
+        book.schedules.pause("job", "second")
+    assert book.schedules.get("job").pause_reason == "first"
+
+
+def test_a_run_that_settles_does_not_wake_a_paused_schedule(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    begin(store)
+    add_run(store, schedule_id)
+    (claimed,) = claim(store)
+    book.schedules.pause("job")
+    clock.advance(5 * SECOND)
+    settle(store, claimed.token)
+    assert store.read(lambda tx: tx.earliest_wake()) is None
+    assert book.schedules.get("job").status == "paused"
+
+
+def test_a_manual_run_is_accepted_while_paused(book: Book) -> None:
+    add_schedule(book.store)
+    begin(book.store)
+    book.schedules.pause("job")
+    run = book.schedules.trigger("job", {"now": True})
+    (claimed,) = claim(book.store)
+    assert claimed.run.id == run.id
+    assert claimed.run.payload == {"now": True}
+    assert book.schedules.get("job").status == "paused"
+
+
+# -- delete
+
+
+def test_a_deleted_schedule_is_gone_and_its_history_stays(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    clock.advance(MINUTE)
+    tick(store)
+    (run,) = get_runs(store)
+    book.schedules.delete("job")
+    for call in (book.schedules.get, book.schedules.delete, book.schedules.pause):
+        with pytest.raises(NotFound):
+            call("job")
+    assert book.schedules.list() == []
+    assert get_run(store, run.id).schedule == "job"
+    assert [r.id for r in get_runs(store, schedule_id)] == [run.id]
+    clock.advance(5 * MINUTE)
+    assert tick(store) == 0
+
+
+def test_deleting_cancels_queued_runs_and_lets_running_ones_finish(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    begin(store)
+    add_run(store, schedule_id)
+    (claimed,) = claim(store)
+    waiting = add_run(store, schedule_id)
+    now = clock.advance(SECOND)
+    book.schedules.delete("job")
+    cancelled = get_run(store, waiting)
+    assert (cancelled.status, cancelled.reason) == ("cancelled", "deleted")
+    assert cancelled.finished_at == now
+    assert get_run(store, claimed.run.id).status == "running"
+    assert settle(store, claimed.token)
+    assert get_run(store, claimed.run.id).status == "succeeded"
+
+
+def test_due_times_pending_at_the_deletion_are_in_the_ledger(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    clock.advance(3 * MINUTE)
+    book.schedules.delete("job")
+    (entry,) = get_ledger(store, schedule_id)
+    assert (entry.reason, entry.count) == ("deleted", 3)
+
+
+def test_a_schedule_is_deleted_once(store: Store, book: Book) -> None:
+    schedule_id = add_schedule(store)
+    book.schedules.delete(schedule_id)
+    with pytest.raises(NotFound):
+        book.schedules.delete(schedule_id)
+
+
+def test_deleting_another_schedule_leaves_this_one_alone(store: Store, book: Book) -> None:
+    kept = add_schedule(store, "kept")
+    add_schedule(store, "gone")
+    run_id = add_run(store, kept)
+    book.schedules.delete("gone")
+    assert get_run(store, run_id).status == "queued"
+    assert book.schedules.get("kept").status == "active"
+
+
+def test_a_book_sees_no_schedule_of_another_namespace(store: Store) -> None:
+    schedule_id = add_schedule(store, "job", namespace="mine")
+    other = Book(store, "other")
+    assert other.schedules.list() == []
+    for name in ("job", schedule_id):
+        for call in (
+            other.schedules.get,
+            other.schedules.delete,
+            other.schedules.pause,
+            other.schedules.resume,
+            other.schedules.trigger,
+            other.schedules.ledger,
+            other.schedules.skip_next,
+        ):
+            with pytest.raises(NotFound):
+                call(name)
+    assert Book(store, "mine").schedules.get("job").status == "active"
+
+
+def test_a_schedule_made_through_the_book_is_due_as_it_says(
+    book: Book, clock: VirtualClock
+) -> None:
+    made = book.schedules.create("job", trigger={"every": "1h"}, target={"shell": "true"})
+    due: list[datetime | None] = [made.next_due_at]
+    for _ in range(2):
+        clock.advance(60 * MINUTE)
+        tick(book.store)
+        due.append(book.schedules.get("job").next_due_at)
+    assert due == [BEGIN + hours * 60 * MINUTE for hours in (1, 2, 3)]

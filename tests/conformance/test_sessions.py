@@ -1,0 +1,207 @@
+"""Sessions and leases: renewal, burial, and the takeover of what the dead left running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.builders import (
+    BEGIN,
+    LEASE,
+    SECOND,
+    VirtualClock,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    claimed_run,
+    get_run,
+    get_runs,
+    get_schedule,
+    lose,
+    settle,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
+
+
+def bury(store: Store) -> list[str]:
+    return store.transact(lambda tx: tx.bury())
+
+
+def renew(store: Store, session_id: str = "node-1") -> bool:
+    return store.transact(lambda tx: tx.renew(session_id, LEASE))
+
+
+# -- leases
+
+
+def test_only_sessions_whose_lease_ran_out_are_buried(store: Store, clock: VirtualClock) -> None:
+    begin(store, "short", lease=LEASE)
+    begin(store, "long", lease=2 * LEASE)
+    clock.advance(LEASE - SECOND)
+    assert bury(store) == []
+    clock.advance(SECOND)
+    assert bury(store) == ["short"]
+    assert bury(store) == []
+
+
+def test_a_renewed_session_lives_on(store: Store, clock: VirtualClock) -> None:
+    begin(store)
+    clock.advance(LEASE - SECOND)
+    assert renew(store)
+    clock.advance(LEASE - SECOND)
+    assert bury(store) == []
+    clock.advance(SECOND)
+    assert bury(store) == ["node-1"]
+
+
+def test_a_buried_session_cannot_renew(store: Store, clock: VirtualClock) -> None:
+    begin(store)
+    clock.advance(LEASE)
+    bury(store)
+    assert not renew(store)
+
+
+def test_a_session_that_ended_cannot_renew_and_is_not_buried(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin(store)
+    store.transact(lambda tx: tx.end_session("node-1"))
+    assert not renew(store)
+    clock.advance(LEASE)
+    assert bury(store) == []
+
+
+def test_a_session_that_nobody_began_cannot_renew(store: Store) -> None:
+    assert not renew(store, "nobody")
+
+
+def test_ending_a_session_twice_is_harmless(
+    store: Store, backend: Backend, clock: VirtualClock
+) -> None:
+    begin(store)
+    store.transact(lambda tx: tx.end_session("node-1"))
+    ended = backend.rows("SELECT ended_at FROM node_sessions")
+    clock.advance(SECOND)
+    store.transact(lambda tx: tx.end_session("node-1"))
+    assert backend.rows("SELECT ended_at FROM node_sessions") == ended
+
+
+# -- takeover
+
+
+def test_runs_of_the_living_are_not_taken_over(store: Store, clock: VirtualClock) -> None:
+    claimed_run(store, clock)
+    assert store.transact(lambda tx: tx.take_over(100)) == 0
+
+
+def test_a_dead_nodes_run_is_queued_again_with_a_loss_and_a_new_attempt(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    now = clock.advance(LEASE)
+    assert bury(store) == ["node-1"]
+    assert store.transact(lambda tx: tx.take_over(100)) == 1
+    run = get_run(store, claimed.run.id)
+    assert (run.status, run.losses, run.attempt, run.node) == ("queued", 1, 1, None)
+    assert (run.ready_at, run.finished_at) == (now, None)
+    begin(store, "node-2")
+    (again,) = claim(store, "node-2")
+    assert (again.run.id, again.token.attempt) == (claimed.run.id, 2)
+
+
+def test_a_queued_run_does_not_look_as_if_it_had_started(store: Store, clock: VirtualClock) -> None:
+    claimed = claimed_run(store, clock)
+    lose(store, "node-1")
+    run = get_run(store, claimed.run.id)
+    assert (run.claimed_at, run.started_at) == (None, None)
+
+
+def test_a_takeover_keeps_the_account_of_the_lost_attempt(
+    store: Store, backend: Backend, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    for number in (2, 3):
+        clock.advance(SECOND)
+        lose(store, f"node-{number - 1}")
+        begin(store, f"node-{number}")
+        claim(store, f"node-{number}")
+    history = backend.rows(
+        "SELECT run_id, attempt, session_id, outcome, finished_at - claimed_at "
+        "FROM run_attempts ORDER BY attempt"
+    )
+    assert history == [
+        (claimed.run.id, 1, "node-1", "lost", 1_000_000),
+        (claimed.run.id, 2, "node-2", "lost", 1_000_000),
+    ]
+    assert get_run(store, claimed.run.id).losses == 2
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_beyond_max_takeovers_a_run_fails_as_poison(
+    store: Store, clock: VirtualClock, most: int
+) -> None:
+    claimed = claimed_run(store, clock, max_takeovers=most)
+    for number in range(2, most + 2):
+        assert lose(store, f"node-{number - 1}") == 1
+        assert get_run(store, claimed.run.id).status == "queued"
+        begin(store, f"node-{number}")
+        assert len(claim(store, f"node-{number}")) == 1
+    now = clock.advance(SECOND)
+    assert lose(store, f"node-{most + 1}") == 1
+    run = get_run(store, claimed.run.id)
+    assert (run.status, run.reason, run.losses) == ("failed", "poison", most + 1)
+    assert run.finished_at == now
+    assert "lost" in (run.error or "")
+    assert claim(store, begin(store, "last")) == []
+
+
+def test_a_lost_run_that_was_to_be_cancelled_is_cancelled(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    assert store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled")) == "requested"
+    assert lose(store, "node-1") == 1
+    run = get_run(store, claimed.run.id)
+    assert (run.status, run.reason) == ("cancelled", "cancelled")
+    assert claim(store, begin(store, "node-2")) == []
+
+
+def test_a_lost_last_run_that_ends_wakes_its_schedule(store: Store, clock: VirtualClock) -> None:
+    trigger = {"at": (BEGIN + SECOND).isoformat()}
+    claimed = claimed_run(store, clock, trigger=trigger, max_takeovers=0)
+    clock.advance(SECOND)
+    lose(store, "node-1")
+    assert tick(store) == 0
+    assert get_schedule(store, claimed.run.schedule_id or "").status == "completed"
+
+
+def test_a_takeover_takes_no_more_than_its_limit_and_goes_on_later(store: Store) -> None:
+    schedule_id = add_schedule(store, overlap="allow")
+    for _ in range(5):
+        add_run(store, schedule_id)
+    begin(store)
+    claim(store)
+    assert lose(store, "node-1", limit=2) == 2
+    assert sorted(run.status for run in get_runs(store)) == ["queued"] * 2 + ["running"] * 3
+    assert store.transact(lambda tx: tx.take_over(2)) == 2
+    assert store.transact(lambda tx: tx.take_over(2)) == 1
+    assert store.transact(lambda tx: tx.take_over(2)) == 0
+
+
+def test_a_run_of_a_deleted_schedule_is_taken_over(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    book.schedules.delete("job")
+    lose(store, "node-1")
+    (again,) = claim(store, begin(store, "node-2"))
+    assert again.run.id == claimed.run.id
+    assert again.spec == claimed.spec
+    assert settle(store, again.token)

@@ -1,0 +1,178 @@
+"""Upkeep: forgetting what is old, and checking that the books balance."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.errors import NotFound
+from duebook.model.run import LogLine
+from tests.conformance.builders import (
+    BEGIN,
+    LEASE,
+    MINUTE,
+    SECOND,
+    VirtualClock,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    claimed_run,
+    get_ledger,
+    get_run,
+    get_runs,
+    lose,
+    settle,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
+
+DAY = timedelta(days=1)
+
+
+def purge(store: Store, before: datetime, limit: int = 100) -> int:
+    return store.transact(lambda tx: tx.purge(before, limit))
+
+
+def check(store: Store) -> list[str]:
+    return store.read(lambda tx: tx.check())
+
+
+# -- retention
+
+
+def test_runs_that_ended_long_ago_are_forgotten_with_their_logs_and_attempts(
+    store: Store, backend: Backend, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    line = LogLine(BEGIN, "stdout", "text")
+    store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+    lose(store, "node-1")
+    (again,) = claim(store, begin(store, "node-2"))
+    settle(store, again.token)
+    ended_at = clock.now
+    assert purge(store, ended_at) == 0
+    assert get_run(store, claimed.run.id).status == "succeeded"
+    assert purge(store, ended_at + timedelta(microseconds=1)) == 1
+    with pytest.raises(NotFound):
+        get_run(store, claimed.run.id)
+    for table in ("runs", "run_logs", "run_attempts"):
+        assert backend.rows(f"SELECT count(*) FROM {table}") == [(0,)]  # noqa: S608
+
+
+def test_runs_that_have_not_ended_are_kept_however_old(store: Store, clock: VirtualClock) -> None:
+    claimed_run(store, clock, overlap="allow")
+    add_run(store, add_schedule(store, "other"))
+    clock.advance(1_000 * DAY)
+    assert purge(store, clock.now) == 0
+    assert sorted(run.status for run in get_runs(store)) == ["queued", "running"]
+
+
+def test_old_entries_of_the_ledger_are_forgotten(store: Store, clock: VirtualClock) -> None:
+    schedule_id = add_schedule(store, catchup="skip", grace="0s")
+    for _ in range(2):
+        clock.advance(DAY + SECOND)
+        tick(store)
+    assert purge(store, clock.now) == 1
+    assert [entry.at for entry in get_ledger(store, schedule_id)] == [clock.now]
+
+
+def test_a_purge_takes_the_oldest_first_and_no_more_than_its_limit(
+    store: Store, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    for _ in range(5):
+        clock.advance(SECOND)
+        begin(store, f"node-{clock.now}")
+        add_run(store, schedule_id)
+        settle(store, claim(store, f"node-{clock.now}")[0].token)
+    kept = [run.id for run in get_runs(store)]
+    assert purge(store, clock.now + DAY, limit=2) == 2
+    assert [run.id for run in get_runs(store)] == kept[:3]
+
+
+def test_a_purge_of_runs_and_entries_together_keeps_its_limit(
+    store: Store, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store, catchup="skip", grace="0s")
+    begin(store, lease=DAY)
+    for _ in range(3):
+        clock.advance(10 * MINUTE)
+        tick(store)
+        for claimed in claim(store):
+            settle(store, claimed.token)
+    assert len(get_runs(store)) == len(get_ledger(store, schedule_id)) == 3
+    assert purge(store, clock.now + DAY, limit=2) == 2
+
+
+def test_a_due_time_whose_run_was_forgotten_does_not_run_again(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    settle(store, claimed.token)
+    purge(store, clock.now + DAY)
+    assert tick(store) == 0
+    clock.advance(MINUTE)
+    assert tick(store) == 1
+    assert [run.due_at for run in get_runs(store)] == [BEGIN + 2 * MINUTE]
+
+
+# -- balance
+
+
+def test_the_books_balance(store: Store, clock: VirtualClock) -> None:
+    assert check(store) == []
+    claimed = claimed_run(store, clock)
+    add_run(store, claimed.run.schedule_id or "")
+    clock.advance(SECOND)
+    assert check(store) == []
+    lose(store, "node-1")
+    assert check(store) == []
+
+
+def test_a_run_of_a_dead_node_is_reported(store: Store, clock: VirtualClock) -> None:
+    claimed = claimed_run(store, clock)
+    clock.advance(LEASE)
+    (problem,) = check(store)
+    assert claimed.run.id in problem
+    assert "host-of-node-1" in problem
+
+
+def test_a_schedule_that_nobody_looks_at_is_reported(store: Store, clock: VirtualClock) -> None:
+    schedule_id = add_schedule(store)
+    clock.advance(2 * MINUTE)
+    assert check(store) == []
+    clock.advance(SECOND)
+    (problem,) = check(store)
+    assert schedule_id in problem
+
+
+RECORDED_TWICE = """
+    INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason,
+        facts, at)
+    SELECT schedule_id, 1, due_at, due_at, 1, 1, 'skipped', 'missed', '{}', 0 FROM runs
+"""
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        ("UPDATE runs SET started_at = due_at - 1", "before it was due"),
+        ("UPDATE schedule_state SET next_due_at = watermark", "decided already"),
+        (RECORDED_TWICE, "also recorded as missed"),
+    ],
+)
+def test_damage_is_reported(
+    store: Store, backend: Backend, clock: VirtualClock, damage: str, word: str
+) -> None:
+    claimed_run(store, clock)
+    backend.write(damage)
+    (problem,) = check(store)
+    assert word in problem

@@ -1,0 +1,56 @@
+"""A node as `duebook up` starts it, but with other options and, when asked, a clock set by a file.
+
+Usage: python node_driver.py BOOKS '{"lease": 2, "shutdown_grace": 10, "slots": 10, "clock": FILE}'
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duebook.clock
+
+
+def main(path: Path, options: dict[str, float | str]) -> None:
+    if "clock" in options:
+        _shift_clock(Path(str(options["clock"])))
+    from duebook.targets.spawner import Spawner
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    os.environ["NODE_PID"] = str(os.getpid())
+    with Spawner() as spawner:
+        from duebook.engine.node import Node, NodeOptions
+        from duebook.store.sqlite import SqliteStore
+
+        store = SqliteStore(path)
+        node_options = NodeOptions(
+            slots=int(options.get("slots", 10)),
+            lease=timedelta(seconds=float(options["lease"])),
+            shutdown_grace=timedelta(seconds=float(options.get("shutdown_grace", 10))),
+        )
+        node = Node(store, spawner, node_options)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: node.stop())
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        node.run()
+        store.close()
+    sys.stdout.write("ended\n")
+
+
+def _shift_clock(file: Path) -> None:
+    """Before anything else is imported: every module then gets this clock."""
+
+    def shifted() -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=float(file.read_text()))
+
+    vars(duebook.clock)["utc_now"] = shifted
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

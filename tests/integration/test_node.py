@@ -1,0 +1,212 @@
+"""A node at its everyday work, as a person starts it: due times, logs, limits, start and end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.nodes import (
+    BEATING,
+    HELD,
+    QUICK,
+    SAY,
+    World,
+    check,
+    cpu_seconds,
+    peak_resident,
+    resident,
+    world,
+)
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.integration.nodes import NodeProcess
+
+__all__ = ["world"]  # the fixture
+
+
+@pytest.fixture
+def node(world: World) -> NodeProcess:
+    """`duebook up`, ready."""
+    return world.up().wait_ready()
+
+
+# ------------------------------------------------------------ start and end
+
+
+def test_up_is_ready_within_a_second_and_says_little(world: World) -> None:
+    for n in range(5):
+        world.add(f"nightly-{n}", QUICK, trigger={"daily": ["02:00"]})
+    node = world.up().wait_ready()
+    took = time.monotonic() - node.started_at
+    lines = node.output.splitlines()
+    assert took < 1.0
+    assert len(lines) <= 10
+    assert str(world.path) in lines[0]
+    assert any("nightly-0" in line for line in lines)
+    assert lines[-1].startswith("ready")
+
+
+def test_ctrl_c_ends_a_node_cleanly(world: World, node: NodeProcess) -> None:
+    started = time.monotonic()
+    assert node.end(signal.SIGINT) == 0
+    assert time.monotonic() - started < 3
+    assert "ended" in node.output.splitlines()[-1]
+    assert len(node.output.splitlines()) <= 10
+    assert "Traceback" not in node.log
+    assert not node.family()
+    ((_, ended_at),) = world.sessions(node)
+    assert ended_at is not None
+
+
+def test_a_due_time_missed_while_no_node_was_up_is_caught_up_once(world: World) -> None:
+    first = world.up().wait_ready()
+    first.end()
+    due = datetime.now(UTC) + timedelta(seconds=0.5)
+    at = due.isoformat()
+    assert world.cli("add", "once", "--at", at, "--grace", "0s", "--shell", QUICK).returncode == 0
+    eventually(lambda: datetime.now(UTC) > due + timedelta(seconds=0.1))
+    assert world.query("SELECT count(*) FROM runs") == [(0,)]
+    second = world.up().wait_ready()
+    world.wait_evidence("end", "once")
+    eventually(lambda: world.query("SELECT status FROM schedule_state") == [("completed",)])
+    assert second.end() == 0
+    assert world.query("SELECT origin, status, attempt FROM runs") == [("catchup", "succeeded", 1)]
+    assert len(world.evidence("start")) == 1
+    check(world)
+
+
+# ------------------------------------------------------------ due times
+
+
+def test_a_schedule_runs_at_its_due_times_and_never_before(world: World, node: NodeProcess) -> None:
+    assert world.cli("add", "second", "--every", "1s", "--shell", QUICK).returncode == 0
+    ends = world.wait_evidence("end", "second", 3)
+    assert node.end() == 0
+    starts = world.evidence("start")
+    assert all(0 <= start.at - start.due < 0.9 for start in starts)
+    dues = [start.due for start in starts]
+    assert dues == [dues[0] + n for n in range(len(dues))]
+    assert {(e.run, e.attempt) for e in ends} <= {(s.run, 1) for s in starts}
+    check(world)
+
+
+# ------------------------------------------------------------ what people do with runs
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "status"), [("exit 0", 0, "succeeded"), ("exit 7", 5, "failed")]
+)
+def test_run_wait_tells_by_its_exit_code_how_the_run_ended(
+    world: World, node: NodeProcess, shell: str, code: int, status: str
+) -> None:
+    world.add("job", shell)
+    answer = world.cli("run", "job", "--wait")
+    assert answer.returncode == code
+    assert answer.stdout.splitlines()[-1].endswith(status)
+    assert node.process.poll() is None
+
+
+def test_logs_follow_a_growing_log_to_the_end_of_its_run(world: World, node: NodeProcess) -> None:
+    world.add("chatty", 'echo one; while [ ! -e "$GO" ]; do sleep 0.02; done; echo two >&2')
+    world.wait_for(world.trigger("chatty"), "running")
+    with subprocess.Popen(  # noqa: S603
+        world.cli_argv("logs", "-f", "chatty"), env=world.env, stdout=subprocess.PIPE, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        try:
+            assert follower.stdout.readline() == "one\n"  # while the run goes on
+            assert world.query("SELECT status FROM runs") == [("running",)]
+            world.go.touch()
+            assert follower.stdout.read() == "two\n"
+            assert follower.wait(5) == 0
+        finally:
+            follower.kill()
+    assert node.process.poll() is None
+
+
+def test_cancelling_a_run_kills_the_whole_family_of_its_command(
+    world: World, node: NodeProcess
+) -> None:
+    world.add("family", SAY + "say start; (setsid sleep 600 &) ; sleep 600 & wait")
+    run = world.trigger("family")
+    world.wait_evidence("start", "family")
+    eventually(lambda: len(world.working()) >= 3)
+    assert world.cli("cancel", run).returncode == 0
+    world.wait_for(run, "cancelled", timeout=3)
+    assert not world.working()
+    assert node.process.poll() is None
+
+
+def test_a_command_past_its_timeout_is_stopped_and_fails(world: World, node: NodeProcess) -> None:
+    world.add("slow", BEATING, timeout="1s")
+    run = world.trigger("slow")
+    world.wait_for(run, "failed", timeout=5)
+    assert not world.working()
+    assert world.query("SELECT reason, attempt FROM runs") == [("timeout", 1)]
+    beats = world.evidence("beat")
+    assert beats[-1].at - world.evidence("start")[0].at < 2
+    assert node.process.poll() is None
+
+
+def test_of_a_flood_the_head_and_the_tail_are_kept(world: World, node: NodeProcess) -> None:
+    flood = "echo FIRST; yes 'a line of no use to anybody who reads this log' | head -c 8000000"
+    world.add("flood", flood + "; echo; echo LAST")
+    run = world.trigger("flood")
+    world.wait_for(run, "succeeded", timeout=30)
+    lines = [row[0] for row in world.query("SELECT text FROM run_logs ORDER BY seq")]
+    assert lines[0] == "FIRST"
+    assert lines[-1] == "LAST"
+    assert 900_000 < sum(len(line) + 1 for line in lines) <= 1_000_000
+    assert peak_resident(node.pid) < 150_000_000
+    assert world.path.stat().st_size < 20_000_000
+    shown = world.cli("logs", run)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines()[-1] == "LAST"
+
+
+# ------------------------------------------------------------ rest
+
+
+def test_a_node_at_rest_needs_little_memory_and_no_time(world: World) -> None:
+    world.add("someday", QUICK)
+    node = world.up().wait_ready()
+    assert world.cli("run", "someday", "--wait").returncode == 0
+    pids = node.family()
+    assert sum(resident(pid) for pid in pids) < 90_000_000
+    used = _cpu_over_two_seconds(pids)
+    assert used < 0.1
+    assert node.family() == pids
+
+
+def test_a_run_that_waits_for_another_costs_no_writes(world: World, node: NodeProcess) -> None:
+    world.add("exclusive", HELD)
+    first, second = world.trigger("exclusive"), world.trigger("exclusive")
+    world.wait_evidence("start", "exclusive")
+    high_water = "SELECT value FROM meta WHERE key = 'high_water_at'"
+    seen: set[int] = set()
+    deadline = time.monotonic() + 1.0
+
+    def over() -> bool:
+        seen.add(world.query(high_water)[0][0])
+        return time.monotonic() > deadline
+
+    eventually(over)
+    world.go.touch()
+    world.wait_for(first, "succeeded")
+    world.wait_for(second, "succeeded")
+    assert len(seen) <= 3
+    assert node.process.poll() is None
+    check(world)
+
+
+def _cpu_over_two_seconds(pids: list[int]) -> float:
+    before = sum(cpu_seconds(pid) for pid in pids)
+    until = time.monotonic() + 2
+    eventually(lambda: time.monotonic() >= until)
+    return sum(cpu_seconds(pid) for pid in pids) - before

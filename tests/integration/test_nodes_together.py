@@ -1,0 +1,51 @@
+"""Several nodes on one file, at full load and while one of them dies: nothing doubled or lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+
+from tests.integration.nodes import LEASE, POLL, QUICK, World, check, world
+from tests.waiting import eventually
+
+__all__ = ["world"]  # the fixture
+
+SCHEDULES = [f"second-{n:02d}" for n in range(50)]
+
+
+def test_two_nodes_share_fifty_schedules_of_every_second(world: World) -> None:
+    for name in SCHEDULES:
+        world.add(name, QUICK, trigger={"every": "1s"})
+    nodes = [world.node(slots=5), world.node(slots=5)]
+    until = time.monotonic() + 6
+    eventually(lambda: time.monotonic() > until, 10)
+    assert [node.end() for node in nodes] == [0, 0]
+    assert not any("Traceback" in node.log for node in nodes)
+    runs = world.query("SELECT status, attempt, losses FROM runs WHERE status <> 'queued'")
+    assert set(runs) == {("succeeded", 1, 0)}
+    assert len(runs) >= 3 * len(SCHEDULES)
+    assert set(Counter(e.schedule for e in world.evidence("end"))) == set(SCHEDULES)
+    sessions = world.query("SELECT session_id, count(*) FROM runs GROUP BY session_id")
+    assert len([row for row in sessions if row[0]]) == 2  # both had their share
+    check(world)
+
+
+def test_a_node_killed_at_full_load_loses_and_doubles_nothing(world: World) -> None:
+    for name in SCHEDULES[:20]:
+        world.add(name, QUICK, trigger={"every": "1s"})
+    survivor, victim = world.node(slots=5), world.node(slots=5)
+    world.wait_evidence("start", SCHEDULES[0], 2)
+    victim.end(signal.SIGKILL)
+    gone = "SELECT count(*) FROM runs WHERE status = 'running' AND session_id = ?"
+    ((session, _),) = world.sessions(victim)
+    eventually(lambda: world.query(gone, session) == [(0,)], 2 * LEASE + 2 * POLL + 1)
+    now = time.time()
+    eventually(lambda: all(_ran_since(world, name, now) for name in SCHEDULES[:20]), 10)
+    assert survivor.end() == 0
+    assert not victim.family()
+    check(world)
+
+
+def _ran_since(world: World, schedule: str, moment: float) -> bool:
+    return any(e.at > moment for e in world.evidence("end", schedule))

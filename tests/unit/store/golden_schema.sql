@@ -1,0 +1,187 @@
+CREATE TABLE events (
+    id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    type TEXT NOT NULL,
+    key TEXT NOT NULL,
+    aggregate TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    data TEXT NOT NULL CHECK (json_valid(data)),
+    at INTEGER NOT NULL,
+    position INTEGER UNIQUE,
+    UNIQUE (aggregate, version)
+) STRICT;
+
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY,
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    version INTEGER NOT NULL,
+    due_from INTEGER NOT NULL,
+    due_to INTEGER NOT NULL,
+    count INTEGER NOT NULL CHECK (count >= 1),
+    exact INTEGER NOT NULL CHECK (exact IN (0, 1)),
+    verdict TEXT NOT NULL CHECK (verdict IN ('skipped')),
+    reason TEXT NOT NULL,
+    facts TEXT NOT NULL CHECK (json_valid(facts)),
+    session_id TEXT,
+    at INTEGER NOT NULL,
+    CHECK (due_from <= due_to)
+) STRICT;
+
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE migrations (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT
+;
+
+CREATE TABLE node_sessions (
+    id TEXT PRIMARY KEY,
+    node TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    roles TEXT NOT NULL,
+    version TEXT NOT NULL,
+    tzdata TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ended_at INTEGER
+) STRICT;
+
+CREATE TABLE run_attempts (
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    attempt INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    claimed_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost')),
+    error TEXT,
+    exit_code INTEGER,
+    PRIMARY KEY (run_id, attempt)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_logs (
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    attempt INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    stream TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr', 'duebook')),
+    text TEXT NOT NULL,
+    UNIQUE (run_id, attempt, seq)
+) STRICT;
+
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    schedule_id TEXT REFERENCES schedules (id),
+    version INTEGER,
+    due_at INTEGER,
+    origin TEXT NOT NULL
+        CHECK (origin IN ('schedule', 'catchup', 'backfill', 'manual', 'enqueue', 'flow')),
+    trigger TEXT NOT NULL,
+    parent_run_id TEXT REFERENCES runs (id),
+    step TEXT,
+    queue TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    exclusive INTEGER NOT NULL CHECK (exclusive IN (0, 1)),
+    wakes INTEGER NOT NULL CHECK (wakes IN (0, 1)),
+    max_takeovers INTEGER NOT NULL,
+    payload TEXT CHECK (payload IS NULL OR json_valid(payload)),
+    status TEXT NOT NULL
+        CHECK (status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
+    attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    session_id TEXT REFERENCES node_sessions (id),
+    created_at INTEGER NOT NULL,
+    ready_at INTEGER NOT NULL,
+    claimed_at INTEGER,
+    started_at INTEGER,
+    finished_at INTEGER,
+    expires_at INTEGER,
+    cancel_requested_at INTEGER,
+    reason TEXT,
+    error TEXT,
+    exit_code INTEGER,
+    output TEXT,
+    output_ref TEXT,
+    UNIQUE (schedule_id, due_at),
+    CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
+    CHECK (status <> 'queued' OR session_id IS NULL),
+    CHECK ((status IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
+    CHECK ((schedule_id IS NULL) = (version IS NULL)),
+    CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
+) STRICT;
+
+CREATE TABLE schedule_exceptions (
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    due_at INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('skip', 'moved_away', 'moved_here')),
+    moved_to INTEGER,
+    PRIMARY KEY (schedule_id, due_at, kind),
+    CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedule_revisions (
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    version INTEGER NOT NULL CHECK (version >= 1),
+    spec TEXT NOT NULL CHECK (json_valid(spec)),
+    valid_from INTEGER NOT NULL,
+    by TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (schedule_id, version)
+) STRICT;
+
+CREATE TABLE schedule_state (
+    schedule_id TEXT PRIMARY KEY REFERENCES schedules (id),
+    version INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('active', 'paused', 'completed')),
+    watermark INTEGER NOT NULL,
+    next_due_at INTEGER,
+    wake_at INTEGER,
+    paused_at INTEGER,
+    pause_reason TEXT,
+    problem TEXT,
+    CHECK (wake_at IS NULL OR status = 'active'),
+    CHECK ((status = 'paused') = (paused_at IS NOT NULL))
+) STRICT;
+
+CREATE TABLE schedules (
+    id TEXT PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL CHECK (version >= 1),
+    labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL DEFAULT '',
+    deleted_at INTEGER
+) STRICT;
+
+CREATE INDEX ledger_by_time ON ledger (at);
+
+CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to);
+
+CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
+
+CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
+
+CREATE INDEX runs_by_time ON runs (created_at);
+
+CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
+
+CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
+
+CREATE INDEX runs_of_schedule ON runs (schedule_id, created_at);
+
+CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, id) WHERE status = 'queued';
+
+CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
+
+CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at) WHERE wake_at IS NOT NULL;
+
+CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
+

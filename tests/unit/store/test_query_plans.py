@@ -1,0 +1,128 @@
+"""The hot queries use their index, and their cost does not grow with the history."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from duebook.store.sqlite import SqliteStore
+from duebook.store.sqlite.tx import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOW: Final = 1_000_000
+SCHEDULES: Final = 40
+READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|schedule_state|node_sessions)\b")
+HOT: Final[dict[str, dict[str, Any]]] = {
+    "take_due": {"now": NOW, "limit": 10},
+    "get_earliest_wake": {},
+    "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
+    "list_claimable": {"queue": "default", "now": NOW, "limit": 5},
+    "list_session_runs": {"id": "alive"},
+    "list_orphans": {"limit": 10},
+    "get_earliest_ready": {"now": NOW},
+    "end_expired_sessions": {"now": NOW},
+}
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as opened:
+        yield opened
+
+
+def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
+    """Each schedule has one queued run and `ended` ones behind it; two sessions run something."""
+    connection.execute("BEGIN")
+    connection.executemany(
+        "INSERT INTO schedules (id, namespace, name, version, created_at) VALUES (?, 'd', ?, 1, 0)",
+        ((f"s{n}", f"s{n}") for n in range(SCHEDULES)),
+    )
+    connection.executemany(
+        "INSERT INTO schedule_state (schedule_id, version, status, watermark, wake_at) "
+        "VALUES (?, 1, 'active', 0, ?)",
+        ((f"s{n}", NOW - 10 + n) for n in range(SCHEDULES)),
+    )
+    connection.executemany(
+        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, ?)",
+        [("alive", 2 * NOW, None), ("dead", 0, 1), *((f"old{n}", 0, 1) for n in range(dead))],
+    )
+    runs: list[tuple[Any, ...]] = [
+        (f"q{n}", f"s{n}", n, "queued", None, None) for n in range(SCHEDULES)
+    ]
+    runs += [(f"r{n}", f"s{n}", -n - 1, "running", "alive", None) for n in range(2)]
+    runs += [
+        (f"e{n}-{i}", f"s{n}", 100 + i, "succeeded", "alive", 1)
+        for n in range(SCHEDULES)
+        for i in range(ended)
+    ]
+    connection.executemany(
+        "INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, "
+        "priority, exclusive, wakes, max_takeovers, status, session_id, claimed_at, created_at, "
+        "ready_at, finished_at) VALUES (?, 'default', ?, 1, ?, 'schedule', '', 'default', 0, 1, 0, "
+        "3, ?, ?, 0, 0, 0, ?)",
+        runs,
+    )
+    connection.execute("COMMIT")
+
+
+def plan_of(connection: sqlite3.Connection, name: str) -> list[str]:
+    sql = f"EXPLAIN QUERY PLAN {QUERIES[name]}"
+    return [row[3] for row in connection.execute(sql, HOT[name])]
+
+
+def cost_of(connection: sqlite3.Connection, name: str) -> int:
+    """How many steps SQLite's machine takes."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    connection.set_progress_handler(count, 1)
+    connection.execute("SAVEPOINT measured")
+    connection.execute(QUERIES[name], HOT[name]).fetchall()
+    connection.execute("ROLLBACK TO measured")
+    connection.execute("RELEASE measured")
+    connection.set_progress_handler(None, 1)
+    return steps
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("ended", [None, 0, 50])
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_uses_an_index(
+    connection: sqlite3.Connection, name: str, ended: int | None, analyzed: bool
+) -> None:
+    if ended is not None:
+        fill(connection, ended)
+    if analyzed:
+        connection.execute("ANALYZE")
+    lines = plan_of(connection, name)
+    reads = [line for line in lines if READS.match(line)]
+    assert reads
+    for line in reads:
+        assert "INDEX" in line, line
+    assert not any("TEMP B-TREE" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_the_cost_of_a_hot_query_does_not_grow_with_the_history(tmp_path: Path, name: str) -> None:
+    """A hundred times as many runs that ended, a hundred sessions that ended: the same steps."""
+    costs = []
+    for ended, dead in ((1, 1), (100, 100)):
+        path = tmp_path / f"{ended}.db"
+        SqliteStore(path).close()
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            fill(connection, ended, dead)
+            costs.append(cost_of(connection, name))
+    assert costs[1] <= 1.2 * costs[0] + 20
