@@ -163,9 +163,9 @@ def fire_one(connection: sqlite3.Connection, now: int) -> bool:
         connection.execute("ROLLBACK")
         return False
     connection.execute(
-        "INSERT INTO runs (id, schedule_id, version, due_at, origin, trigger, queue, priority,"
+        "INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,"
         " exclusive, wakes, max_takeovers, payload, status, created_at, ready_at)"
-        " VALUES (?, ?, ?, ?, 'schedule', 'schedule:* * * * *', 'default', 0, 0, 0, 3, ?,"
+        " VALUES (?, 'default', ?, ?, ?, 'schedule', 'schedule:* * * * *', 'default', 0, 0, 0, 3, ?,"
         " 'queued', ?, ?)",
         (new_id(), *row, json.dumps({}), now, now),
     )
