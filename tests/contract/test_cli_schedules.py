@@ -147,6 +147,24 @@ def test_run_queues_a_manual_run_that_can_be_cancelled(cli: Cli) -> None:
     assert "has ended already: cancelled" in again.stderr
 
 
+def test_actions_print_the_schedule_as_json(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    for arguments, status in (
+        (("pause", "hello"), "paused"),
+        (("resume", "hello"), "active"),
+        (("skip-next", "hello"), "active"),
+        (("reschedule", "hello", "2999-01-01T00:00:00Z"), "active"),
+        (("rm", "hello"), "active"),
+    ):
+        assert cli.json(*arguments)["status"] == status, arguments
+
+
+def test_adding_a_program_that_does_not_exist_is_allowed_with_a_note(cli: Cli) -> None:
+    result = cli("add", "job", "--every", "1h", "--", "no-such-program")
+    assert result.exit_code == 0
+    assert 'there is no program "no-such-program"' in result.stderr
+
+
 def test_tick_plans_what_is_due_and_leaves(cli: Cli) -> None:
     cli.ok(*HELLO)
     assert cli.ok("tick", "--limit", "50").startswith("next due ")

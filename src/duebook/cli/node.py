@@ -10,9 +10,10 @@ import click
 
 from duebook import __version__
 from duebook.cli.opening import settings_of
-from duebook.cli.output import when
+from duebook.cli.output import json_option, print_json, when
 from duebook.settings import database_path
 from duebook.targets.spawner import Spawner
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -76,11 +77,15 @@ def up_command(slots: int, quiet: bool) -> None:
 
 @click.command("tick")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
-def tick_command(limit: int) -> None:
+@json_option
+def tick_command(limit: int, as_json: bool) -> None:
     """Plan what is due now and leave, for an outside cron; nodes do this by themselves."""
     from duebook.cli.opening import open_book
     from duebook.engine.ticker import Ticker
 
     with open_book() as book:
         wake_at = Ticker(book.store, batch=limit).step()
-        click.echo(f"next due {when(wake_at)}")
+        if as_json:
+            print_json({"next_due_at": None if wake_at is None else format_instant(wake_at)})
+        else:
+            click.echo(f"next due {when(wake_at)}")

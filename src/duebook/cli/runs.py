@@ -70,8 +70,12 @@ def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
 
 @click.command("cancel")
 @click.argument("run")
-def cancel_command(run: str) -> None:
+@json_option
+def cancel_command(run: str, as_json: bool) -> None:
     """Cancel a run; when it is under way, its command is stopped."""
     with open_book() as book:
         answer = book.runs.cancel(run)
+        if as_json:
+            print_json(run_form(book.runs.get(run)))
+            return
         click.echo(f"run {run} {'is asked to stop' if answer == 'requested' else answer}")

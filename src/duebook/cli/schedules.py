@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import time
+from shutil import which
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,7 +13,7 @@ import click
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, when
 from duebook.cli.trigger_options import build_trigger, trigger_options
-from duebook.errors import Invalid
+from duebook.errors import Invalid, printable
 from duebook.model.forms import run_form, schedule_form
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def add_command(
             return
         click.echo(f"added {name}: {trigger.describe()}")
         click.echo(f"next due {when(schedule.next_due_at)}")
+    if command and which(command[0], path=target.get("env", {}).get("PATH")) is None:
+        click.echo(f'note: there is no program "{printable(command[0])}" on this machine', err=True)
 
 
 @click.command("ls")
@@ -169,30 +172,34 @@ def print_runs(runs: list[Run]) -> None:
 
 @click.command("rm")
 @click.argument("name")
-def rm_command(name: str) -> None:
+@json_option
+def rm_command(name: str, as_json: bool) -> None:
     """Delete a schedule; its runs stay readable, its name is free again."""
     with open_book() as book:
+        schedule = book.schedules.get(name)
         book.schedules.delete(name)
-        click.echo(f"deleted {name}")
+        _say(schedule, f"deleted {name}", as_json)
 
 
 @click.command("pause")
 @click.argument("name")
 @click.option("--reason", metavar="TEXT", help="Shown to everybody who asks why it does not run.")
-def pause_command(name: str, reason: str | None) -> None:
+@json_option
+def pause_command(name: str, reason: str | None, as_json: bool) -> None:
     """Pause a schedule; nothing is due until it is resumed."""
     with open_book() as book:
-        book.schedules.pause(name, reason)
-        click.echo(f"paused {name}; resume it with: duebook resume {name}")
+        schedule = book.schedules.pause(name, reason)
+        _say(schedule, f"paused {name}; resume it with: duebook resume {name}", as_json)
 
 
 @click.command("resume")
 @click.argument("name")
-def resume_command(name: str) -> None:
+@json_option
+def resume_command(name: str, as_json: bool) -> None:
     """Resume a paused schedule; what fell meanwhile is recorded, not run."""
     with open_book() as book:
         schedule = book.schedules.resume(name)
-        click.echo(f"resumed {name}; next due {when(schedule.next_due_at)}")
+        _say(schedule, f"resumed {name}; next due {when(schedule.next_due_at)}", as_json)
 
 
 @click.command("run")
@@ -228,20 +235,30 @@ def _await(book: Book, run: Run, quiet: bool) -> Run:
 @click.command("reschedule")
 @click.argument("name")
 @click.argument("at", metavar="INSTANT")
-def reschedule_command(name: str, at: str) -> None:
+@json_option
+def reschedule_command(name: str, at: str, as_json: bool) -> None:
     """Move the next due time to INSTANT; all others stay."""
     with open_book() as book:
         schedule = book.schedules.reschedule(name, at)
-        click.echo(f"moved; next due {when(schedule.next_due_at)}")
+        _say(schedule, f"moved; next due {when(schedule.next_due_at)}", as_json)
 
 
 @click.command("skip-next")
 @click.argument("name")
-def skip_next_command(name: str) -> None:
+@json_option
+def skip_next_command(name: str, as_json: bool) -> None:
     """Leave out the next due time."""
     with open_book() as book:
         schedule, skipped = book.schedules.skip_next(name)
-        click.echo(f"skipping {when(skipped)}; next due {when(schedule.next_due_at)}")
+        text = f"skipping {when(skipped)}; next due {when(schedule.next_due_at)}"
+        _say(schedule, text, as_json)
+
+
+def _say(schedule: Schedule, text: str, as_json: bool) -> None:
+    if as_json:
+        print_json(schedule_form(schedule))
+    else:
+        click.echo(text)
 
 
 def _pair(item: str) -> tuple[str, str]:

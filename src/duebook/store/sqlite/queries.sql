@@ -295,7 +295,7 @@ FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id
 WHERE r.namespace = :namespace
-ORDER BY r.created_at DESC, r.id DESC
+ORDER BY r.rowid DESC
 LIMIT :limit
 
 -- name: list_runs_of
@@ -307,7 +307,7 @@ FROM runs AS r
 JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id
 WHERE r.schedule_id = :schedule_id
-ORDER BY r.created_at DESC, r.id DESC
+ORDER BY r.rowid DESC
 LIMIT :limit
 
 -- name: list_ledger

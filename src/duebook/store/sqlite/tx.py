@@ -14,7 +14,7 @@ from duebook.ids import looks_like_id, new_id
 from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import LedgerEntry, OwnRun, Page, SessionInfo
-from duebook.store.queries import load_queries
+from duebook.store.queries import load_queries, positional
 from duebook.store.sqlite.rows import (
     clean,
     facts_text,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteTx"]
 
 QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
+POSITIONAL: Final = {name: positional(sql) for name, sql in QUERIES.items()}
 Row = tuple[Any, ...]
 MOST_KNOWN: Final = 100_000
 OVERDUE: Final = timedelta(minutes=1)
@@ -146,9 +147,11 @@ class SqliteTx:
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         now = to_micros(self.now)
-        plans = self._in_force(plans)
-        specs = self._definitions([(plan.schedule_id, plan.version) for plan in plans])
+        changes = self._connection.total_changes
         self._many("commit_state", (_state(plan) for plan in plans))
+        if self._connection.total_changes - changes < len(plans):
+            plans = self._in_force(plans)
+        specs = self._definitions([(plan.schedule_id, plan.version) for plan in plans])
         self._many(
             "delete_exception",
             (
@@ -530,7 +533,8 @@ class SqliteTx:
 
     def _many(self, query: str, /, parameters: Iterable[dict[str, object]]) -> None:
         self._point(f"before:{query}")
-        self._connection.executemany(QUERIES[query], parameters)
+        sql, pick = POSITIONAL[query]
+        self._connection.executemany(sql, map(pick, parameters))
         self._point(f"after:{query}")
 
     def _all(self, query: str, /, **parameters: object) -> list[Row]:

@@ -109,8 +109,7 @@ CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, id) WHERE stat
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
-CREATE INDEX runs_of_schedule ON runs (schedule_id, created_at);
-CREATE INDEX runs_by_time ON runs (created_at);
+CREATE INDEX runs_of_schedule ON runs (schedule_id); -- with rowid, the order of creation
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE run_attempts (
