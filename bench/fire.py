@@ -163,10 +163,10 @@ def fire_one(connection: sqlite3.Connection, now: int) -> bool:
         connection.execute("ROLLBACK")
         return False
     connection.execute(
-        "INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,"
-        " exclusive, wakes, max_takeovers, payload, status, created_at, ready_at)"
-        " VALUES (?, 'default', ?, ?, ?, 'schedule', 'schedule:* * * * *', 'default', 0, 0, 0, 3, ?,"
-        " 'queued', ?, ?)",
+        "INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue,"
+        " priority, exclusive, wakes, max_takeovers, payload, status, created_at, ready_at)"
+        " VALUES (?, 'default', ?, ?, ?, 'schedule', 'schedule:* * * * *', 'default', 0, 0, 0, 3,"
+        " ?, 'queued', ?, ?)",
         (new_id(), *row, json.dumps({}), now, now),
     )
     following = to_micros(croniter(EXPRESSION, from_micros(now)).get_next(datetime))
