@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,6 +14,9 @@ from duebook.errors import NotFound, printable
 from duebook.ids import looks_like_id
 from duebook.model.forms import log_form, run_form
 from duebook.store.base import START
+
+if TYPE_CHECKING:
+    from duebook.book import Book
 
 __all__ = ["cancel_command", "logs_command", "runs_command"]
 
@@ -44,12 +47,7 @@ def runs_command(name: str | None, limit: int, as_json: bool) -> None:
 def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
     """Print what a run printed: stdout and stderr as they came. NAME means its latest run."""
     with open_book() as book:
-        run_id = run
-        if not looks_like_id(run):
-            latest = book.runs.list(run, limit=1)
-            if not latest:
-                raise NotFound(f'schedule "{run}" has no run yet')
-            run_id = latest[0].id
+        run_id = run if looks_like_id(run) else _latest(book, run)
         place, collected = START, []
         while True:
             ended = book.runs.get(run_id).status not in ("queued", "running")
@@ -66,6 +64,17 @@ def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
                 time.sleep(POLL)
         if as_json:
             print_json(collected)
+        elif place == START:
+            state = book.runs.get(run_id).status
+            click.echo(f"run {run_id} ({state}) has printed nothing", err=True)
+
+
+def _latest(book: Book, name: str) -> str:
+    """The newest run of a schedule that has begun, else the newest."""
+    runs = book.runs.list(name, limit=20)
+    if not runs:
+        raise NotFound(f'schedule "{name}" has no run yet')
+    return next((run for run in runs if run.status != "queued"), runs[0]).id
 
 
 @click.command("cancel")

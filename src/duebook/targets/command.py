@@ -25,8 +25,6 @@ __all__ = ["environment", "perform_command"]
 GRACE: Final = 5.0
 """Seconds between asking a command to end and killing it."""
 
-Output = "Callable[[Literal['stdout', 'stderr'], bytes], None]"
-
 
 def perform_command(
     claim: Claim,
@@ -50,12 +48,12 @@ def perform_command(
         timeout=None if timeout is None else timeout.total_seconds(),
         grace=GRACE,
     )
-    return _outcome(ended, str(target.argv[0] if target.argv else "/bin/sh"))
+    return _outcome(ended)
 
 
-def _outcome(ended: Exit, program: str) -> Outcome:
+def _outcome(ended: Exit) -> Outcome:
     if ended.error is not None:
-        return Outcome("failed", "not_started", f"{program}: {ended.error}")
+        return Outcome("failed", "not_started", ended.error)
     if ended.stopped == "timeout":
         return Outcome("failed", "timeout", "it took longer than its timeout", ended.code)
     if ended.stopped is not None and ended.code != 0:
