@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.plan import DueException
-from duebook.model.schedule import InvalidSchedule, load_spec
+from duebook.model.schedule import InvalidSchedule, check_payload, load_spec
 from duebook.planner import plan, plan_end, plan_resume
 from duebook.store.base import START, Page
 from duebook.timetext import format_instant, parse_instant
@@ -61,6 +61,8 @@ class Schedules:
             schedule_id = new_id()
             due = [t.next_after(tx.now) for t in anchored.triggers]
             next_due_at = min((at for at in due if at is not None), default=None)
+            if next_due_at is None:
+                raise InvalidSchedule({"trigger": "trigger has no due time from now on"})
             tx.create_schedule(schedule_id, self._book.namespace, name, anchored, next_due_at, by)
             return tx.get_schedule(schedule_id)
 
@@ -110,7 +112,12 @@ class Schedules:
         return self._book.store.transact(work)
 
     def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
-        """A run now; uses up no due time, and is accepted also while paused."""
+        """A run now; uses up no due time, and is accepted also while paused.
+
+        Raises Invalid for a payload that is no JSON object.
+        """
+        if payload is not None:
+            check_payload("payload", payload)
 
         def work(tx: Tx) -> Run:
             snapshot, run_id = tx.snapshot(self._find(tx, name)), new_id()

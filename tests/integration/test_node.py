@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.logs import LINE_COST
 from tests.integration.nodes import (
     BEATING,
     HELD,
@@ -162,7 +163,7 @@ def test_of_a_flood_the_head_and_the_tail_are_kept(world: World, node: NodeProce
     lines = [row[0] for row in world.query("SELECT text FROM run_logs ORDER BY seq")]
     assert lines[0] == "FIRST"
     assert lines[-1] == "LAST"
-    assert 900_000 < sum(len(line) + 1 for line in lines) <= 1_000_000
+    assert 900_000 < sum(len(line) + LINE_COST for line in lines) <= 1_000_000
     assert peak_resident(node.pid) < 150_000_000
     assert world.path.stat().st_size < 20_000_000
     shown = world.cli("logs", run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import signal
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,9 @@ __all__ = ["tick_command", "up_command"]
     show_default=True,
     help="How many runs at once.",
 )
+@click.option("--queue", multiple=True, default=("default",), help="Which queues to serve.")
 @click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run.")
-def up_command(slots: int, quiet: bool) -> None:
+def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
     """Start a node: it plans what is due and runs it, until Ctrl-C.
 
     \b
@@ -45,6 +47,7 @@ def up_command(slots: int, quiet: bool) -> None:
         datefmt="%H:%M:%S",
         level=logging.WARNING if quiet else logging.INFO,
     )
+    _allow_descriptors(slots)
     with Spawner() as spawner:  # before any thread
         from duebook.book import Book
         from duebook.engine.node import Node, NodeOptions
@@ -52,7 +55,7 @@ def up_command(slots: int, quiet: bool) -> None:
 
         store = SqliteStore(path)
         book = Book(store, settings.namespace)
-        node = Node(store, spawner, NodeOptions(slots=slots))
+        node = Node(store, spawner, NodeOptions(slots=slots, queues=queue))
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             node.stop()
@@ -73,6 +76,16 @@ def up_command(slots: int, quiet: bool) -> None:
         node.run()
         store.close()
     click.echo("ended; nothing is lost, the next start carries on")
+
+
+def _allow_descriptors(slots: int) -> None:
+    """A run needs five descriptors; ask for enough of them, as far as the machine allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = slots * 8 + 256
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @click.command("tick")

@@ -52,6 +52,8 @@ def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
         while True:
             ended = book.runs.get(run_id).status not in ("queued", "running")
             for page, line in (lines := book.runs.log(run_id, place)):
+                if page.attempt == place.attempt and page.seq > place.seq + 1 and not as_json:
+                    click.echo(f"… {page.seq - place.seq - 1:,} lines left out …")
                 place = page
                 if as_json:
                     collected.append(log_form(line))

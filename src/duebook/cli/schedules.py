@@ -37,7 +37,7 @@ POLL: Final = 0.1
 RUN_FAILED: Final = 5
 
 
-@click.command("add", context_settings={"ignore_unknown_options": True})
+@click.command("add")
 @click.argument("name")
 @trigger_options(cron_option=True)
 @click.option("--shell", metavar="TEXT", help="Text for /bin/sh, instead of COMMAND.")
@@ -48,6 +48,7 @@ RUN_FAILED: Final = 5
 @click.option("--overlap", type=click.Choice(["skip", "allow"]), help="While a run is active.")
 @click.option("--timeout", metavar="LENGTH", help="End the command after this long.")
 @click.option("--grace", metavar="LENGTH", help="Later than this is missed. [default: 1m]")
+@click.option("--queue", metavar="NAME", help="Which nodes may run it. [default: default]")
 @click.option("--description", metavar="TEXT")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
@@ -76,7 +77,7 @@ def add_command(
         target["cwd"] = cwd
     if env:
         target["env"] = dict(_pair(item) for item in env)
-    policies = ("catchup", "overlap", "timeout", "grace", "description")
+    policies = ("catchup", "overlap", "timeout", "grace", "queue", "description")
     definition = {key: options[key] for key in policies if options[key] is not None}
     if payload is not None:
         definition["payload"] = _json("--payload", payload)

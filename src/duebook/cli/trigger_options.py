@@ -67,10 +67,12 @@ def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:
     if options["expression"] is not None:
         forms["cron"] = options["expression"]
     if len(forms) != 1:
-        given = " and ".join("EXPR" if kind == "cron" else f"--{kind}" for kind in forms)
+        context = click.get_current_context()
+        is_option = any("--cron" in parameter.opts for parameter in context.command.params)
+        cron = "--cron" if is_option else "EXPR"
+        given = " and ".join(cron if kind == "cron" else f"--{kind}" for kind in forms)
         raise click.UsageError(
-            f"give one of EXPR, --{', --'.join(_KINDS)}; found {given or 'none'}",
-            click.get_current_context(),
+            f"give one of {cron}, --{', --'.join(_KINDS)}; found {given or 'none'}", context
         )
     if "daily" in forms:
         forms["daily"] = [time.strip() for time in forms["daily"].split(",")]

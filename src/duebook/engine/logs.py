@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.run import Token
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
 
 __all__ = ["RunLog"]
 
@@ -27,6 +27,8 @@ Stream = Literal["stdout", "stderr"]
 _STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")
 
 LONGEST_LINE: Final = 16_384
+LINE_COST: Final = 100
+"""What a line costs beside its text, so that a million empty lines are bounded as well."""
 FLUSH_BYTES: Final = 65_536
 FLUSH_SECONDS: Final = 0.5
 
@@ -62,6 +64,7 @@ class RunLog:
         self._head_seq = 0
         self._tail: deque[tuple[int, int]] = deque()  # (seq, size) of what may still be dropped
         self._tail_size = 0
+        self._trim_from: int | None = None
         self._lock = threading.RLock()
 
     def write(self, stream: Stream, data: bytes) -> None:
@@ -87,23 +90,21 @@ class RunLog:
 
     def note(self, text: str) -> None:
         """Add a line of Duebook's own."""
-        self._pending.append(LogLine(self._clock(), "duebook", text))
+        with self._lock:
+            self._pending.append(LogLine(self._clock(), "duebook", text))
 
     def close(self, give_up: Callable[[], bool] = lambda: True) -> None:
         """Add what has no line end yet, and write it all; while that fails, `give_up` decides."""
-        for stream in _STREAMS:
-            if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
-                self._partial[stream] = ""
-                self._add(stream, rest)
         with self._lock:
-            lines, first_seq = self._pending, self._next_seq
-            if lines:
-                persist(
-                    self._store,
-                    lambda tx: tx.append_log(self._token, first_seq, lines),
-                    give_up,
-                )
-                self._written(lines, first_seq)
+            for stream in _STREAMS:
+                if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
+                    self._partial[stream] = ""
+                    self._add(stream, rest)
+            if self._pending:
+                persist(self._store, self._append, give_up)
+                self._written()
+            if self._trim_from is not None:
+                persist(self._store, self._trim, lambda: True)
 
     def flush(self) -> None:
         """Write what is pending; while the books cannot be reached it waits, within the cap."""
@@ -116,16 +117,22 @@ class RunLog:
                     self._drop_beyond_cap(error)
 
     def _flush_pending(self) -> None:
-        lines, first_seq = self._pending, self._next_seq
-        self._store.transact(lambda tx: tx.append_log(self._token, first_seq, lines))
-        self._written(lines, first_seq)
+        self._store.transact(self._append)
+        self._written()
 
-    def _written(self, lines: list[LogLine], first_seq: int) -> None:
+    def _append(self, tx: Tx) -> None:
+        tx.append_log(self._token, self._next_seq, self._pending)
+        self._trim(tx)
+
+    def _trim(self, tx: Tx) -> None:
+        if self._trim_from is not None:
+            tx.trim_log(self._token, self._head_seq, self._trim_from)
+
+    def _written(self) -> None:
+        """Count what was written; what falls out of the tail is dropped with the next write."""
+        self._trim_from = self._account(self._pending, self._next_seq)
+        self._next_seq += len(self._pending)
         self._pending, self._pending_size = [], 0
-        self._next_seq += len(lines)
-        trim = self._account(lines, first_seq)
-        if trim is not None:
-            self._store.transact(lambda tx: tx.trim_log(self._token, self._head_seq, trim))
 
     def _drop_beyond_cap(self, error: Unavailable) -> None:
         if self._pending_size > self._tail_room:
@@ -137,12 +144,12 @@ class RunLog:
         for start in range(0, max(len(text), 1), LONGEST_LINE):
             line = text[start : start + LONGEST_LINE].replace("\0", "\N{REPLACEMENT CHARACTER}")
             self._pending.append(LogLine(self._clock(), stream, line))
-            self._pending_size += len(line) + 1
+            self._pending_size += len(line) + LINE_COST
 
     def _account(self, lines: list[LogLine], first_seq: int) -> int | None:
         """Count the lines towards head and tail; returns where the tail begins if it moved."""
         for seq, line in enumerate(lines, first_seq):
-            size = len(line.text) + 1
+            size = len(line.text) + LINE_COST
             if not self._tail and self._head_room >= size:
                 self._head_room -= size
                 self._head_seq = seq

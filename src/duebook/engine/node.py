@@ -138,11 +138,15 @@ class Node:
 
     def _revive_spawner(self) -> None:
         with self._spawner_lock:
-            if not self._spawner.is_alive():
-                log.warning("the spawner is gone; it is started again")
+            if self._spawner.is_alive():
+                return
+            log.warning("the spawner is gone; it is started again")
+            try:
                 self._spawner.start()
                 since, seconds = self._lease_granted
                 self._spawner.extend_lease(seconds, since)
+            except Unavailable as error:
+                log.warning("%s", error)
 
     def _tick(self) -> datetime | None:
         return self._ticker.step()
@@ -182,6 +186,9 @@ class Node:
             except DuebookError as error:
                 log.warning("%s; trying again", error)
                 patience = RETRY
+            except Exception:  # a loop that ended would leave a node that only looks alive
+                log.exception("a step failed; trying again")
+                patience = RETRY
             heard = self._bell.wait(heard, min(max(patience, 0.0), longest))
 
     def _watch(self) -> None:
@@ -200,15 +207,19 @@ class Node:
 
     def _shut_down(self) -> None:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
+        *planning, keeping = self._threads
         self._planning_over.set()
         self._bell.ring()
+        for thread in planning:  # a claim that is under way still becomes work
+            thread.join()
         if not self._wait_idle(self._options.shutdown_grace.total_seconds()):
             self._slots.stop_all("shutdown")
-            self._wait_idle(STOP_WITHIN)
+            if not self._wait_idle(STOP_WITHIN):
+                self._spawner.close()  # nothing may run on when the session has ended
+                self._wait_idle(STOP_WITHIN)
         self._keeping_over.set()
         self._bell.ring()
-        for thread in self._threads:
-            thread.join(timeout=5)
+        keeping.join(timeout=5)
         self._slots.close()
         try:
             self._store.transact(lambda tx: tx.end_session(self._keeper.session_id))

@@ -50,16 +50,20 @@ class TargetPerformer:
         log = RunLog(self._store, claim.token, utc_now, time.monotonic, self._log_cap)
         self._open_logs.add(log)
         try:
-            outcome = perform_command(claim, self._spawner, stop, log.write, self._inherited)
+            outcome = self._perform(claim, stop, log)
             if outcome.error:
                 log.note(outcome.error)
             log.close(give_up=lambda: stop.reason == "lost")
-        except Unavailable:  # the spawner is gone, which says nothing about the work
-            self._revive()
-            return Outcome("cancelled", "spawner")
         finally:
             self._open_logs.discard(log)
         return outcome
+
+    def _perform(self, claim: Claim, stop: Stop, log: RunLog) -> Outcome:
+        try:
+            return perform_command(claim, self._spawner, stop, log.write, self._inherited)
+        except Unavailable:  # the spawner is gone, which says nothing about the work
+            self._revive()
+            return Outcome("cancelled", "spawner")
 
     def flush_logs(self) -> None:
         """Write what runs printed a while ago, so that readers see it while they are silent."""

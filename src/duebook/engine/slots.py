@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from datetime import timedelta
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -20,6 +21,8 @@ __all__ = ["Performer", "Slots", "StopSignal"]
 
 log = logging.getLogger(__name__)
 
+HAND_BACK_DELAY: Final = timedelta(seconds=1)
+"""So that work which cannot be begun here is not claimed again at once, over and over."""
 HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
 """Reasons to stop that say nothing about the work: somebody else shall begin it again."""
 
@@ -86,8 +89,14 @@ class Slots(Generic[S]):
 
     def begin(self, claims: list[Claim]) -> None:
         for claim in claims:
+            try:
+                stop = self._performer.new_stop()
+            except OSError:  # out of descriptors
+                log.exception("run %s cannot be begun; it is handed back", claim.run.id)
+                self._end(claim, None)
+                continue
             with self._lock:
-                self._working[claim.token] = self._performer.new_stop()
+                self._working[claim.token] = stop
             self._queue.put(claim)
 
     def stop(self, token: Token, reason: str) -> None:
@@ -118,6 +127,8 @@ class Slots(Generic[S]):
         while (claim := self._queue.get()) is not None:
             try:
                 self._work(claim)
+            except Exception:  # the keeper hands it back, and this slot goes on
+                log.exception("run %s could not be settled", claim.run.id)
             finally:
                 with self._lock:
                     del self._working[claim.token]
@@ -132,14 +143,17 @@ class Slots(Generic[S]):
         except Exception as error:
             log.exception("run %s could not be performed", claim.run.id)
             outcome = Outcome("failed", "error", f"{type(error).__name__}: {error}")
-        stopped = {stop.reason, outcome.reason} & HAND_BACK
-        self._end(claim, None if stopped and outcome.status != "succeeded" else outcome)
+        self._end(claim, None if outcome.reason in HAND_BACK else outcome)
 
     def _end(self, claim: Claim, outcome: Outcome | None) -> None:
         token = claim.token
         current = persist(
             self._store,
-            lambda tx: tx.hand_back(token) if outcome is None else tx.settle(token, outcome),
+            lambda tx: (
+                tx.hand_back(token, HAND_BACK_DELAY)
+                if outcome is None
+                else tx.settle(token, outcome)
+            ),
             give_up=lambda: self._closed,
         )
         if current:

@@ -19,7 +19,7 @@ from duebook.triggers import Trigger, load_trigger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["InvalidSchedule", "Schedule", "ScheduleSpec", "Status", "load_spec"]
+__all__ = ["InvalidSchedule", "Schedule", "ScheduleSpec", "Status", "check_payload", "load_spec"]
 
 Status = Literal["active", "paused", "completed"]
 Catchup = Literal["one", "skip"]
@@ -138,7 +138,7 @@ def _readers(name: str) -> dict[str, tuple[str, Callable[[Any], Any]]]:
     return {
         "trigger": ("triggers", lambda value: _triggers(value, name)),
         "target": ("target", load_target),
-        "payload": same("payload", _payload),
+        "payload": same("payload", check_payload),
         "description": same("description", _text),
         "labels": same("labels", _labels),
         "grace": same("grace", _length),
@@ -159,7 +159,8 @@ def _triggers(value: Any, name: str) -> tuple[Trigger, ...]:
     return tuple(load_trigger(item, key=name) for item in items)
 
 
-def _payload(key: str, value: Any) -> dict[str, Any]:
+def check_payload(key: str, value: Any) -> dict[str, Any]:
+    """A JSON object of bounded size; raises Invalid."""
     if not isinstance(value, dict):
         raise Invalid(f"{key} {shorten(value)} is no JSON object")
     try:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DueTimes", "instant_before"]
 
+MOST_MERGED: Final = 1_000
+"""Due times of several triggers that are counted one by one; beyond, a lower bound will do."""
 _TICK: Final = timedelta(microseconds=1)
 _EXCEPTION_REASONS: Final = {"skip": Reason.SKIPPED_BY_USER, "moved_away": Reason.SUPERSEDED}
 
@@ -142,6 +144,8 @@ class DueTimes:
         if len(self._triggers) == 1:
             return self._triggers[0].count(after, until)
         number, due = 0, self._next(after)
-        while due is not None and due <= until and Count(number).exact:
+        while due is not None and due <= until and number < MOST_MERGED:
             number, due = number + 1, self._next(due)
-        return Count(number)
+        if due is None or due > until:
+            return Count(number)
+        return Count.at_least(max(trigger.count(after, until) for trigger in self._triggers))

@@ -27,7 +27,8 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     watermark = now if snapshot.watermark is None else snapshot.watermark
     due = DueTimes(snapshot.spec.triggers, snapshot.exceptions, watermark)
     if snapshot.spec.on_resume == "catchup":
-        return replace(settled_state(active, due, (), watermark, now), wake_at=now)
+        planned = settled_state(active, due, (), watermark, now)
+        return replace(planned, wake_at=now) if planned.status == "active" else planned
     until = max(watermark, now)
     return settled_state(active, due, tuple(_all(due, watermark, until, Reason.PAUSED)), until, now)
 

@@ -7,11 +7,12 @@ method changes becomes visible when the whole transaction commits, or not at all
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from duebook.model.plan import DueException, Plan, Skip, Snapshot
     from duebook.model.run import Claim, LogLine, Outcome, Run, Token
@@ -64,6 +65,7 @@ class Page:
 
 
 START: Final = Page(0, 0)
+NO_DELAY: Final = timedelta()
 
 
 class Tx(Protocol):
@@ -116,8 +118,8 @@ class Tx(Protocol):
     def settle(self, token: Token, outcome: Outcome) -> bool:
         """End a run; False when the token is no longer current. Repeating it is harmless."""
 
-    def hand_back(self, token: Token) -> bool:
-        """Return a run unfinished, for somebody else to begin; one that was cancelled ends."""
+    def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
+        """Return a run unfinished, to be begun again after `delay`; one that was cancelled ends."""
 
     def own_runs(self, session_id: str) -> list[OwnRun]:
         """The runs that the books say the session is working on."""

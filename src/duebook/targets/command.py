@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["environment", "perform_command"]
 
+LONGEST_VARIABLE: Final = 100_000
+"""Longer ones are left out: the kernel refuses to start a program with them."""
 GRACE: Final = 5.0
 """Seconds between asking a command to end and killing it."""
 
@@ -56,7 +58,7 @@ def _outcome(ended: Exit) -> Outcome:
         return Outcome("failed", "not_started", ended.error)
     if ended.stopped == "timeout":
         return Outcome("failed", "timeout", "it took longer than its timeout", ended.code)
-    if ended.stopped is not None and ended.code != 0:
+    if ended.stopped is not None:  # however it took that, it did not come to its own end
         return Outcome("cancelled", ended.stopped, None, ended.code)
     if ended.signal is not None:
         name = _signal_name(ended.signal)
@@ -90,7 +92,7 @@ def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dic
         "DUEBOOK_PAYLOAD": json.dumps(payload),
     }
     variables |= {f"DUEBOOK_PAYLOAD_{_name(key)}": _text(value) for key, value in payload.items()}
-    return variables
+    return {name: text for name, text in variables.items() if len(text) < LONGEST_VARIABLE}
 
 
 def _name(key: str) -> str:

@@ -60,6 +60,13 @@ class Count(int):
         count.exact = number <= COUNT_LIMIT
         return count
 
+    @classmethod
+    def at_least(cls, number: int) -> Count:
+        """A lower bound."""
+        count = cls(number)
+        count.exact = False
+        return count
+
     def __repr__(self) -> str:
         return f"{int(self)}" if self.exact else f"{int(self)}+"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from duebook.engine.logs import LONGEST_LINE, RunLog
+from duebook.engine.logs import LINE_COST, LONGEST_LINE, RunLog
 from duebook.errors import Unavailable
 from duebook.model.run import LogLine, Token
 
@@ -77,7 +78,7 @@ def test_a_line_without_end_is_cut_into_pieces() -> None:
 
 def test_a_long_log_keeps_its_head_and_its_tail() -> None:
     pages = Pages()
-    log = new_log(pages, cap=4_000)
+    log = new_log(pages, cap=40_000)
     for number in range(10_000):
         log.write("stdout", f"line {number}\n".encode())
         if number % 100 == 0:
@@ -86,7 +87,7 @@ def test_a_long_log_keeps_its_head_and_its_tail() -> None:
     texts = pages.texts()
     assert texts[0] == "stdout: line 0"
     assert texts[-1] == "stdout: line 9999"
-    assert sum(len(line.text) + 1 for line in pages.lines.values()) <= 4_000
+    assert sum(len(line.text) + LINE_COST for line in pages.lines.values()) <= 40_000
     assert len(texts) > 300
 
 
@@ -110,3 +111,22 @@ def test_a_silent_run_is_flushed_after_a_while() -> None:
     now[0] = 1.0
     log.flush_if_overdue()
     assert pages.texts() == ["stdout: working"]
+
+
+def test_a_note_while_another_thread_flushes_is_not_lost() -> None:
+    pages = Pages()
+    log = new_log(pages)
+    log.write("stdout", b"first\n")
+    append = pages.append_log
+
+    def append_while_somebody_notes(token: Token, first_seq: int, lines: list[LogLine]) -> None:
+        append(token, first_seq, lines)
+        thread.start()
+
+    thread = threading.Thread(target=log.note, args=("exit code 3",))
+    pages.append_log = append_while_somebody_notes  # type: ignore[method-assign]
+    log.flush()
+    thread.join()
+    pages.append_log = append  # type: ignore[method-assign]
+    log.close()
+    assert pages.texts() == ["stdout: first", "duebook: exit code 3"]

@@ -173,6 +173,8 @@ CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_a
 
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
+CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
+
 CREATE INDEX runs_of_schedule ON runs (schedule_id);
 
 CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, id) WHERE status = 'queued';

@@ -253,7 +253,8 @@ WHERE id = :id AND status = 'running'
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.
 UPDATE runs
-SET status = :status, losses = losses + 1, finished_at = :now, reason = :reason, error = :error
+SET status = :status, session_id = NULL, losses = losses + 1, finished_at = :now,
+    reason = :reason, error = :error
 WHERE id = :id AND status = 'running'
 
 -- name: list_session_runs

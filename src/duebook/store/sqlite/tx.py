@@ -13,7 +13,7 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id, new_id
 from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
-from duebook.store.base import LedgerEntry, OwnRun, Page, SessionInfo
+from duebook.store.base import NO_DELAY, LedgerEntry, OwnRun, Page, SessionInfo
 from duebook.store.queries import load_queries, positional
 from duebook.store.sqlite.rows import (
     clean,
@@ -248,6 +248,7 @@ class SqliteTx:
             if cancel_requested is not None:
                 ending = ("cancelled", "cancelled", _LOST)
             status, reason, error = ending
+            self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
             self._run("fail_lost_run", id=id_, now=now, status=status, reason=reason, error=error)
             self._wake(wakes, schedule_id)
         return len(orphans)
@@ -293,9 +294,9 @@ class SqliteTx:
         settled = self._one("get_token_state", **_token(token))
         return settled is not None and settled[0] != "queued"
 
-    def hand_back(self, token: Token) -> bool:
-        now = to_micros(self.now)
-        if self._run("hand_back_run", **_token(token), ready_at=now).rowcount == 1:
+    def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
+        ready_at = to_micros(self.now + delay)
+        if self._run("hand_back_run", **_token(token), ready_at=ready_at).rowcount == 1:
             return True
         own = self._one("get_cancel_requested", **_token(token))
         return own is not None and self.settle(token, Outcome("cancelled", "cancelled"))
@@ -527,7 +528,12 @@ class SqliteTx:
 
     def _run(self, query: str, /, **parameters: object) -> sqlite3.Cursor:
         self._point(f"before:{query}")
-        cursor = self._connection.execute(QUERIES[query], parameters)
+        try:
+            cursor = self._connection.execute(QUERIES[query], parameters)
+        except UnicodeEncodeError:
+            raise Invalid(
+                "a text with halves of characters can be neither stored nor found"
+            ) from None
         self._point(f"after:{query}")
         return cursor
 

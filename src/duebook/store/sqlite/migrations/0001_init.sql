@@ -110,6 +110,7 @@ CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_a
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_of_schedule ON runs (schedule_id); -- with rowid, the order of creation
+CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE run_attempts (

@@ -1,0 +1,43 @@
+"""How runs end when somebody else ends them, and what a node does when it runs out of things."""
+
+from __future__ import annotations
+
+import resource
+import signal
+
+from tests.integration.nodes import World, world
+
+__all__ = ["world"]  # the fixture
+
+POLITE = "trap 'exit 0' TERM; sleep 30 & wait"
+
+
+def test_a_command_that_ends_politely_when_cancelled_has_not_succeeded(world: World) -> None:
+    world.node()
+    world.add("polite", POLITE)
+    run = world.trigger("polite")
+    world.wait_for(run, "running")
+    world.cli("cancel", run)
+    world.wait_for(run, "cancelled")
+
+
+def test_a_command_that_ends_politely_at_shutdown_is_begun_again(world: World) -> None:
+    node = world.node(grace=0.5)
+    world.add("polite", POLITE)
+    run = world.trigger("polite")
+    world.wait_for(run, "running")
+    assert node.end(signal.SIGTERM, timeout=20) == 0
+    world.wait_for(run, "queued")
+
+
+def test_a_node_that_runs_out_of_descriptors_goes_on(world: World) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
+    try:
+        world.node(slots=30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    world.add("many", "sleep 0.2", overlap="allow")
+    runs = [world.trigger("many") for _ in range(30)]
+    for run in runs:
+        world.wait_for(run, "succeeded", timeout=30)
