@@ -248,6 +248,39 @@ def test_a_file_that_is_no_database_is_left_alone(cli: Cli) -> None:
     assert cli.path.read_text().startswith("these are my notes")
 
 
+def test_somebody_elses_database_is_left_alone(cli: Cli) -> None:
+    cli.path.parent.mkdir()
+    connection = sqlite3.connect(cli.path)
+    connection.execute("CREATE TABLE theirs (a)")
+    connection.commit()
+    connection.close()
+    before = cli.path.read_bytes()
+    for command in (("ls",), ("db", "status"), ("db", "check"), HELLO):
+        result = cli(*command)
+        assert result.exit_code == 2
+        assert "but not one of Duebook's" in result.stderr
+    assert cli.path.read_bytes() == before
+
+
+def test_the_books_are_for_their_owner_only(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    assert cli.path.parent.stat().st_mode & 0o777 == 0o700
+    for file in cli.path.parent.iterdir():
+        assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_the_bare_command_shows_its_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+
+
+def test_nothing_is_due_while_paused(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    cli.ok("pause", "hello")
+    assert "next due  -" in cli.ok("show", "hello")
+
+
 def test_a_schema_from_the_future_is_refused(cli: Cli) -> None:
     cli.ok("ls")
     connection = sqlite3.connect(cli.path)

@@ -101,7 +101,7 @@ def test_a_schedule_runs_at_its_due_times_and_never_before(world: World, node: N
 
 
 @pytest.mark.parametrize(
-    ("shell", "code", "status"), [("exit 0", 0, "succeeded"), ("exit 7", 5, "failed")]
+    ("shell", "code", "status"), [("exit 0", 0, "succeeded"), ("exit 7", 5, "failed: exit code 7")]
 )
 def test_run_wait_tells_by_its_exit_code_how_the_run_ended(
     world: World, node: NodeProcess, shell: str, code: int, status: str
@@ -109,7 +109,7 @@ def test_run_wait_tells_by_its_exit_code_how_the_run_ended(
     world.add("job", shell)
     answer = world.cli("run", "job", "--wait")
     assert answer.returncode == code
-    assert answer.stdout.splitlines()[-1].endswith(status)
+    assert answer.stdout.splitlines()[-1].partition(";")[0].endswith(f" {status}")
     assert node.process.poll() is None
 
 

@@ -41,6 +41,9 @@ class DuebookGroup(click.Group):
         extra["standalone_mode"] = False
         try:
             result = super().main(*args, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            sys.exit(0)
         except click.ClickException as error:
             _fail(_explain(error), error.exit_code)
         except DuebookError as error:

@@ -12,6 +12,7 @@ import click
 from duebook import __version__
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
+from duebook.errors import printable
 from duebook.settings import database_path
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
@@ -60,9 +61,9 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             node.stop()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, stop)
-        click.echo(f"duebook {__version__}, books in {path}")
+        click.echo(f"duebook {__version__}, books in {printable(str(path))}")
         schedules = book.schedules.list(limit=1_000)
         upcoming = sorted(
             (s.next_due_at, s.name) for s in schedules if s.next_due_at and s.status == "active"

@@ -13,8 +13,10 @@ import click
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, when
 from duebook.cli.trigger_options import build_trigger, trigger_options
+from duebook.clock import utc_now
 from duebook.errors import Invalid, printable
 from duebook.model.forms import run_form, schedule_form
+from duebook.timetext import relative
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -113,7 +115,12 @@ def ls_command(limit: int, as_json: bool) -> None:
 
 def _row(schedule: Schedule) -> tuple[str, str, str, str]:
     status = "problem" if schedule.problem else schedule.status
-    return schedule.name, status, when(schedule.next_due_at), schedule.spec.trigger_text
+    return schedule.name, status, _next_due(schedule), schedule.spec.trigger_text
+
+
+def _next_due(schedule: Schedule) -> str:
+    """Nothing is due while a schedule is paused."""
+    return when(schedule.next_due_at) if schedule.status == "active" else "-"
 
 
 @click.command("show")
@@ -152,7 +159,7 @@ def _print_schedule(schedule: Schedule) -> None:
             ("paused", paused.strip() if schedule.paused_at else ""),
             ("problem", schedule.problem or ""),
             ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
-            ("next due", when(schedule.next_due_at)),
+            ("next due", _next_due(schedule)),
             ("runs", str(spec.target)),
             ("policies", f"catchup {spec.catchup}, overlap {spec.overlap}"),
         ]
@@ -161,14 +168,15 @@ def _print_schedule(schedule: Schedule) -> None:
 
 def print_runs(runs: list[Run]) -> None:
     """Runs as a table, the newest first."""
-    rows = []
+    rows, now = [], utc_now()
     for run in runs:
         took = ""
         if run.started_at and run.finished_at:
             took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
+        started = relative(run.started_at - now) if run.started_at else ""
         why = run.error or run.reason or ""
-        rows.append((run.id, run.schedule or "-", run.status, took, why))
-    print_table(("RUN", "SCHEDULE", "STATUS", "TOOK", "WHY"), rows)
+        rows.append((run.id, run.schedule or "-", run.status, started, took, why))
+    print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows)
 
 
 @click.command("rm")
@@ -216,7 +224,8 @@ def run_command(name: str, payload: str | None, wait: bool, as_json: bool) -> No
             print_json(run_form(run)) if as_json else click.echo(f"queued run {run.id}")
             return
         run = _await(book, run, quiet=as_json)
-        print_json(run_form(run)) if as_json else click.echo(f"run {run.id} {run.status}")
+        why = f": {run.error or run.reason}; see duebook logs {run.id}" if run.reason else ""
+        print_json(run_form(run)) if as_json else click.echo(f"run {run.id} {run.status}{why}")
         if run.status != "succeeded":
             click.get_current_context().exit(RUN_FAILED)
 

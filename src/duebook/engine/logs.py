@@ -29,7 +29,6 @@ _STREAMS: Final[tuple[Stream, ...]] = ("stdout", "stderr")
 LONGEST_LINE: Final = 16_384
 LINE_COST: Final = 100
 """What a line costs beside its text, so that a million empty lines are bounded as well."""
-FLUSH_BYTES: Final = 65_536
 FLUSH_SECONDS: Final = 0.5
 
 
@@ -76,10 +75,11 @@ class RunLog:
             rest = rest[LONGEST_LINE:]
         self._partial[stream] = rest
         with self._lock:
+            now = self._clock()
             for line in lines:
-                self._add(stream, line)
-            if self._pending_size > FLUSH_BYTES:
-                self.flush()
+                self._add(stream, line, now)
+            if self._pending_size > 2 * self._tail_room:
+                self._relieve()
         self.flush_if_overdue()
 
     def flush_if_overdue(self) -> None:
@@ -99,7 +99,7 @@ class RunLog:
             for stream in _STREAMS:
                 if rest := self._partial[stream] + self._decoders[stream].decode(b"", final=True):
                     self._partial[stream] = ""
-                    self._add(stream, rest)
+                    self._add(stream, rest, self._clock())
             if self._pending:
                 persist(self._store, self._append, give_up)
                 self._written()
@@ -140,10 +140,25 @@ class RunLog:
             self._pending, self._pending_size = [], 0
             self.note("some lines are lost: the books could not be reached")
 
-    def _add(self, stream: Stream, text: str) -> None:
+    def _relieve(self) -> None:
+        """A flood: write the head, and afterwards drop what would not stay in the tail anyway."""
+        if self._next_seq == 1:
+            self.flush()
+            return
+        dropped = 0
+        while self._pending_size > self._tail_room:
+            self._pending_size -= len(self._pending[dropped].text) + LINE_COST
+            dropped += 1
+        del self._pending[:dropped]
+        self._next_seq += dropped
+        self._tail.clear()
+        self._tail_size = 0
+        self._trim_from = self._next_seq
+
+    def _add(self, stream: Stream, text: str, now: datetime) -> None:
         for start in range(0, max(len(text), 1), LONGEST_LINE):
             line = text[start : start + LONGEST_LINE].replace("\0", "\N{REPLACEMENT CHARACTER}")
-            self._pending.append(LogLine(self._clock(), stream, line))
+            self._pending.append(LogLine(now, stream, line))
             self._pending_size += len(line) + LINE_COST
 
     def _account(self, lines: list[LogLine], first_seq: int) -> int | None:

@@ -78,7 +78,7 @@ class Node:
         self._spawner = spawner
         self._options = options or NodeOptions()
         self._bell = Bell()
-        self._asked_to_stop = False
+        self._times_asked_to_stop = 0
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -103,8 +103,11 @@ class Node:
         self._shut_down()
 
     def stop(self) -> None:
-        """Ask the node to end; safe to call from a signal handler, as it takes no lock."""
-        self._asked_to_stop = True
+        """Ask the node to end, and again to end without waiting for its runs.
+
+        Safe to call from a signal handler, as it takes no lock.
+        """
+        self._times_asked_to_stop += 1
 
     def _begin_session(self, former: str | None = None) -> None:
         session = SessionInfo(
@@ -194,7 +197,7 @@ class Node:
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
         seen = -1
-        while not self._asked_to_stop:
+        while not self._times_asked_to_stop:
             self._keeping_over.wait(POLL)
             self._performer.flush_logs()
             try:
@@ -212,7 +215,10 @@ class Node:
         self._bell.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()
-        if not self._wait_idle(self._options.shutdown_grace.total_seconds()):
+        grace = self._options.shutdown_grace.total_seconds()
+        if running := len(self._slots.working()):
+            log.warning("waiting up to %.0f s for %d runs; ask again to stop now", grace, running)
+        if not self._wait_idle(grace, impatient=True):
             self._slots.stop_all("shutdown")
             if not self._wait_idle(STOP_WITHIN):
                 self._spawner.close()  # nothing may run on when the session has ended
@@ -226,11 +232,11 @@ class Node:
         except DuebookError as error:
             log.warning("could not say good-bye: %s", error)
 
-    def _wait_idle(self, seconds: float) -> bool:
+    def _wait_idle(self, seconds: float, impatient: bool = False) -> bool:
         deadline = lease_clock() + seconds
         while not self._slots.wait_idle(POLL):
             self._performer.flush_logs()
-            if lease_clock() > deadline:
+            if lease_clock() > deadline or (impatient and self._times_asked_to_stop > 1):
                 return False
         return True
 

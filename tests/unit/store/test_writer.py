@@ -14,6 +14,7 @@ import pytest
 
 from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
+from duebook.store.sqlite.connection import APPLICATION_ID
 from duebook.store.sqlite.writer import MOST_IN_GROUP, Writer
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def points() -> list[str]:
 @pytest.fixture
 def writer(path: Path, points: list[str]) -> Iterator[Writer]:
     made = Writer(path, points.append)
+    made.run(lambda connection: connection.execute(f"PRAGMA application_id = {APPLICATION_ID}"))
     made.run(lambda connection: connection.execute("CREATE TABLE t (a INTEGER UNIQUE)"))
     points.clear()
     yield made

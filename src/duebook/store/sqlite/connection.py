@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,11 +13,13 @@ from duebook.errors import Invalid, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["connect", "translated"]
+__all__ = ["APPLICATION_ID", "connect", "translated"]
 
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"}
 )
+APPLICATION_ID: Final = 0x44756542
+"""Marks a file as Duebook's ("DueB")."""
 _NOT_A_DATABASE: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
@@ -29,10 +31,12 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     """
     with translated(path):
         _prepare_folder(path)
+        _create_privately(path)
         connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=30.0
         )
         try:
+            _refuse_foreign(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -44,9 +48,23 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
         return connection
 
 
+def _create_privately(path: Path) -> None:
+    """A new file is for its owner only: it will hold payloads, variables and logs."""
+    with suppress(OSError):  # SQLite says what is wrong with it
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    """Somebody else's database is left as it is."""
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if tables and not ours:
+        raise Invalid(f"{path} is a SQLite database, but not one of Duebook's")
+
+
 def _prepare_folder(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"cannot make the folder {path.parent}: {error.strerror}") from error
     if (kind := _file_system(path.parent)) in _NETWORK_FILE_SYSTEMS:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict
+from duebook.store.sqlite.connection import APPLICATION_ID
 
 if TYPE_CHECKING:
     import sqlite3
@@ -59,6 +60,7 @@ def migrate(connection: sqlite3.Connection, now: int) -> list[Migration]:
 
     Raises Conflict for a schema from a newer Duebook, or one that was changed by hand.
     """
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(_TABLE)
     have, ours = applied(connection), available()
     _check(have, ours)

@@ -30,7 +30,7 @@ WAIT: Final = 30.0
 
 def _open_lock(path: str) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(f"{path} cannot be opened: {error.strerror}") from error
 
