@@ -11,6 +11,7 @@ from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from duebook.engine.slots import Slots
     from duebook.store.base import OwnRun, Store, Tx
@@ -47,7 +48,8 @@ class Keeper:
         self._monotonic = monotonic
         self._retention = retention
         self._purged_at = float("-inf")
-        self._began_at = self._renewed_at = monotonic()
+        self._trusted_since = self._renewed_at = monotonic()
+        self._last_renewal: tuple[datetime, float] | None = None
         self.lost = False
 
     def step(self) -> None:
@@ -81,12 +83,28 @@ class Keeper:
     def _renew(self, tx: Tx) -> bool:
         if not tx.renew(self.session_id, self._lease):
             return False
-        # after an outage everybody looks dead, so nobody is buried before a full lease has passed
-        if self._monotonic() - self._began_at >= self._lease.total_seconds():
+        self._notice_interruption(tx.now)
+        if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
             for dead in tx.bury():
                 log.warning("node session %s is dead, its runs are taken over", dead)
         tx.take_over(TAKE_OVER_BATCH)
         return True
+
+    def _notice_interruption(self, now: datetime) -> None:
+        """After an outage, or a jump of the clock, everybody looks dead.
+
+        So nobody is buried before this node has renewed for a full lease without either.
+        """
+        moment = self._monotonic()
+        lease = self._lease.total_seconds()
+        if self._last_renewal is not None:
+            then, then_moment = self._last_renewal
+            away = moment - then_moment
+            jump = (now - then).total_seconds() - away
+            if away > lease * SAFETY or jump > lease / 3:
+                log.warning("the clock jumped or the books were out of reach; burying nobody yet")
+                self._trusted_since = moment
+        self._last_renewal = (now, moment)
 
     def _purge(self) -> None:
         """Forget what is older than the retention, a small batch at a time."""

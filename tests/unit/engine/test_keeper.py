@@ -1,0 +1,122 @@
+"""The keeper: who is buried, and when nobody is; on a virtual clock, without threads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.engine.keeper import Keeper
+from duebook.ids import new_id
+from duebook.store.base import SessionInfo
+from duebook.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEASE = timedelta(seconds=30)
+
+
+class Machine:
+    """A wall clock that may jump, and a monotonic one that may not."""
+
+    def __init__(self) -> None:
+        self.wall = datetime(2026, 1, 1, tzinfo=UTC)
+        self.monotonic = 1_000.0
+
+    def pass_time(self, seconds: float) -> None:
+        self.wall += timedelta(seconds=seconds)
+        self.monotonic += seconds
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def store(tmp_path: Path, machine: Machine) -> SqliteStore:
+    return SqliteStore(tmp_path / "books.db", clock=lambda: machine.wall)
+
+
+def new_keeper(store: SqliteStore, machine: Machine) -> Keeper:
+    session = SessionInfo(new_id(), "host", 1, "scheduler,worker", "0", "2026f")
+    store.transact(lambda tx: tx.begin_session(session, LEASE))
+    return Keeper(store, session.id, LEASE, None, lambda *_: None, lambda: machine.monotonic)
+
+
+def alive(store: SqliteStore, keeper: Keeper) -> bool:
+    return store.transact(lambda tx: tx.renew(keeper.session_id, LEASE))
+
+
+def renew_for(keeper: Keeper, machine: Machine, seconds: float) -> None:
+    for _ in range(int(seconds // 10)):
+        machine.pass_time(10)
+        keeper.step()
+
+
+def test_a_node_that_no_longer_renews_is_buried(store: SqliteStore, machine: Machine) -> None:
+    mine, other = new_keeper(store, machine), new_keeper(store, machine)
+    renew_for(mine, machine, 60)
+    assert not mine.lost
+    assert not alive(store, other)
+
+
+def test_a_new_node_buries_nobody_before_it_has_lived_for_a_lease(
+    store: SqliteStore, machine: Machine
+) -> None:
+    other = new_keeper(store, machine)
+    machine.pass_time(100)  # the books were out of reach for everybody
+    mine = new_keeper(store, machine)
+    renew_for(mine, machine, 20)
+    assert alive(store, other)
+
+
+def test_a_jump_of_the_clock_buries_nobody_who_lives(store: SqliteStore, machine: Machine) -> None:
+    mine, other = new_keeper(store, machine), new_keeper(store, machine)
+    for _ in range(6):
+        renew_for(mine, machine, 10)
+        other.step()
+    machine.wall += timedelta(hours=1)
+    renew_for(mine, machine, 10)
+    other.step()
+    assert not other.lost
+    for _ in range(6):
+        renew_for(mine, machine, 10)
+        other.step()
+    assert not mine.lost
+    assert not other.lost
+
+
+def test_an_outage_makes_everybody_look_dead_and_buries_nobody(
+    store: SqliteStore, machine: Machine
+) -> None:
+    mine, other = new_keeper(store, machine), new_keeper(store, machine)
+    renew_for(mine, machine, 10)
+    machine.pass_time(25)  # nobody reached the books
+    mine.step()
+    assert alive(store, other)
+
+
+def test_a_node_that_cannot_renew_stops_its_own_work_before_its_lease_ends(
+    store: SqliteStore, machine: Machine
+) -> None:
+    keeper = new_keeper(store, machine)
+    store.close()
+    machine.pass_time(20)
+    keeper.step()
+    assert not keeper.lost
+    machine.pass_time(5)
+    keeper.step()
+    assert keeper.lost
+
+
+def test_a_node_that_was_buried_knows_it_at_its_next_renewal(
+    store: SqliteStore, machine: Machine
+) -> None:
+    keeper = new_keeper(store, machine)
+    store.transact(lambda tx: tx.end_session(keeper.session_id))
+    machine.pass_time(10)
+    keeper.step()
+    assert keeper.lost
