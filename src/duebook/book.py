@@ -132,12 +132,11 @@ class Schedules:
 
         def work(tx: Tx) -> Schedule:
             snapshot, next_due_at = self._next(tx, name)
-            moved_to = max(moment, tx.now)
             origin = _where_from(snapshot, next_due_at)
             if origin != next_due_at:
                 tx.remove_exception(snapshot.schedule_id, DueException(next_due_at, "moved_here"))
-            away = DueException(origin, "moved_away", moved_to)
-            here = DueException(moved_to, "moved_here")
+            away = DueException(origin, "moved_away", moment)
+            here = DueException(moment, "moved_here")
             return self._say(tx, snapshot, away, here)
 
         return self._book.store.transact(work)

@@ -87,10 +87,11 @@ def test_a_moved_due_time_runs_where_it_was_moved_to(
 
 @pytest.mark.usefixtures("job")
 def test_a_due_time_moved_to_the_past_runs_at_once(book: Book, clock: VirtualClock) -> None:
-    now = clock.advance(SECOND)
-    book.schedules.reschedule("job", BEGIN - MINUTE)
-    assert [run.due_at for run in get_runs(book.store)] == [now]
-    assert pass_time(book.store, clock, 2 * MINUTE) == [now, BEGIN + 2 * MINUTE]
+    moved_to = BEGIN - MINUTE
+    clock.advance(SECOND)
+    book.schedules.reschedule("job", moved_to)
+    assert [run.due_at for run in get_runs(book.store)] == [moved_to]
+    assert pass_time(book.store, clock, 2 * MINUTE) == [moved_to, BEGIN + 2 * MINUTE]
 
 
 @pytest.mark.usefixtures("job")

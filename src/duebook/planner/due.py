@@ -60,7 +60,9 @@ class DueTimes:
 
     def wake_after(self, instant: datetime) -> datetime | None:
         """When there is something to record next: due times that were taken out count as well."""
-        return self._or_moved_here(self._next(instant), instant)
+        wake_at = self._or_moved_here(self._next(instant), instant)
+        out = min((at for at in self._taken_out if at > instant), default=None)
+        return wake_at if out is None else out if wake_at is None else min(out, wake_at)
 
     def _or_moved_here(self, due: datetime | None, after: datetime) -> datetime | None:
         moved = next((at for at in self._put_in if at > after), None)
@@ -86,19 +88,25 @@ class DueTimes:
         return due if due is not None and due > after else None
 
     def skip_all(
-        self, after: datetime, until: datetime, reason: Reason, facts: Mapping[str, Any]
+        self,
+        after: datetime,
+        until: datetime,
+        moved: list[datetime],
+        reason: Reason,
+        facts: Mapping[str, Any],
     ) -> list[Skip]:
-        """One entry for all due times of the stretch that nobody took out; none when there is none.
+        """One entry for all due times of the stretch that nobody took out, one for each moved one.
 
         Bounded whatever the stretch: only its ends are looked for, the rest is counted.
         """
+        entries = [Skip(at, at, 1, True, reason, facts) for at in moved]
         first = next(iter(self.regular(after, until, 1)), None)
         last = self.last_regular(after, until)
         if first is None or last is None:
-            return []
+            return entries
         taken = sum(after < at <= until and self._is_due(at) for at in self._taken_out)
         count = self._count(after, until)
-        return [Skip(first, last, int(count) - taken, count.exact, reason, facts)]
+        return [Skip(first, last, int(count) - taken, count.exact, reason, facts), *entries]
 
     def taken_out(self, after: datetime, until: datetime) -> list[Skip]:
         """What people took out of the stretch, one entry each."""

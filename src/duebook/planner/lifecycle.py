@@ -55,5 +55,5 @@ def plan_broken(snapshot: Snapshot, now: datetime, error: Exception) -> Plan:
 
 
 def _all(due: DueTimes, after: datetime, until: datetime, reason: Reason) -> list[Skip]:
-    moved = [Skip(at, at, 1, True, reason) for at in due.moved_here(until)]
-    return [*due.skip_all(after, until, reason, {}), *due.taken_out(after, until), *moved]
+    skips = due.skip_all(after, until, due.moved_here(until), reason, {})
+    return [*skips, *due.taken_out(after, until)]

@@ -40,7 +40,9 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     live = due.regular(max(watermark, missed_until), until, MOST_AT_ONCE)
     if len(live) == MOST_AT_ONCE:
         until = live[-1]
-    candidates += [(at, "schedule") for at in sorted({*live, *due.moved_here(until)})]
+    # what was moved to the past when it was said is due at once; the rest is missed like any other
+    moved = [at for at in due.moved_here(until) if at <= watermark or at > missed_until]
+    candidates += [(at, "schedule") for at in sorted({*live, *moved})]
     skips += due.taken_out(watermark, until)
     decisions = (*skips, *_overlap(snapshot, candidates))
     return settled_state(snapshot, due, decisions, until, now)
@@ -50,13 +52,21 @@ def _missed(
     snapshot: Snapshot, due: DueTimes, after: datetime, until: datetime
 ) -> tuple[list[Skip], list[Candidate]]:
     """Catch-up: which of the due times that nobody saw in time are kept."""
-    newest = due.last_regular(after, until) if after < until else None
+    if after >= until:
+        return [], []
+    moved = [at for at in due.moved_here(until) if at > after]
+    regular = due.last_regular(after, until)
+    newest = max((at for at in (regular, *moved) if at is not None), default=None)
     if newest is None:
         return [], []
     if snapshot.spec.catchup == "skip":
-        return due.skip_all(after, until, Reason.MISSED, {"catchup": "skip"}), []
-    older = due.skip_all(after, instant_before(newest), Reason.COALESCED, {"into": newest})
-    return older, [(newest, "catchup")]
+        return due.skip_all(after, until, moved, Reason.MISSED, {"catchup": "skip"}), []
+    older = [at for at in moved if at < newest]
+    facts = {"into": newest}
+    return (
+        due.skip_all(after, instant_before(newest), older, Reason.COALESCED, facts),
+        [(newest, "catchup")],
+    )
 
 
 def _overlap(snapshot: Snapshot, candidates: list[Candidate]) -> list[Decision]:

@@ -215,6 +215,60 @@ def test_a_due_time_moved_to_the_past_fires_at_once_whatever_the_catchup() -> No
     assert said(planned) == [("fire", "07:00", "schedule")]
 
 
+@pytest.mark.parametrize(
+    ("catchup", "expected"),
+    [
+        (
+            "one",
+            [
+                ("skip", "10:00-11:00/2", "coalesced"),
+                ("skip", "10:30", "coalesced"),
+                ("skip", "09:00", "superseded"),
+                ("fire", "12:00", "catchup"),
+            ],
+        ),
+        (
+            "skip",
+            [
+                ("skip", "10:00-12:00/3", "missed"),
+                ("skip", "10:30", "missed"),
+                ("skip", "09:00", "superseded"),
+            ],
+        ),
+    ],
+)
+def test_a_moved_due_time_that_an_outage_swallowed_is_missed_like_any_other(
+    catchup: str, expected: list[Any]
+) -> None:
+    moved_to = NOON - 90 * MINUTE
+    said_of_it = (
+        DueException(NOON - 3 * HOUR, "moved_away", moved_to),
+        DueException(moved_to, "moved_here"),
+    )
+    planned = plan(
+        snapshot(NOON - 4 * HOUR, exceptions=said_of_it, catchup=catchup), NOON + 30 * MINUTE
+    )
+    assert said(planned) == expected
+
+
+def test_a_skipped_due_time_that_was_moved_is_recorded_before_completion() -> None:
+    later = NOON + HOUR
+    said_of_it = (
+        DueException(NOON, "moved_away", later),
+        DueException(later, "moved_here"),
+        DueException(later, "skip"),
+    )
+    one_off = {"at": "2026-01-01T12:00:00Z"}
+    first = plan(snapshot(NOON - MINUTE, trigger=one_off, exceptions=said_of_it), NOON)
+    assert said(first) == [("skip", "12:00", "superseded")]
+    assert (first.status, first.wake_at) == ("active", later)
+    left = tuple(e for e in said_of_it if e not in first.used)
+    then = plan(snapshot(first.watermark, trigger=one_off, exceptions=left), later)
+    assert said(then) == [("skip", "13:00", "skipped_by_user")]
+    assert then.status == "completed"
+    assert set(then.used) == set(left)
+
+
 def test_exceptions_inside_an_outage_are_not_counted_twice() -> None:
     skipped = DueException(NOON - 2 * HOUR, "skip")
     planned = plan(
