@@ -41,3 +41,12 @@ def test_a_node_that_runs_out_of_descriptors_goes_on(world: World) -> None:
     runs = [world.trigger("many") for _ in range(30)]
     for run in runs:
         world.wait_for(run, "succeeded", timeout=30)
+
+
+def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
+    node = world.up()
+    node.wait_ready()
+    for file in world.path.parent.glob(f"{world.path.name}*"):
+        file.unlink()
+    assert node.process.wait(15) == 1
+    assert "was removed or replaced while it was in use" in node.log

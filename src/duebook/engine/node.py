@@ -17,7 +17,7 @@ from duebook.engine.keeper import Keeper
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.engine.ticker import Ticker
-from duebook.errors import DuebookError, Unavailable
+from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
 from duebook.store.base import SessionInfo
 from duebook.targets.spawner import lease_clock
@@ -79,6 +79,7 @@ class Node:
         self._options = options or NodeOptions()
         self._bell = Bell()
         self._times_asked_to_stop = 0
+        self._fatal: Conflict | None = None
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -86,7 +87,10 @@ class Node:
         self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
 
     def run(self) -> None:
-        """Work until `stop()`, then hand back what is unfinished; the caller waits here."""
+        """Work until `stop()`, then hand back what is unfinished; the caller waits here.
+
+        Raises Conflict when the books were taken away under it.
+        """
         self._performer = TargetPerformer(self._store, self._spawner, self._revive_spawner)
         self._slots = Slots(self._store, self._performer, self._options.slots, self._bell.ring)
         self._begin_session()
@@ -101,6 +105,8 @@ class Node:
         )
         self._watch()
         self._shut_down()
+        if self._fatal is not None:
+            raise self._fatal
 
     def stop(self) -> None:
         """Ask the node to end, and again to end without waiting for its runs.
@@ -202,6 +208,10 @@ class Node:
             self._performer.flush_logs()
             try:
                 version = self._store.changed()
+            except Conflict as error:
+                log.critical("%s; this node ends", error)
+                self._fatal = error
+                return
             except DuebookError:
                 continue
             if version != seen:

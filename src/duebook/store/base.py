@@ -209,6 +209,9 @@ class Store(Protocol):
         """Run `work` on one consistent view; it must not write."""
 
     def changed(self) -> int:
-        """A number that differs after anybody, here or in another process, committed a change."""
+        """A number that differs after anybody, here or in another process, committed a change.
+
+        Raises Conflict when these are no longer the books that others see.
+        """
 
     def close(self) -> None: ...

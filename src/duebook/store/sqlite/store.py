@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from duebook.clock import utc_now
-from duebook.errors import Unavailable
+from duebook.errors import Conflict, Unavailable
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.migrate import migrate
 from duebook.store.sqlite.rows import to_micros
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class _Ratchet:
@@ -63,6 +71,7 @@ class SqliteStore:
         self._definitions: Definitions = {}  # the writer's; each reader has its own
         self._readers = threading.local()
         self._open: list[sqlite3.Connection] = []
+        self._identity = _identity(path)
         self._closed = False
         self._pid = os.getpid()
         try:
@@ -95,7 +104,12 @@ class SqliteStore:
                 connection.execute("ROLLBACK")
 
     def changed(self) -> int:
-        """SQLite's data_version: it changes with every commit of another connection."""
+        """SQLite's data_version: it changes with every commit of another connection.
+
+        Raises Conflict when the file was removed or replaced: nobody else sees these books.
+        """
+        if self._identity != _identity(self._path):
+            raise Conflict(f"{self._path} was removed or replaced while it was in use")
         with translated(self._path):
             return int(self._reader().execute("PRAGMA data_version").fetchone()[0])
 
