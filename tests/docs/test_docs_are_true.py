@@ -47,6 +47,14 @@ def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_test_that_the_protocol_names_exists() -> None:
+    sources = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    named = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "protocol.md").read_text("utf-8"))
+    assert named
+    for name in named:
+        assert any(f"def {name}(" in source for source in sources), name
+
+
 def test_the_readme_can_be_read_in_five_minutes() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
