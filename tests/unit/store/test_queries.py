@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 
 from duebook.store.queries import load_queries
-from duebook.store.sqlite import tx
-from duebook.store.sqlite.tx import QUERIES
+from duebook.store.sqlite import statements
+from duebook.store.sqlite.statements import QUERIES
 
-FILE: Final = Path(tx.__file__).with_name("queries.sql")
-SOURCE: Final = Path(tx.__file__).read_text("utf-8")
+FILE: Final = Path(statements.__file__).with_name("queries.sql")
+SOURCE: Final = "".join(path.read_text("utf-8") for path in sorted(FILE.parent.glob("*.py")))
 CALLED: Final = set(re.findall(r"self\._(?:run|many|all|one|value)\(\s*\"(\w+)\"", SOURCE))
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 

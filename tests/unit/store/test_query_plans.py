@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from duebook.store.sqlite import SqliteStore
-from duebook.store.sqlite.tx import QUERIES
+from duebook.store.sqlite.statements import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

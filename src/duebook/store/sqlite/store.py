@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.store.base import Tx
-    from duebook.store.sqlite.tx import Definitions
+    from duebook.store.sqlite.planning import Definitions
 
 __all__ = ["SqliteStore"]
 

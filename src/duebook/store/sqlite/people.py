@@ -1,0 +1,176 @@
+"""The people's part of a SQLite transaction: schedules, runs, ledger and logs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import Conflict, NotFound, shorten
+from duebook.ids import looks_like_id
+from duebook.model.plan import DueException, Plan, Reason, Skip, Snapshot
+from duebook.model.run import LogLine, Run
+from duebook.store.base import LedgerEntry, Page
+from duebook.store.sqlite.planning import Planning, ledger_row, state_row
+from duebook.store.sqlite.rows import moment, read_run, read_schedule, to_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.model.schedule import Schedule, ScheduleSpec
+
+__all__ = ["People"]
+
+
+class People(Planning):
+    """What the client's use cases need."""
+
+    def create_schedule(
+        self,
+        schedule_id: str,
+        namespace: str,
+        name: str,
+        spec: ScheduleSpec,
+        next_due_at: datetime | None,
+        by: str,
+    ) -> None:
+        now = to_micros(self.now)
+        labels = json.dumps(dict(spec.labels))
+        try:
+            self._run(
+                "insert_schedule",
+                id=schedule_id,
+                namespace=namespace,
+                name=name,
+                labels=labels,
+                now=now,
+                by=by,
+            )
+        except sqlite3.IntegrityError as error:
+            raise Conflict(f'schedule "{name}" exists already; choose another name') from error
+        text = json.dumps(spec.to_json())
+        self._run("insert_revision", id=schedule_id, version=1, spec=text, now=now, by=by)
+        due = to_micros(next_due_at)
+        self._run("insert_state", id=schedule_id, now=now, next_due_at=due, wake_at=due)
+
+    def find_schedule(self, namespace: str, name: str) -> str:
+        row = self._one("find_schedule", namespace=namespace, name=name)
+        if row is None and looks_like_id(name):
+            schedule = self._one("get_schedule", id=name)
+            row = schedule if schedule and schedule[1] == namespace else None
+        if row is None:
+            raise NotFound(f'schedule "{shorten(name)}" does not exist')
+        return str(row[0])
+
+    def get_schedule(self, schedule_id: str) -> Schedule:
+        row = self._one("get_schedule", id=schedule_id)
+        if row is None:
+            raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist')
+        return read_schedule(row)
+
+    def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
+        rows = self._all("list_schedules", namespace=namespace, after=after, limit=limit)
+        return [read_schedule(row) for row in rows]
+
+    def pause(self, plan: Plan, reason: str | None) -> None:
+        self._run(
+            "commit_state",
+            **state_row(plan)
+            | {
+                "status": "paused",
+                "wake_at": None,
+                "paused_at": to_micros(self.now),
+                "pause_reason": reason,
+            },
+        )
+
+    def delete_schedule(self, snapshot: Snapshot, skips: Sequence[Skip]) -> None:
+        id_, now = snapshot.schedule_id, to_micros(self.now)
+        common = {"session_id": None, "now": now}
+        entries = (ledger_row(id_, snapshot.version, skip) | common for skip in skips)
+        self._many("insert_ledger", entries)
+        self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED)
+        self._run("delete_exceptions", id=id_)
+        self._run("delete_state", id=id_)
+        self._run("delete_schedule", id=id_, now=now)
+
+    def add_exception(self, schedule_id: str, exception: DueException) -> None:
+        self._run(
+            "insert_exception",
+            schedule_id=schedule_id,
+            due_at=to_micros(exception.due_at),
+            kind=exception.kind,
+            moved_to=to_micros(exception.moved_to),
+        )
+
+    def remove_exception(self, schedule_id: str, exception: DueException) -> None:
+        self._run(
+            "delete_exception",
+            schedule_id=schedule_id,
+            due_at=to_micros(exception.due_at),
+            kind=exception.kind,
+        )
+
+    def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
+        self._run(
+            "insert_run",
+            **self._definitions([(snapshot.schedule_id, snapshot.version)])[
+                snapshot.schedule_id, snapshot.version
+            ].copied
+            | {
+                "id": run_id,
+                "schedule_id": snapshot.schedule_id,
+                "version": snapshot.version,
+                "due_at": None,
+                "origin": "manual",
+                "trigger": "manual",
+                "wakes": True,
+                "payload": None if payload is None else json.dumps(payload),
+                "now": to_micros(self.now),
+            },
+        )
+
+    def cancel(self, run_id: str, reason: str) -> str:
+        now = to_micros(self.now)
+        row = self._one("cancel_queued_run", id=run_id, now=now, reason=reason)
+        if row:
+            self._wake(*row)
+            return "cancelled"
+        run = self.get_run(run_id)
+        if run.status != "running":
+            raise Conflict(f"run {run_id} has ended already: {run.status}")
+        self._run("request_cancel", id=run_id, now=now)
+        return "requested"
+
+    def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
+        if schedule_id is None:
+            rows = self._all("list_runs", namespace=namespace, limit=limit)
+        else:
+            rows = self._all("list_runs_of", schedule_id=schedule_id, limit=limit)
+        return [read_run(row) for row in rows]
+
+    def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
+        return [
+            LedgerEntry(
+                moment(first),
+                moment(last),
+                count,
+                bool(exact),
+                reason,
+                json.loads(facts),
+                moment(at),
+            )
+            for first, last, count, exact, reason, facts, at in self._all(
+                "list_ledger", id=schedule_id, limit=limit
+            )
+        ]
+
+    def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]:
+        rows = self._all(
+            "list_log", run_id=run_id, attempt=after.attempt, seq=after.seq, limit=limit
+        )
+        return [
+            (Page(attempt, seq), LogLine(moment(at), stream, text))
+            for attempt, seq, at, stream, text in rows
+        ]

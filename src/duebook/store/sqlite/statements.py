@@ -1,0 +1,97 @@
+"""Executes named statements of one transaction on a SQLite file, at the file's own time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, NotFound, shorten
+from duebook.store.queries import load_queries, positional
+from duebook.store.sqlite.rows import moment, read_run, to_micros
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from duebook.model.run import Run
+    from duebook.store.sqlite.planning import Definitions
+
+__all__ = ["QUERIES", "Row", "Statements"]
+
+QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
+POSITIONAL: Final = {name: positional(sql) for name, sql in QUERIES.items()}
+Row = tuple[Any, ...]
+
+
+class Statements:
+    """What the verbs of a transaction stand on; the caller opens and ends the transaction.
+
+    `hook` is called before and after every statement; `definitions` is what the store has read.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        clock: Callable[[], datetime],
+        hook: Callable[[str], None] | None,
+        definitions: Definitions,
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._hook = hook
+        self._known = definitions
+
+    @cached_property
+    def now(self) -> datetime:
+        """The machine's clock, but never earlier than anybody has seen in this file."""
+        row = self._one("read_high_water")
+        now = self._clock()
+        return max(now, moment(row[0])) if row else now
+
+    def keep_time(self) -> None:
+        """Remember `now`, so that a clock set back fires nothing twice."""
+        self._run("write_high_water", now=to_micros(self.now))
+
+    def get_run(self, run_id: str) -> Run:
+        row = self._one("get_run", id=run_id)
+        if row is None:
+            raise NotFound(f'run "{shorten(run_id)}" does not exist')
+        return read_run(row)
+
+    def _wake(self, wakes: int, schedule_id: str | None) -> None:
+        if wakes and schedule_id is not None:
+            self._run("wake_schedule", schedule_id=schedule_id, now=to_micros(self.now))
+
+    def _run(self, query: str, /, **parameters: object) -> sqlite3.Cursor:
+        self._point(f"before:{query}")
+        try:
+            cursor = self._connection.execute(QUERIES[query], parameters)
+        except UnicodeEncodeError:
+            raise Invalid(
+                "a text with halves of characters can be neither stored nor found"
+            ) from None
+        self._point(f"after:{query}")
+        return cursor
+
+    def _many(self, query: str, /, parameters: Iterable[dict[str, object]]) -> None:
+        self._point(f"before:{query}")
+        sql, pick = POSITIONAL[query]
+        self._connection.executemany(sql, map(pick, parameters))
+        self._point(f"after:{query}")
+
+    def _all(self, query: str, /, **parameters: object) -> list[Row]:
+        return self._run(query, **parameters).fetchall()
+
+    def _one(self, query: str, /, **parameters: object) -> Row | None:
+        rows = self._all(query, **parameters)
+        return rows[0] if rows else None
+
+    def _value(self, query: str, /, **parameters: object) -> Any:
+        row = self._one(query, **parameters)
+        return row[0] if row else None
+
+    def _point(self, name: str) -> None:
+        if self._hook is not None:
+            self._hook(name)

@@ -1,0 +1,52 @@
+"""Looks after a SQLite file: forgets what is old, and tells which invariants do not hold."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.store.sqlite.rows import to_micros
+from duebook.store.sqlite.statements import Statements
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["Upkeep"]
+
+OVERDUE: Final = timedelta(minutes=1)
+_CHECKS: Final = {
+    "check_overlaps": "schedule {0} has {1} runs under way that exclude each other",
+    "check_abandoned": "run {0} belongs to {1}, which is dead; a live node takes it over",
+    "check_doubled": "run {0} has a due time that was also recorded as {1}",
+    "check_early": "run {0} started before it was due",
+    "check_order": "schedule {0} has a next due time that is decided already",
+    "check_overdue": "schedule {0} is overdue by more than a minute: is a node running?",
+}
+
+
+class Upkeep(Statements):
+    """Retention and checks."""
+
+    def purge(self, before: datetime, limit: int) -> int:
+        old = to_micros(before)
+        runs = self._run("delete_old_runs", before=old, limit=limit).rowcount
+        return runs + self._run("delete_old_ledger", before=old, limit=limit - runs).rowcount
+
+    def check(self) -> list[str]:
+        problems = [
+            f"the file is damaged: {row[0]}"
+            for row in self._connection.execute("PRAGMA quick_check").fetchall()
+            if row[0] != "ok"
+        ]
+        problems += [
+            f"a row of {row[0]} refers to a row of {row[2]} that does not exist"
+            for row in self._connection.execute("PRAGMA foreign_key_check").fetchall()
+        ]
+        parameters = {
+            "check_abandoned": {"now": to_micros(self.now)},
+            "check_overdue": {"before": to_micros(self.now - OVERDUE)},
+        }
+        for query, text in _CHECKS.items():
+            rows = self._all(query, **parameters.get(query, {}))
+            problems += [text.format(*row) for row in rows]
+        return problems

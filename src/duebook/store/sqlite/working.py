@@ -1,0 +1,149 @@
+"""The workers' part of a SQLite transaction: sessions, claims, outcomes, logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.run import Claim, LogLine, Outcome, Run, Token
+from duebook.store.base import NO_DELAY, OwnRun, SessionInfo
+from duebook.store.sqlite.planning import UNREADABLE_AGAIN, Planning
+from duebook.store.sqlite.rows import clean, from_micros, to_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+__all__ = ["Working"]
+
+_LOST: Final = "the node that ran it was lost"
+
+
+class Working(Planning):
+    """What nodes do with their sessions and runs."""
+
+    def begin_session(self, session: SessionInfo, lease: timedelta) -> None:
+        self._run(
+            "insert_session",
+            id=session.id,
+            node=session.node,
+            pid=session.pid,
+            roles=session.roles,
+            version=session.version,
+            tzdata=session.tzdata,
+            now=to_micros(self.now),
+            expires_at=to_micros(self.now + lease),
+        )
+
+    def renew(self, session_id: str, lease: timedelta) -> bool:
+        expires_at = to_micros(self.now + lease)
+        return self._run("renew_session", id=session_id, expires_at=expires_at).rowcount == 1
+
+    def end_session(self, session_id: str) -> None:
+        self._run("end_session", id=session_id, now=to_micros(self.now))
+
+    def bury(self) -> list[str]:
+        return [row[0] for row in self._all("end_expired_sessions", now=to_micros(self.now))]
+
+    def take_over(self, limit: int) -> int:
+        orphans = self._all("list_orphans", limit=limit)
+        for id_, _, _, losses, most, cancel_requested, wakes, schedule_id in orphans:
+            now = to_micros(self.now)
+            if cancel_requested is None and losses < most:
+                self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
+                self._run("requeue_run", id=id_, now=now)
+                continue
+            ending = ("failed", "poison", f"{_LOST}, as {losses} before it")
+            if cancel_requested is not None:
+                ending = ("cancelled", "cancelled", _LOST)
+            status, reason, error = ending
+            self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
+            self._run("fail_lost_run", id=id_, now=now, status=status, reason=reason, error=error)
+            self._wake(wakes, schedule_id)
+        return len(orphans)
+
+    def claim(self, session_id: str, queue: str, limit: int) -> list[Claim]:
+        now = to_micros(self.now)
+        if not self._one("get_session_alive", id=session_id, now=now):
+            return []
+        rows = self._all("list_claimable", queue=queue, now=now, limit=limit)
+        self._many(
+            "claim_run", ({"id": id_, "session_id": session_id, "now": now} for (id_,) in rows)
+        )
+        return self._claims([self.get_run(id_) for (id_,) in rows], session_id)
+
+    def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
+        pairs = [(run.schedule_id or "", run.version) for run in runs]
+        specs = self._definitions(pairs)
+        claims = []
+        for run, pair in zip(runs, pairs, strict=True):
+            token = Token(run.id, run.attempt, session_id)
+            if pair in specs:
+                claims.append(Claim(run, token, specs[pair].spec))
+            else:  # somebody else may know how, and this node shall not ask again at once
+                later = to_micros(self.now + UNREADABLE_AGAIN)
+                self._run("hand_back_run", **_token(token), ready_at=later)
+        return claims
+
+    def settle(self, token: Token, outcome: Outcome) -> bool:
+        row = self._one(
+            "settle_run",
+            **_token(token),
+            now=to_micros(self.now),
+            status=outcome.status,
+            reason=clean(outcome.reason),
+            error=clean(outcome.error),
+            exit_code=outcome.exit_code,
+        )
+        if row:
+            self._wake(*row)
+            return True
+        settled = self._one("get_token_state", **_token(token))
+        return settled is not None and settled[0] != "queued"
+
+    def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
+        ready_at = to_micros(self.now + delay)
+        if self._run("hand_back_run", **_token(token), ready_at=ready_at).rowcount == 1:
+            return True
+        own = self._one("get_cancel_requested", **_token(token))
+        return own is not None and self.settle(token, Outcome("cancelled", "cancelled"))
+
+    def own_runs(self, session_id: str) -> list[OwnRun]:
+        return [
+            OwnRun(Token(id_, attempt, session_id), cancel_requested is not None)
+            for id_, attempt, cancel_requested in self._all("list_session_runs", id=session_id)
+        ]
+
+    def has_work(self, queue: str) -> bool:
+        return bool(self._all("list_claimable", queue=queue, now=to_micros(self.now), limit=1))
+
+    def earliest_ready(self) -> datetime | None:
+        return from_micros(self._value("get_earliest_ready", now=to_micros(self.now)))
+
+    def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
+        self._many(
+            "insert_log",
+            (
+                {
+                    "run_id": token.run_id,
+                    "attempt": token.attempt,
+                    "seq": seq,
+                    "at": to_micros(line.at),
+                    "stream": line.stream,
+                    "text": clean(line.text),
+                }
+                for seq, line in enumerate(lines, first_seq)
+            ),
+        )
+
+    def trim_log(self, token: Token, head_seq: int, tail_seq: int) -> None:
+        self._run(
+            "trim_log",
+            run_id=token.run_id,
+            attempt=token.attempt,
+            head_seq=head_seq,
+            tail_seq=tail_seq,
+        )
+
+
+def _token(token: Token) -> dict[str, object]:
+    return {"run_id": token.run_id, "attempt": token.attempt, "session_id": token.session_id}
