@@ -1,4 +1,4 @@
-"""Schedules, runs and ledger entries as JSON objects: the same in REST and on the command line."""
+"""Schedules, runs and log lines as JSON objects: the same in REST and on the command line."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ActiveRun",
     "Decision",
-    "Defer",
     "DueException",
     "Fire",
     "Plan",
@@ -37,8 +36,6 @@ class Reason(StrEnum):
     ALREADY_STARTED = "already_started"
     SKIPPED_BY_USER = "skipped_by_user"
     DELETED = "deleted"
-    EDITED = "edited"
-    INVALID_TRIGGER = "invalid_trigger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +97,7 @@ class Skip:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Defer:
-    """The due time is not decided yet; look again at `until`."""
-
-    due_at: datetime
-    until: datetime
-    reason: Reason
-
-
-Decision = Fire | Skip | Defer
+Decision = Fire | Skip
 
 
 @dataclass(frozen=True, slots=True)

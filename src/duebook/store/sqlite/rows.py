@@ -19,6 +19,7 @@ __all__ = [
     "clean",
     "facts_text",
     "from_micros",
+    "moment",
     "read_run",
     "read_schedule",
     "read_spec",
