@@ -57,9 +57,12 @@ def database_path(url: str) -> Path:
     if url.startswith("sqlite:///"):
         path = url.removeprefix("sqlite:///")
     elif "://" in url:
-        raise Invalid(f'database "{shorten(url.split("@")[-1])}" is no sqlite:/// address or path')
+        kind = shorten(url.split("://")[0])
+        raise Invalid(f"{kind}:// databases are not supported yet; write sqlite:///path/to/file.db")
     else:
         path = url
+    if path == ":memory:" or path.startswith("file:"):
+        raise Invalid(f'"{shorten(path)}" is no file that other processes can share')
     if not path or "\0" in path:
         raise Invalid("the database has no path; write it like sqlite:///.duebook/duebook.db")
     return Path(path)

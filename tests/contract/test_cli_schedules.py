@@ -207,6 +207,18 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("add", "job", "--every", "1h", "--env", "novalue", "--", "true"), 2, "NAME=VALUE"),
         (("add", "job", "--every", "1h", "--payload", "[1]", "--", "true"), 2, "JSON object"),
         (("add", "job", "--every", "1h", "--payload", "{", "--", "true"), 2, "is no JSON"),
+        (("add", "job", "--every", "1h", "--payload", "[" * 50_000, "--", "true"), 2, "is no JSON"),
+        (
+            ("add", "job", "--every", "1h", "--payload", '{"a": "\\ud800"}', "--", "true"),
+            2,
+            "payload is no JSON object",
+        ),
+        (
+            ("add", "job", "--every", "1h", "--payload", '{"a": "\\u0000"}', "--", "true"),
+            2,
+            "payload has a NUL",
+        ),
+        (("--database", ":memory:", "ls"), 2, "no file that other processes can share"),
         (("add", "job", "--every", "1h", "--timeout", "0s", "--", "true"), 2, "timeout"),
         (("add", "job", "--every", "1h", "--overlap", "maybe", "--", "true"), 2, "--overlap"),
         (("--namespace", "No Way", "ls"), 2, "namespace"),

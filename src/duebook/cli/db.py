@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, print_pairs
+from duebook.errors import Unavailable
 from duebook.settings import database_path
 from duebook.store.sqlite.connection import connect
 from duebook.store.sqlite.migrate import applied, available
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["db_group"]
 
@@ -41,11 +47,18 @@ def check_command(as_json: bool) -> None:
         click.echo("the books balance")
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be looked at: {error.strerror}") from error
+
+
 @db_group.command("status")
 def status_command() -> None:
     """Show where the books are and which schema they have."""
     path = database_path(settings_of().database_url)
-    if not path.exists():
+    if not _exists(path):
         click.echo(f"no books yet at {path}; the first command makes them")
         return
     connection = connect(path, readonly=True)

@@ -54,6 +54,8 @@ class DuebookGroup(click.Group):
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has left
             sys.exit(1)
+        except OSError as error:
+            _fail(str(error), 1)
         sys.exit(result if isinstance(result, int) else 0)
 
 

@@ -14,9 +14,9 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, when
 from duebook.cli.trigger_options import build_trigger, trigger_options
 from duebook.clock import utc_now
-from duebook.errors import Invalid, printable
+from duebook.errors import Invalid, printable, shorten
 from duebook.model.forms import run_form, schedule_form
-from duebook.timetext import relative
+from duebook.timetext import parse_instant, relative
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -175,7 +175,8 @@ def print_runs(runs: list[Run]) -> None:
             took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
         started = relative(run.started_at - now) if run.started_at else ""
         why = run.error or run.reason or ""
-        rows.append((run.id, run.schedule or "-", run.status, started, took, why))
+        status = run.status if run.attempt < 2 else f"{run.status} (attempt {run.attempt})"
+        rows.append((run.id, run.schedule or "-", status, started, took, why))
     print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows)
 
 
@@ -250,7 +251,8 @@ def reschedule_command(name: str, at: str, as_json: bool) -> None:
     """Move the next due time to INSTANT; all others stay."""
     with open_book() as book:
         schedule = book.schedules.reschedule(name, at)
-        _say(schedule, f"moved; next due {when(schedule.next_due_at)}", as_json)
+        text = f"moved to {when(parse_instant(at))}; next due {when(schedule.next_due_at)}"
+        _say(schedule, text, as_json)
 
 
 @click.command("skip-next")
@@ -281,8 +283,8 @@ def _pair(item: str) -> tuple[str, str]:
 def _json(flag: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise Invalid(f"{flag} is no JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{flag} is no JSON: {shorten(str(error))}") from None
     if not isinstance(value, dict):
         raise Invalid(f'{flag} is no JSON object such as {{"audience": "staff"}}')
     return value

@@ -164,9 +164,12 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Invalid(f"{key} {shorten(value)} is no JSON object")
     try:
-        size = len(json.dumps(value, allow_nan=False))
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{key} is no JSON object: {shorten(error)}") from None
+        raise Invalid(f"{key} is no JSON object: {shorten(str(error))}") from None
+    if "\\u0000" in text:
+        raise Invalid(f"{key} has a NUL character, which no variable can hold")
     if size > MAX_PAYLOAD:
         raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
     return value
