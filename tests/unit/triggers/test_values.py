@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import time
+import timeit
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
 from typing import Any
@@ -122,10 +122,8 @@ def test_nothing_breaks_at_the_ends_of_the_calendar(trigger: Trigger) -> None:
 def test_thirty_years_of_minutes_are_counted_in_no_time(tz: str) -> None:
     trigger = cron("* * * * *", tz=tz)
     end = START + timedelta(days=30 * 365)
-    trigger.count(START, end)
-    began = time.perf_counter()
+    assert min(timeit.repeat(lambda: trigger.count(START, end), number=1, repeat=10)) < 0.001
     count = trigger.count(START, end)
-    assert time.perf_counter() - began < 0.001
     assert count == 100_000
     assert not count.exact
     assert str(count) == "100000+"
