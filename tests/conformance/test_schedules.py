@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from tests.conformance.builders import (
     VirtualClock,
     add_run,
     add_schedule,
+    add_spec,
     begin,
     claim,
     get_ledger,
@@ -56,7 +58,7 @@ def test_a_name_is_unique_in_its_namespace(store: Store, backend: Backend) -> No
     with pytest.raises(Conflict, match="job"):
         add_schedule(store, "job", priority=9)
     add_schedule(store, "job", namespace="other")
-    assert get_schedule(store, schedule_id).spec.priority == 0
+    assert get_schedule(store, schedule_id).spec == make_spec()
     assert backend.rows("SELECT count(*) FROM schedules") == [(2,)]
     assert backend.rows("SELECT count(*) FROM schedule_revisions") == [(2,)]
 
@@ -296,3 +298,14 @@ def test_a_schedule_made_through_the_book_is_due_as_it_says(
         tick(book.store)
         due.append(book.schedules.get("job").next_due_at)
     assert due == [BEGIN + hours * 60 * MINUTE for hours in (1, 2, 3)]
+
+
+def test_a_definition_that_cannot_be_read_does_not_hide_the_others(book: Book) -> None:
+    """An older node meets a priority that only a newer one allows."""
+    add_spec(book.store, replace(make_spec(), priority=1_000_000), "strange")
+    add_schedule(book.store, "plain")
+    plain, strange = book.schedules.list()
+    assert (plain.spec, plain.problem) == (make_spec(), None)
+    assert strange.spec is None
+    assert strange.problem is not None
+    assert "priority" in strange.problem

@@ -21,7 +21,7 @@ from duebook.timetext import parse_instant, relative
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import Run
-    from duebook.model.schedule import Schedule
+    from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = [
     "add_command",
@@ -115,7 +115,8 @@ def ls_command(limit: int, as_json: bool) -> None:
 
 def _row(schedule: Schedule) -> tuple[str, str, str, str]:
     status = "problem" if schedule.problem else schedule.status
-    return schedule.name, status, _next_due(schedule), schedule.spec.trigger_text
+    trigger = schedule.spec.trigger_text if schedule.spec else "?"
+    return schedule.name, status, _next_due(schedule), trigger
 
 
 def _next_due(schedule: Schedule) -> str:
@@ -148,22 +149,25 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 def _print_schedule(schedule: Schedule) -> None:
-    spec = schedule.spec
     paused = f"{when(schedule.paused_at)} {schedule.pause_reason or ''}"
-    print_pairs(
-        [
-            ("name", schedule.name),
-            ("id", schedule.id),
-            ("description", spec.description),
-            ("status", schedule.status),
-            ("paused", paused.strip() if schedule.paused_at else ""),
-            ("problem", schedule.problem or ""),
-            ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
-            ("next due", _next_due(schedule)),
-            ("runs", str(spec.target)),
-            ("policies", f"catchup {spec.catchup}, overlap {spec.overlap}"),
-        ]
-    )
+    state = [
+        ("name", schedule.name),
+        ("id", schedule.id),
+        ("status", schedule.status),
+        ("paused", paused.strip() if schedule.paused_at else ""),
+        ("problem", schedule.problem or ""),
+        ("next due", _next_due(schedule)),
+    ]
+    print_pairs(state + (_definition(schedule.spec) if schedule.spec else []))
+
+
+def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
+    return [
+        ("description", spec.description),
+        ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
+        ("runs", str(spec.target)),
+        ("policies", f"catchup {spec.catchup}, overlap {spec.overlap}"),
+    ]
 
 
 def print_runs(runs: list[Run]) -> None:

@@ -33,7 +33,7 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
             "problem",
         )
     }
-    return state | schedule.spec.to_json()
+    return state | (schedule.spec.to_json() if schedule.spec else {})
 
 
 def run_form(run: Run) -> dict[str, Any]:

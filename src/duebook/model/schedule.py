@@ -94,7 +94,8 @@ class Schedule:
     namespace: str
     name: str
     version: int
-    spec: ScheduleSpec
+    spec: ScheduleSpec | None
+    """None when this node cannot read it, for a newer one wrote it; `problem` says why"""
     status: Status
     created_at: datetime
     watermark: datetime | None = None

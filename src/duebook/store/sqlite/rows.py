@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.errors import Invalid
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
 from duebook.timetext import format_instant
@@ -57,12 +58,17 @@ def read_schedule(row: Sequence[Any]) -> Schedule:
     id_, namespace, name, version, spec, status, created, watermark, next_due, paused, why, bad = (
         row
     )
+    definition: ScheduleSpec | None = None
+    try:
+        definition = read_spec(spec, name)
+    except Invalid as error:  # one that a newer node wrote must not hide all others
+        bad = bad or f"this node cannot read the definition: {error}"
     return Schedule(
         id_,
         namespace,
         name,
         version,
-        read_spec(spec, name),
+        definition,
         status,
         moment(created),
         from_micros(watermark),
