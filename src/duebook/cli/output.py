@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-__all__ = ["cut", "json_option", "print_json", "print_pairs", "print_table", "when"]
+    from duebook.model.run import Run
+
+__all__ = ["cut", "json_option", "print_json", "print_pairs", "print_runs", "print_table", "when"]
 
 WIDTH = 80
 
@@ -41,6 +43,20 @@ def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     for name, value in pairs:
         if value:
             click.echo(f"{name.ljust(width)}  {printable(value)}")
+
+
+def print_runs(runs: list[Run]) -> None:
+    """Runs as a table, the newest first."""
+    rows, now = [], utc_now()
+    for run in runs:
+        took = ""
+        if run.started_at and run.finished_at:
+            took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
+        started = relative(run.started_at - now) if run.started_at else ""
+        why = run.error or run.reason or ""
+        status = run.status if run.attempt < 2 else f"{run.status} (attempt {run.attempt})"
+        rows.append((run.id, run.schedule or "-", status, started, took, why))
+    print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows)
 
 
 def when(moment: datetime | None, now: datetime | None = None) -> str:

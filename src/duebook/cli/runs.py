@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from duebook.cli.opening import open_book
-from duebook.cli.output import json_option, print_json
-from duebook.cli.schedules import print_runs
+from duebook.cli.output import json_option, print_json, print_runs
 from duebook.errors import NotFound, printable
 from duebook.ids import looks_like_id
 from duebook.model.forms import log_form, run_form

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from duebook.cli.opening import open_book
-from duebook.cli.output import json_option, print_json, print_pairs, print_table, when
+from duebook.cli.output import json_option, print_json, print_pairs, print_runs, print_table, when
 from duebook.cli.trigger_options import build_trigger, trigger_options
-from duebook.clock import utc_now
 from duebook.errors import Invalid, printable, shorten
 from duebook.model.forms import run_form, schedule_form
-from duebook.timetext import parse_instant, relative
+from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -168,20 +167,6 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
         ("runs", str(spec.target)),
         ("policies", f"catchup {spec.catchup}, overlap {spec.overlap}"),
     ]
-
-
-def print_runs(runs: list[Run]) -> None:
-    """Runs as a table, the newest first."""
-    rows, now = [], utc_now()
-    for run in runs:
-        took = ""
-        if run.started_at and run.finished_at:
-            took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
-        started = relative(run.started_at - now) if run.started_at else ""
-        why = run.error or run.reason or ""
-        status = run.status if run.attempt < 2 else f"{run.status} (attempt {run.attempt})"
-        rows.append((run.id, run.schedule or "-", status, started, took, why))
-    print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows)
 
 
 @click.command("rm")

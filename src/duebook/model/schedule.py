@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from duebook.errors import Invalid, shorten
+from duebook.ids import check_name
 from duebook.model.target import Target, load_target
 from duebook.timetext import format_duration, parse_duration
 from duebook.triggers import Trigger, load_trigger
@@ -206,8 +207,6 @@ def _positive_length(key: str, value: Any) -> timedelta:
 
 
 def _queue(key: str, value: Any) -> str:
-    from duebook.ids import check_name
-
     return check_name(value, key)
 
 

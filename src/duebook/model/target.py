@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,9 +33,7 @@ class CommandTarget:
         return form
 
     def __str__(self) -> str:
-        from shlex import join
-
-        return self.shell if self.shell is not None else join(self.argv)
+        return self.shell if self.shell is not None else shlex.join(self.argv)
 
 
 Target = CommandTarget

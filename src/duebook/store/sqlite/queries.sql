@@ -229,8 +229,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 
 -- name: list_orphans
 -- Runs that a dead or ended session left running.
-SELECT r.id, r.attempt, r.session_id, r.losses, r.max_takeovers, r.cancel_requested_at,
-    r.wakes, r.schedule_id
+SELECT r.id, r.losses, r.max_takeovers, r.cancel_requested_at, r.wakes, r.schedule_id
 FROM node_sessions AS n
 JOIN runs AS r ON r.session_id = n.id AND r.status = 'running'
 WHERE n.ended_at IS NOT NULL

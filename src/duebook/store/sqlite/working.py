@@ -46,17 +46,15 @@ class Working(Planning):
 
     def take_over(self, limit: int) -> int:
         orphans = self._all("list_orphans", limit=limit)
-        for id_, _, _, losses, most, cancel_requested, wakes, schedule_id in orphans:
-            now = to_micros(self.now)
+        now = to_micros(self.now)
+        for id_, losses, most, cancel_requested, wakes, schedule_id in orphans:
+            self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
             if cancel_requested is None and losses < most:
-                self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
                 self._run("requeue_run", id=id_, now=now)
                 continue
-            ending = ("failed", "poison", f"{_LOST}, as {losses} before it")
+            status, reason, error = ("failed", "poison", f"{_LOST}, as {losses} before it")
             if cancel_requested is not None:
-                ending = ("cancelled", "cancelled", _LOST)
-            status, reason, error = ending
-            self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
+                status, reason, error = ("cancelled", "cancelled", _LOST)
             self._run("fail_lost_run", id=id_, now=now, status=status, reason=reason, error=error)
             self._wake(wakes, schedule_id)
         return len(orphans)
