@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.ids import check_name, new_id
+from duebook.ids import check_name, looks_like_prefix, new_id
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, check_payload, load_spec
+from duebook.model.target import payload_variables
 from duebook.planner import plan, plan_end, plan_resume
 from duebook.store.base import START, Page
 from duebook.timetext import format_instant, parse_instant
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import Plan, Snapshot
-    from duebook.model.run import LogLine, Run
+    from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import LedgerEntry, Store, Tx
 
+    Attempts = list[Attempt]
     Entries = list[LedgerEntry]
+    Listed = list[Schedule]
+    Said = list[DueException]
     Lines = list[tuple[Page, LogLine]]
 
 __all__ = ["Book", "Runs", "Schedules"]
@@ -76,6 +80,15 @@ class Schedules:
         namespace = self._book.namespace
         return self._book.store.read(lambda tx: tx.list_schedules(namespace, after, limit))
 
+    def upcoming(self, limit: int = 3) -> Listed:
+        """The active schedules that are due first."""
+        namespace = self._book.namespace
+        return self._book.store.read(lambda tx: tx.list_upcoming(namespace, limit))
+
+    def exceptions(self, name: str) -> Said:
+        """What was said about due times to come: skipped ones and moved ones."""
+        return self._book.store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
+
     def delete(self, name: str) -> None:
         """Queued runs are cancelled, running ones finish, the name is free again."""
 
@@ -117,7 +130,7 @@ class Schedules:
         Raises Invalid for a payload that is no JSON object.
         """
         if payload is not None:
-            check_payload("payload", payload)
+            payload_variables(check_payload("payload", payload))
 
         def work(tx: Tx) -> Run:
             snapshot, run_id = tx.snapshot(self._find(tx, name)), new_id()
@@ -193,7 +206,7 @@ def _refuse_past(spec: ScheduleSpec, now: datetime) -> None:
 
 
 class Runs:
-    """What people do with runs."""
+    """What people do with runs. Every method takes an id or the beginning of one."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
@@ -216,10 +229,13 @@ class Runs:
         """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
 
         def work(tx: Tx) -> str:
-            self._find(tx, run_id)
-            return tx.cancel(run_id, "cancelled")
+            return tx.cancel(self._find(tx, run_id).id, "cancelled")
 
         return self._book.store.transact(work)
+
+    def attempts(self, run_id: str) -> Attempts:
+        """The attempts that ended while the run went on; the oldest first."""
+        return self._book.store.read(lambda tx: tx.list_attempts(self._find(tx, run_id).id))
 
     def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
         """Lines from a place on, with the place of each."""
@@ -227,13 +243,11 @@ class Runs:
             raise Invalid(f"limit {limit} is no number from 1 on")
 
         def work(tx: Tx) -> Lines:
-            self._find(tx, run_id)
-            return tx.list_log(run_id, after, limit)
+            return tx.list_log(self._find(tx, run_id).id, after, limit)
 
         return self._book.store.read(work)
 
     def _find(self, tx: Tx, run_id: str) -> Run:
-        run = tx.get_run(run_id)
-        if run.namespace != self._book.namespace:
-            raise NotFound(f'run "{shorten(run_id)}" does not exist')
-        return run
+        if not looks_like_prefix(run_id):
+            raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
+        return tx.get_run(tx.find_run(self._book.namespace, run_id))

@@ -9,9 +9,11 @@ from uuid_utils import uuid7
 
 from duebook.errors import Invalid, shorten
 
-__all__ = ["check_name", "looks_like_id", "new_id"]
+__all__ = ["check_name", "looks_like_id", "looks_like_prefix", "new_id"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+SHORTEST_PREFIX: Final = 8
+_AN_ID: Final = "00000000-0000-0000-0000-000000000000"
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -21,6 +23,11 @@ def new_id() -> str:
 
 def looks_like_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
+
+
+def looks_like_prefix(text: str) -> bool:
+    """Whether it may be the beginning of an id, long enough to mean one."""
+    return len(text) >= SHORTEST_PREFIX and _ID.fullmatch(text + _AN_ID[len(text) :]) is not None
 
 
 def check_name(name: object, what: str = "name") -> str:

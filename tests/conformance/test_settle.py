@@ -144,16 +144,16 @@ def test_a_settle_survives_any_error_text(store: Store, clock: VirtualClock, tex
 # -- handing back
 
 
-def test_a_run_that_is_handed_back_begins_anew(
-    store: Store, backend: Backend, clock: VirtualClock
-) -> None:
+def test_a_run_that_is_handed_back_begins_anew(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
     now = clock.advance(SECOND)
     assert store.transact(lambda tx: tx.hand_back(claimed.token))
     run = get_run(store, claimed.run.id)
     assert (run.status, run.losses, run.node) == ("queued", 0, None)
     assert (run.ready_at, run.claimed_at, run.started_at) == (now, None, None)
-    assert backend.rows("SELECT count(*) FROM run_attempts") == [(0,)]
+    (attempt,) = store.read(lambda tx: tx.list_attempts(run.id))
+    assert (attempt.number, attempt.outcome, attempt.finished_at) == (1, "handed_back", now)
+    assert attempt.node == "host-of-node-1"
     (again,) = claim(store)
     assert again.run.id == claimed.run.id
     assert again.token != claimed.token

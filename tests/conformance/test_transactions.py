@@ -98,6 +98,20 @@ def test_a_clock_set_back_fires_nothing_twice(backend: Backend, clock: VirtualCl
     assert backend.rows("SELECT count(*) FROM ledger") == [(0,)]
 
 
+def test_a_clock_set_back_is_noticed_until_it_has_caught_up(
+    backend: Backend, clock: VirtualClock
+) -> None:
+    store = backend.open()
+    now_of_write(store)
+    clock.advance(-MINUTE)
+    for where in (store, backend.open()):
+        assert where.read(lambda tx: tx.behind) == MINUTE
+        (problem,) = where.read(lambda tx: tx.check())
+        assert "clock is 0:01:00 behind the latest time on the books" in problem
+    clock.advance(MINUTE)
+    assert store.read(lambda tx: tx.check()) == []
+
+
 def test_a_clock_set_back_does_not_prolong_a_lease(store: Store, clock: VirtualClock) -> None:
     begin(store, lease=MINUTE)
     clock.advance(MINUTE)

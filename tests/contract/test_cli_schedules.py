@@ -187,8 +187,8 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
     [
         (("show", "nobody"), 3, 'schedule "nobody" does not exist'),
         (("rm", "nobody"), 3, 'schedule "nobody" does not exist'),
-        (("logs", "nobody"), 3, 'schedule "nobody" does not exist'),
-        (("cancel", "no-such-run"), 3, 'run "no-such-run" does not exist'),
+        (("logs", "nobody"), 3, '"nobody" is neither a schedule nor the id of a run'),
+        (("cancel", "no-such-run"), 3, "is neither a schedule nor the id of a run"),
         (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'name "Bad Name" is not'),
         (
             ("add", "0190a0b0-0000-7000-8000-000000000000", "--every", "1h", "--", "true"),
@@ -313,12 +313,76 @@ def test_another_database_system_is_refused_without_its_password() -> None:
 def test_tables_fit_80_columns(cli: Cli) -> None:
     cli.ok("add", "a" * 40, "--cron", "0,5,10,15,20,25,30,35,40 1-20 * * *", "--", "true")
     cli.ok("run", "a" * 40)
-    for arguments in (("ls",), ("runs",)):
+    for arguments in (("ls",), ("runs",), ("show", "a" * 40)):
         lines = cli.ok(*arguments).splitlines()
-        assert max(map(len, lines)) <= 110, "long names push, but the last column is cut"
+        assert max(map(len, lines)) <= 80, arguments
+
+
+def test_the_beginning_of_an_id_stands_for_the_run(cli: Cli) -> None:
     cli.ok(*HELLO)
-    cli.ok("rm", "a" * 40)
-    assert max(map(len, cli.ok("ls").splitlines())) <= 80
+    run_id = cli.json("run", "hello")["id"]
+    shown = cli.ok("runs").splitlines()[1].split()[0]
+    assert run_id.startswith(shown)
+    assert len(shown) < len(run_id)
+    assert f"run       {run_id}" in cli.ok("show", shown)
+    assert cli.json("show", shown)["attempts"] == []
+    assert cli.ok("cancel", shown) == f"run {run_id} cancelled\n"
+
+
+def test_a_beginning_that_several_runs_share_is_refused(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    for _ in range(2):
+        cli.ok("run", "hello")
+    shared = cli.json("runs")[0]["id"][:8]
+    result = cli("cancel", shared)
+    assert result.exit_code == 2
+    assert "may be one of several; write more of its id" in result.stderr
+
+
+def test_a_name_stands_for_its_only_active_run(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    assert "has no active run" in cli("cancel", "hello").stderr
+    run_id = cli.json("run", "hello")["id"]
+    assert run_id in cli.ok("cancel", "hello")
+    for _ in range(2):
+        cli.ok("run", "hello")
+    assert "has 2 active runs; name one" in cli("cancel", "hello").stderr
+
+
+def test_what_was_said_about_due_times_to_come_is_shown(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    cli.ok("skip-next", "hello")
+    cli.ok("reschedule", "hello", "90m")
+    shown = cli.ok("show", "hello")
+    assert "will be skipped: " in shown
+    assert "was moved: " in shown
+
+
+@pytest.mark.parametrize("moment", ["now", "10m", "2999-01-01T00:00:00Z"])
+def test_a_due_time_is_moved_to_an_instant_or_by_a_length(cli: Cli, moment: str) -> None:
+    cli.ok(*HELLO)
+    assert cli.ok("reschedule", "hello", moment).startswith("moved to ")
+
+
+def test_payload_keys_that_would_share_a_variable_are_refused(cli: Cli) -> None:
+    both = '{"user-id": 1, "user_id": 2}'
+    result = cli("add", "job", "--every", "1h", "--payload", both, "--", "true")
+    assert result.exit_code == 2
+    assert "would both be DUEBOOK_PAYLOAD_USER_ID; rename one" in result.stderr
+    cli.ok(*HELLO)
+    assert cli("run", "hello", "--payload", both).exit_code == 2
+
+
+def test_names_of_schedules_are_completed(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    environment = {
+        "_DUEBOOK_COMPLETE": "bash_complete",
+        "COMP_WORDS": "duebook pause he",
+        "COMP_CWORD": "2",
+        "DUEBOOK_DATABASE_URL": str(cli.path),
+    }
+    result = CliRunner().invoke(main, [], env=environment, prog_name="duebook")
+    assert result.stdout == "plain,hello\n"
 
 
 def test_hostile_text_cannot_steer_the_terminal(cli: Cli) -> None:

@@ -64,13 +64,9 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, stop)
         click.echo(f"duebook {__version__}, books in {printable(str(path))}")
-        schedules = book.schedules.list(limit=1_000)
-        upcoming = sorted(
-            (s.next_due_at, s.name) for s in schedules if s.next_due_at and s.status == "active"
-        )
-        for due, name in upcoming[:3]:
-            click.echo(f"next: {name} {when(due)}")
-        if not schedules:
+        for schedule in book.schedules.upcoming(limit=3):
+            click.echo(f"next: {schedule.name} {when(schedule.next_due_at)}")
+        if not book.schedules.list(limit=1):
             click.echo("no schedules yet; in another terminal:")
             click.echo("  duebook add hello --every 10s -- echo hello")
         click.echo("ready; Ctrl-C ends it")

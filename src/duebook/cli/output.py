@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,9 +18,22 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Run
 
-__all__ = ["cut", "json_option", "print_json", "print_pairs", "print_runs", "print_table", "when"]
+__all__ = [
+    "cut",
+    "json_option",
+    "print_json",
+    "print_pairs",
+    "print_runs",
+    "print_table",
+    "when",
+    "wrapped",
+]
 
-WIDTH = 80
+WIDTH: Final = 80
+LEAST: Final = 12
+"""Characters that every column keeps."""
+SHORT_ID: Final = 13
+"""Characters of an id that tell its millisecond; a batch of runs needs some more."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -28,35 +42,64 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they need to be; the last one is cut to fit."""
+def print_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], shrinks: int | None = None
+) -> None:
+    """Columns as wide as they need to be; the one that `shrinks` and the last are cut to fit."""
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head) - 1)]
+    if shrinks is not None:
+        room = WIDTH - LEAST - sum(width + 2 for width in widths)
+        widths[shrinks] = max(widths[shrinks] + min(room, 0), LEAST)
+        for row in cells:
+            row[shrinks] = cut(row[shrinks], widths[shrinks])
     for row in cells:
         line = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
-        click.echo((line + cut(row[-1], max(WIDTH - len(line), 10))).rstrip())
+        click.echo((line + cut(row[-1], max(WIDTH - len(line), LEAST))).rstrip())
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Name and value, a line each; empty values are left out."""
+    """Name and value, wrapped where they are long; empty values are left out."""
     width = max((len(name) for name, value in pairs if value), default=0)
     for name, value in pairs:
         if value:
-            click.echo(f"{name.ljust(width)}  {printable(value)}")
+            text = f"{name.ljust(width)}  {printable(value)}"
+            click.echo(wrapped(text, indent=width + 2) if len(text) > WIDTH else text)
+
+
+def wrapped(text: str, indent: int = 2) -> str:
+    """Lines that fit, but words stay whole: they may be paths and ids."""
+    return fill(
+        text,
+        WIDTH,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_runs(runs: list[Run]) -> None:
     """Runs as a table, the newest first."""
     rows, now = [], utc_now()
+    length = _telling_length([run.id for run in runs])
     for run in runs:
         took = ""
         if run.started_at and run.finished_at:
             took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
         started = relative(run.started_at - now) if run.started_at else ""
         why = run.error or run.reason or ""
-        status = run.status if run.attempt < 2 else f"{run.status} (attempt {run.attempt})"
-        rows.append((run.id, run.schedule or "-", status, started, took, why))
-    print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows)
+        status = run.status if run.attempt < 2 else f"{run.status} ({run.attempt} tries)"
+        rows.append((run.id[:length], run.schedule or "-", status, started, took, why))
+    print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
+
+
+def _telling_length(ids: list[str]) -> int:
+    """How much of each id tells it from the others."""
+    return next(
+        length
+        for length in range(SHORT_ID, 37)
+        if len({id_[:length] for id_ in ids}) == len(ids) or length == 36
+    )
 
 
 def when(moment: datetime | None, now: datetime | None = None) -> str:

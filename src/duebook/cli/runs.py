@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from duebook.cli.arguments import find_run
 from duebook.cli.opening import open_book
-from duebook.cli.output import json_option, print_json, print_runs
-from duebook.errors import NotFound, printable
-from duebook.ids import looks_like_id
-from duebook.model.forms import log_form, run_form
+from duebook.cli.output import (
+    json_option,
+    print_json,
+    print_pairs,
+    print_runs,
+    print_table,
+    when,
+)
+from duebook.errors import Conflict, NotFound, printable
+from duebook.model.forms import attempt_form, log_form, run_form
 from duebook.store.base import START
 
 if TYPE_CHECKING:
     from duebook.book import Book
 
-__all__ = ["cancel_command", "logs_command", "runs_command"]
+__all__ = ["cancel_command", "logs_command", "runs_command", "show_run"]
 
 POLL: Final = 0.2
 
@@ -27,7 +34,10 @@ POLL: Final = 0.2
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
 def runs_command(name: str | None, limit: int, as_json: bool) -> None:
-    """List the newest runs, of all schedules or of NAME."""
+    """List the newest runs, of all schedules or of NAME.
+
+    The beginning of an id, as shown here, stands for the whole of it.
+    """
     with open_book() as book:
         runs = book.runs.list(name, limit)
         if as_json:
@@ -46,7 +56,7 @@ def runs_command(name: str | None, limit: int, as_json: bool) -> None:
 def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
     """Print what a run printed: stdout and stderr as they came. NAME means its latest run."""
     with open_book() as book:
-        run_id = run if looks_like_id(run) else _latest(book, run)
+        run_id = find_run(book, run)
         place, collected = START, []
         while True:
             ended = book.runs.get(run_id).status not in ("queued", "running")
@@ -70,22 +80,60 @@ def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
             click.echo(f"run {run_id} ({state}) has printed nothing", err=True)
 
 
-def _latest(book: Book, name: str) -> str:
-    """The newest run of a schedule that has begun, else the newest."""
-    runs = book.runs.list(name, limit=20)
-    if not runs:
-        raise NotFound(f'schedule "{name}" has no run yet')
-    return next((run for run in runs if run.status != "queued"), runs[0]).id
-
-
 @click.command("cancel")
-@click.argument("run")
+@click.argument("run", metavar="RUN|NAME")
 @json_option
 def cancel_command(run: str, as_json: bool) -> None:
-    """Cancel a run; when it is under way, its command is stopped."""
+    """Cancel a run; when it is under way, its command is stopped. NAME means its active run."""
     with open_book() as book:
-        answer = book.runs.cancel(run)
+        run_id = _active(book, run)
+        answer = book.runs.cancel(run_id)
         if as_json:
-            print_json(run_form(book.runs.get(run)))
+            print_json(run_form(book.runs.get(run_id)))
             return
-        click.echo(f"run {run} {'is asked to stop' if answer == 'requested' else answer}")
+        click.echo(f"run {run_id} {'is asked to stop' if answer == 'requested' else answer}")
+
+
+def _active(book: Book, text: str) -> str:
+    try:
+        runs = book.runs.list(text, limit=1_000)
+    except NotFound:
+        return find_run(book, text)
+    active = [run.id for run in runs if run.status in ("queued", "running")]
+    if not active:
+        raise Conflict(f'schedule "{text}" has no active run')
+    if len(active) > 1:
+        raise Conflict(f'schedule "{text}" has {len(active)} active runs; name one: {active[0]}')
+    return active[0]
+
+
+def show_run(book: Book, text: str, as_json: bool) -> None:
+    """One run, with the attempts that it took."""
+    run = book.runs.get(text)
+    attempts = book.runs.attempts(run.id)
+    if as_json:
+        print_json(run_form(run) | {"attempts": [attempt_form(attempt) for attempt in attempts]})
+        return
+    status = f"{run.status}, attempt {run.attempt}" if run.attempt else run.status
+    print_pairs(
+        [
+            ("run", run.id),
+            ("schedule", run.schedule or ""),
+            ("trigger", run.trigger),
+            ("due", when(run.due_at) if run.due_at else ""),
+            ("status", status),
+            ("why", run.error or run.reason or ""),
+            ("node", run.node or ""),
+            ("queued", when(run.created_at)),
+            ("started", when(run.started_at) if run.started_at else ""),
+            ("finished", when(run.finished_at) if run.finished_at else ""),
+        ]
+    )
+    if attempts:
+        click.echo("\nearlier attempts")
+        rows = [
+            (str(a.number), a.outcome.replace("_", " "), when(a.finished_at), a.error or "")
+            for a in attempts
+        ]
+        print_table(("NO", "OUTCOME", "ENDED", "WHY"), rows)
+    click.echo(f"\nits log: duebook logs {run.id}")

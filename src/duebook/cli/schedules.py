@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import getpass
-import json
 import time
 from shutil import which
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from duebook.cli.arguments import name_argument, read_json, read_moment, read_pair, user
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_runs, print_table, when
+from duebook.cli.runs import show_run
 from duebook.cli.trigger_options import build_trigger, trigger_options
-from duebook.errors import Invalid, printable, shorten
+from duebook.errors import NotFound, printable
+from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form, schedule_form
-from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from duebook.book import Book
+    from duebook.model.plan import DueException
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
 
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 POLL: Final = 0.1
+HINT_AFTER: Final = 2.0
 RUN_FAILED: Final = 5
 
 
@@ -77,15 +79,15 @@ def add_command(
     if cwd is not None:
         target["cwd"] = cwd
     if env:
-        target["env"] = dict(_pair(item) for item in env)
+        target["env"] = dict(read_pair(item) for item in env)
     policies = ("catchup", "overlap", "timeout", "grace", "queue", "description")
     definition = {key: options[key] for key in policies if options[key] is not None}
     if payload is not None:
-        definition["payload"] = _json("--payload", payload)
+        definition["payload"] = read_json("--payload", payload)
     trigger = build_trigger(options, key=name)
     with open_book() as book:
         schedule = book.schedules.create(
-            name, by=_user(), trigger=trigger, target=target, **definition
+            name, by=user(), trigger=trigger, target=target, **definition
         )
         if as_json:
             print_json(schedule_form(schedule))
@@ -109,7 +111,7 @@ def ls_command(limit: int, as_json: bool) -> None:
             click.echo("no schedules yet; add one: duebook add hello --every 1m -- echo hello")
         else:
             rows = [_row(schedule) for schedule in schedules]
-            print_table(("NAME", "STATUS", "NEXT DUE", "TRIGGER"), rows)
+            print_table(("NAME", "STATUS", "NEXT DUE", "TRIGGER"), rows, shrinks=0)
 
 
 def _row(schedule: Schedule) -> tuple[str, str, str, str]:
@@ -124,16 +126,26 @@ def _next_due(schedule: Schedule) -> str:
 
 
 @click.command("show")
-@click.argument("name")
+@name_argument
 @json_option
 def show_command(name: str, as_json: bool) -> None:
-    """Show a schedule, its latest runs, and the due times that did not run."""
+    """Show a schedule: its state, its latest runs, the due times that did not run.
+
+    With the id of a run, or the beginning of one: that run and its attempts.
+    """
     with open_book() as book:
-        schedule = book.schedules.get(name)
+        try:
+            schedule = book.schedules.get(name)
+        except NotFound:
+            if not looks_like_prefix(name):
+                raise
+            show_run(book, name, as_json)
+            return
         if as_json:
             print_json(schedule_form(schedule))
             return
         _print_schedule(schedule)
+        _print_said(book.schedules.exceptions(schedule.id))
         runs = book.runs.list(schedule.id, limit=5)
         if runs:
             click.echo("\nlatest runs")
@@ -145,6 +157,15 @@ def show_command(name: str, as_json: bool) -> None:
                 ("DUE", "COUNT", "WHY"),
                 [(when(e.due_to), f"{e.count}{'' if e.exact else '+'}", e.reason) for e in entries],
             )
+
+
+def _print_said(exceptions: list[DueException]) -> None:
+    """What people said about due times to come."""
+    for exception in exceptions:
+        if exception.kind == "skip":
+            click.echo(f"will be skipped: {when(exception.due_at)}")
+        elif exception.moved_to is not None:
+            click.echo(f"was moved: {when(exception.due_at)} to {when(exception.moved_to)}")
 
 
 def _print_schedule(schedule: Schedule) -> None:
@@ -170,7 +191,7 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
 
 
 @click.command("rm")
-@click.argument("name")
+@name_argument
 @json_option
 def rm_command(name: str, as_json: bool) -> None:
     """Delete a schedule; its runs stay readable, its name is free again."""
@@ -181,7 +202,7 @@ def rm_command(name: str, as_json: bool) -> None:
 
 
 @click.command("pause")
-@click.argument("name")
+@name_argument
 @click.option("--reason", metavar="TEXT", help="Shown to everybody who asks why it does not run.")
 @json_option
 def pause_command(name: str, reason: str | None, as_json: bool) -> None:
@@ -192,7 +213,7 @@ def pause_command(name: str, reason: str | None, as_json: bool) -> None:
 
 
 @click.command("resume")
-@click.argument("name")
+@name_argument
 @json_option
 def resume_command(name: str, as_json: bool) -> None:
     """Resume a paused schedule; what fell meanwhile is recorded, not run."""
@@ -202,14 +223,16 @@ def resume_command(name: str, as_json: bool) -> None:
 
 
 @click.command("run")
-@click.argument("name")
+@name_argument
 @click.option("--payload", metavar="JSON", help="Other values than the schedule's.")
 @click.option("--wait", is_flag=True, help="Wait for its end; exit code 5 unless it succeeded.")
 @json_option
 def run_command(name: str, payload: str | None, wait: bool, as_json: bool) -> None:
     """Run a schedule now; this uses up no due time."""
     with open_book() as book:
-        run = book.schedules.trigger(name, None if payload is None else _json("--payload", payload))
+        run = book.schedules.trigger(
+            name, None if payload is None else read_json("--payload", payload)
+        )
         if not wait:
             print_json(run_form(run)) if as_json else click.echo(f"queued run {run.id}")
             return
@@ -221,31 +244,39 @@ def run_command(name: str, payload: str | None, wait: bool, as_json: bool) -> No
 
 
 def _await(book: Book, run: Run, quiet: bool) -> Run:
-    shown = None
+    shown, began, hinted = None, time.monotonic(), False
     while run.status in ("queued", "running"):
         if run.status != shown and not quiet:
             shown = run.status
-            hint = " (is a node running? start one with: duebook up)" if shown == "queued" else ""
-            click.echo(f"run {run.id} {run.status}{hint}", err=True)
+            click.echo(f"run {run.id} {run.status}", err=True)
+        if run.status == "queued" and not hinted and time.monotonic() - began > HINT_AFTER:
+            hinted = True
+            click.echo(
+                "nobody has begun it yet; is a node running? start one with: duebook up", err=True
+            )
         time.sleep(POLL)
         run = book.runs.get(run.id)
     return run
 
 
 @click.command("reschedule")
-@click.argument("name")
+@name_argument
 @click.argument("at", metavar="INSTANT")
 @json_option
 def reschedule_command(name: str, at: str, as_json: bool) -> None:
-    """Move the next due time to INSTANT; all others stay."""
+    """Move the next due time to INSTANT, which may be `now` or a length such as 10m.
+
+    All other due times stay.
+    """
     with open_book() as book:
-        schedule = book.schedules.reschedule(name, at)
-        text = f"moved to {when(parse_instant(at))}; next due {when(schedule.next_due_at)}"
+        moment = read_moment(at)
+        schedule = book.schedules.reschedule(name, moment)
+        text = f"moved to {when(moment)}; next due {when(schedule.next_due_at)}"
         _say(schedule, text, as_json)
 
 
 @click.command("skip-next")
-@click.argument("name")
+@name_argument
 @json_option
 def skip_next_command(name: str, as_json: bool) -> None:
     """Leave out the next due time."""
@@ -260,27 +291,3 @@ def _say(schedule: Schedule, text: str, as_json: bool) -> None:
         print_json(schedule_form(schedule))
     else:
         click.echo(text)
-
-
-def _pair(item: str) -> tuple[str, str]:
-    name, equals, value = item.partition("=")
-    if not name or not equals:
-        raise Invalid(f'--env "{item}" is not NAME=VALUE')
-    return name, value
-
-
-def _json(flag: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{flag} is no JSON: {shorten(str(error))}") from None
-    if not isinstance(value, dict):
-        raise Invalid(f'{flag} is no JSON object such as {{"audience": "staff"}}')
-    return value
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from duebook.cli.output import wrapped
 from duebook.cli.trigger_options import build_trigger, trigger_options
 from duebook.clock import utc_now
 from duebook.errors import InvalidTime
@@ -51,7 +51,7 @@ def next_command(after: str | None, count: int, as_json: bool, **options: Any) -
     if as_json:
         click.echo(json.dumps([format_instant(due) for due in due_times]))
         return
-    click.echo(_wrapped(trigger.describe()))
+    click.echo(wrapped(trigger.describe()))
     tz = zone_name(getattr(trigger, "tz", "UTC") if options["tz"] is None else options["tz"])
     for line in _table(trigger, due_times, start, tz):
         click.echo(f"  {line}")
@@ -81,13 +81,9 @@ def describe_command(as_json: bool, **options: Any) -> None:
         }
         click.echo(json.dumps(form, indent=2, ensure_ascii=False))
         return
-    click.echo(_wrapped(trigger.describe()))
+    click.echo(wrapped(trigger.describe()))
     for warning in warnings:
-        click.echo(_wrapped(f"warning: {warning}"))
-
-
-def _wrapped(text: str) -> str:
-    return fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        click.echo(wrapped(f"warning: {warning}"))
 
 
 def _read_after(text: str) -> datetime:

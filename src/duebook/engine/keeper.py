@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Unavailable
+from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 TAKE_OVER_BATCH: Final = 100
 PURGE_BATCH: Final = 200
 PURGE_EVERY: Final = 60.0
+CLOCK_BEHIND: Final = timedelta(seconds=30)
 SAFETY: Final = 0.8
 """The part of a lease after which a node that could not renew it stops its own work."""
 
@@ -50,6 +52,7 @@ class Keeper:
         self._purged_at = float("-inf")
         self._trusted_since = self._renewed_at = monotonic()
         self._last_renewal: tuple[datetime, float] | None = None
+        self._told_of_clock = False
         self.lost = False
 
     def step(self) -> None:
@@ -84,6 +87,7 @@ class Keeper:
         if not tx.renew(self.session_id, self._lease):
             return False
         self._notice_interruption(tx.now)
+        self._notice_clock(tx.behind)
         if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
             for dead in tx.bury():
                 log.warning("node session %s is dead, its runs are taken over", dead)
@@ -105,6 +109,16 @@ class Keeper:
                 log.warning("the clock jumped or the books were out of reach; burying nobody yet")
                 self._trusted_since = moment
         self._last_renewal = (now, moment)
+
+    def _notice_clock(self, behind: timedelta) -> None:
+        """Nothing is due while a clock that was set back catches up: say so, once."""
+        if behind >= CLOCK_BEHIND and not self._told_of_clock:
+            log.warning(
+                "this machine's clock is %s behind the latest time on the books; "
+                "nothing is due until it has caught up",
+                format_duration(timedelta(seconds=int(behind.total_seconds()))),
+            )
+        self._told_of_clock = behind >= CLOCK_BEHIND
 
     def _purge(self) -> None:
         """Forget what is older than the retention, a small batch at a time."""

@@ -167,7 +167,7 @@ class Node:
         self._keeper.step()
         if self._keeper.lost and self._slots.wait_idle(0):
             self._begin_session(former=self._keeper.session_id)
-            self._dispatcher.session_id = self._keeper.session_id
+            self._dispatcher.session_id = self._ticker.session_id = self._keeper.session_id
             self._bell.ring()
             log.info("this node goes on as session %s", self._keeper.session_id)
 

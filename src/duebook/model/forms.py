@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from duebook.model.run import LogLine, Run
+    from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule
 
-__all__ = ["log_form", "run_form", "schedule_form"]
+__all__ = ["attempt_form", "log_form", "run_form", "schedule_form"]
 
 
 def schedule_form(schedule: Schedule) -> dict[str, Any]:
@@ -38,6 +38,10 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
 
 def run_form(run: Run) -> dict[str, Any]:
     return {field.name: _plain(getattr(run, field.name)) for field in fields(run)}
+
+
+def attempt_form(attempt: Attempt) -> dict[str, Any]:
+    return {field.name: _plain(getattr(attempt, field.name)) for field in fields(attempt)}
 
 
 def log_form(line: LogLine) -> dict[str, Any]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Claim", "LogLine", "Origin", "Outcome", "Run", "RunStatus", "Token"]
+__all__ = ["Attempt", "Claim", "LogLine", "Origin", "Outcome", "Run", "RunStatus", "Token"]
 
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
@@ -71,6 +71,19 @@ class Outcome:
 
     status: Literal["succeeded", "failed", "cancelled"]
     reason: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a run that is over, while the run itself went on."""
+
+    number: int
+    node: str | None
+    claimed_at: datetime
+    finished_at: datetime
+    outcome: Literal["succeeded", "failed", "cancelled", "lost", "handed_back"]
     error: str | None = None
     exit_code: int | None = None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from duebook.errors import Invalid, shorten
 from duebook.ids import check_name
-from duebook.model.target import Target, load_target
+from duebook.model.target import Target, load_target, payload_variables
 from duebook.timetext import format_duration, parse_duration
 from duebook.triggers import Trigger, load_trigger
 
@@ -126,6 +126,10 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
                 problems[key] = str(error)
         elif key in ("trigger", "target"):
             problems[key] = f"{key} is missing"
+    try:
+        payload_variables(values.get("payload", {}))
+    except Invalid as error:
+        problems["payload"] = str(error)
     if problems:
         raise InvalidSchedule(problems)
     return ScheduleSpec(**values)

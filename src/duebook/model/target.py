@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 
-__all__ = ["CommandTarget", "Target", "load_target"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CommandTarget", "Target", "load_target", "payload_variables"]
 
 _COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
 
@@ -37,6 +41,22 @@ class CommandTarget:
 
 
 Target = CommandTarget
+
+
+def payload_variables(keys: Iterable[str]) -> dict[str, str]:
+    """The variable in which a command finds each value of a payload.
+
+    Raises Invalid when two keys would share one.
+    """
+    variables: dict[str, str] = {}
+    for key in keys:
+        variable = "DUEBOOK_PAYLOAD_" + re.sub(r"[^A-Z0-9_]", "_", key.upper())
+        if (other := variables.setdefault(variable, key)) != key:
+            raise Invalid(
+                f'payload keys "{shorten(other)}" and "{shorten(key)}" would both be '
+                f"{shorten(variable)}; rename one"
+            )
+    return {key: variable for variable, key in variables.items()}
 
 
 def load_target(form: object) -> Target:

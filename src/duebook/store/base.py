@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import DueException, Plan, Skip, Snapshot
-    from duebook.model.run import Claim, LogLine, Outcome, Run, Token
+    from duebook.model.run import Attempt, Claim, LogLine, Outcome, Run, Token
     from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["START", "LedgerEntry", "OwnRun", "Page", "SessionInfo", "Store", "Tx"]
@@ -74,6 +74,10 @@ class Tx(Protocol):
     @property
     def now(self) -> datetime:
         """The database's clock, the same for the whole transaction; it never runs backwards."""
+
+    @property
+    def behind(self) -> timedelta:
+        """How far this machine's clock is behind the latest time on the books; mostly not."""
 
     # -- the tick
     def take(self, limit: int) -> list[Snapshot]:
@@ -156,6 +160,12 @@ class Tx(Protocol):
     def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
         """By name, from the one after `after` on."""
 
+    def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
+        """The active schedules that are due first."""
+
+    def list_exceptions(self, schedule_id: str) -> list[DueException]:
+        """What people said about due times that are not decided yet, by due time."""
+
     def snapshot(self, schedule_id: str) -> Snapshot:
         """One schedule, locked, as the planner sees it."""
 
@@ -180,6 +190,15 @@ class Tx(Protocol):
 
     def get_run(self, run_id: str) -> Run:
         """Raises NotFound."""
+
+    def find_run(self, namespace: str, text: str) -> str:
+        """The id of a run by its id or the beginning of it.
+
+        Raises NotFound, and Invalid when several begin so.
+        """
+
+    def list_attempts(self, run_id: str) -> list[Attempt]:
+        """The attempts that are over while the run goes on, or went on; the oldest first."""
 
     def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
         """The newest first."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.errors import Invalid
 from duebook.model.run import Outcome
+from duebook.model.target import payload_variables
 from duebook.targets.processes import Stop, supervise
 from duebook.timetext import format_instant
 
@@ -91,12 +91,9 @@ def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dic
         "DUEBOOK_DUE_AT": format_instant(run.due_at or run.created_at),
         "DUEBOOK_PAYLOAD": json.dumps(payload),
     }
-    variables |= {f"DUEBOOK_PAYLOAD_{_name(key)}": _text(value) for key, value in payload.items()}
+    names = payload_variables(payload)
+    variables |= {names[key]: _text(value) for key, value in payload.items()}
     return {name: text for name, text in variables.items() if len(text) < LONGEST_VARIABLE}
-
-
-def _name(key: str) -> str:
-    return re.sub(r"[^A-Z0-9_]", "_", key.upper())
 
 
 def _text(value: Any) -> str:

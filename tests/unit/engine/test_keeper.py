@@ -120,3 +120,15 @@ def test_a_node_that_was_buried_knows_it_at_its_next_renewal(
     machine.pass_time(10)
     keeper.step()
     assert keeper.lost
+
+
+def test_a_clock_set_back_is_told_once(
+    store: SqliteStore, machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = new_keeper(store, machine)
+    keeper.renew()
+    machine.wall -= timedelta(hours=1)
+    renew_for(keeper, machine, 60)
+    told = [record.message for record in caplog.records if "behind" in record.message]
+    assert len(told) == 1
+    assert told[0].startswith("this machine's clock is 59m")

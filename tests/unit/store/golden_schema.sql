@@ -60,7 +60,7 @@ CREATE TABLE run_attempts (
     claimed_at INTEGER NOT NULL,
     started_at INTEGER,
     finished_at INTEGER NOT NULL,
-    outcome TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost')),
+    outcome TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'handed_back')),
     error TEXT,
     exit_code INTEGER,
     PRIMARY KEY (run_id, attempt)

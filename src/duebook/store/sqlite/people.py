@@ -6,10 +6,10 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from duebook.errors import Conflict, NotFound, shorten
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id
 from duebook.model.plan import DueException, Plan, Reason, Skip, Snapshot
-from duebook.model.run import LogLine, Run
+from duebook.model.run import Attempt, LogLine, Run
 from duebook.store.base import LedgerEntry, Page
 from duebook.store.sqlite.planning import Planning, ledger_row, state_row
 from duebook.store.sqlite.rows import moment, read_run, read_schedule, to_micros
@@ -72,6 +72,14 @@ class People(Planning):
     def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
         rows = self._all("list_schedules", namespace=namespace, after=after, limit=limit)
         return [read_schedule(row) for row in rows]
+
+    def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
+        rows = self._all("list_upcoming", namespace=namespace, limit=limit)
+        return [read_schedule(row) for row in rows]
+
+    def list_exceptions(self, schedule_id: str) -> list[DueException]:
+        said = self._exceptions(json.dumps([schedule_id])).get(schedule_id, [])
+        return sorted(said, key=lambda exception: exception.due_at)
 
     def pause(self, plan: Plan, reason: str | None) -> None:
         self._run(
@@ -142,6 +150,22 @@ class People(Planning):
             raise Conflict(f"run {run_id} has ended already: {run.status}")
         self._run("request_cancel", id=run_id, now=now)
         return "requested"
+
+    def find_run(self, namespace: str, text: str) -> str:
+        rows = self._all("find_runs", namespace=namespace, prefix=text) if text else []
+        if len(rows) > 1:
+            raise Invalid(f'run "{shorten(text)}" may be one of several; write more of its id')
+        if not rows:
+            raise NotFound(f'run "{shorten(text)}" does not exist')
+        return str(rows[0][0])
+
+    def list_attempts(self, run_id: str) -> list[Attempt]:
+        return [
+            Attempt(number, node, moment(claimed_at), moment(finished_at), outcome, error, code)
+            for number, node, claimed_at, finished_at, outcome, error, code in self._all(
+                "list_attempts", id=run_id
+            )
+        ]
 
     def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
         if schedule_id is None:

@@ -152,6 +152,17 @@ WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
 ORDER BY s.name
 LIMIT :limit
 
+-- name: list_upcoming
+-- The active schedules of a namespace that are due first.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
+    st.watermark, st.next_due_at, st.paused_at, st.pause_reason, st.problem
+FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.namespace = :namespace AND st.wake_at IS NOT NULL AND st.next_due_at IS NOT NULL
+ORDER BY st.wake_at
+LIMIT :limit
+
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at)
@@ -215,17 +226,16 @@ SELECT status FROM runs
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status <> 'running'
 
 -- name: hand_back_run
--- A node that leaves returns its work as if it had never been claimed.
+-- A node that leaves returns its work, to be begun again as another attempt.
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     ready_at = :ready_at
-WHERE cancel_requested_at IS NULL AND id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
-
--- name: get_cancel_requested
--- Whether a run under this token was asked to end.
-SELECT 1 FROM runs
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
-    AND cancel_requested_at IS NOT NULL
+
+-- name: get_own_run
+-- The run that is under way under this token, and whether it was asked to end.
+SELECT cancel_requested_at FROM runs
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 
 -- name: list_orphans
 -- Runs that a dead or ended session left running.
@@ -285,6 +295,20 @@ FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id
 WHERE r.id = :id
+
+-- name: find_runs
+-- The run of that id, or up to two whose id begins so.
+SELECT id FROM runs
+WHERE id >= :prefix AND id < :prefix || 'g' AND namespace = :namespace
+LIMIT 2
+
+-- name: list_attempts
+-- The attempts of a run that ended before its latest one.
+SELECT a.attempt, n.node, a.claimed_at, a.finished_at, a.outcome, a.error, a.exit_code
+FROM run_attempts AS a
+LEFT JOIN node_sessions AS n ON n.id = a.session_id
+WHERE a.run_id = :id
+ORDER BY a.attempt
 
 -- name: list_runs
 -- The newest runs of a namespace.

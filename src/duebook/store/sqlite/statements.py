@@ -13,8 +13,9 @@ from duebook.store.sqlite.rows import moment, read_run, to_micros
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
+    from duebook.clock import Ratchet
     from duebook.model.run import Run
     from duebook.store.sqlite.planning import Definitions
 
@@ -34,7 +35,7 @@ class Statements:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        clock: Callable[[], datetime],
+        clock: Ratchet,
         hook: Callable[[str], None] | None,
         definitions: Definitions,
     ) -> None:
@@ -49,6 +50,10 @@ class Statements:
         row = self._one("read_high_water")
         now = self._clock()
         return max(now, moment(row[0])) if row else now
+
+    @property
+    def behind(self) -> timedelta:
+        return self._clock.behind(self.now)
 
     def keep_time(self) -> None:
         """Remember `now`, so that a clock set back fires nothing twice."""

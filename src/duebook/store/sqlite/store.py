@@ -6,7 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from duebook.clock import utc_now
+from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Unavailable
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.migrate import migrate
@@ -36,20 +36,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class _Ratchet:
-    """A clock that never runs backwards within this process; the file keeps it between them."""
-
-    def __init__(self, clock: Callable[[], datetime]) -> None:
-        self._clock = clock
-        self._latest: datetime | None = None
-
-    def __call__(self) -> datetime:
-        now = self._clock()
-        if self._latest is None or now > self._latest:
-            self._latest = now
-        return self._latest
-
-
 class SqliteStore:
     """Implements store.base.Store.
 
@@ -65,7 +51,7 @@ class SqliteStore:
         hook: Callable[[str], None] | None = None,
     ) -> None:
         self._path = path
-        self._clock = _Ratchet(clock)
+        self._clock = Ratchet(clock)
         self._hook = hook
         self._writer = Writer(path, hook)
         self._definitions: Definitions = {}  # the writer's; each reader has its own

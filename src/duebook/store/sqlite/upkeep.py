@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Upkeep"]
 
 OVERDUE: Final = timedelta(minutes=1)
+CLOCK_BEHIND: Final = timedelta(seconds=30)
 _CHECKS: Final = {
     "check_overlaps": "schedule {0} has {1} runs under way that exclude each other",
     "check_abandoned": "run {0} belongs to {1}, which is dead; a live node takes it over",
@@ -42,6 +43,11 @@ class Upkeep(Statements):
             f"a row of {row[0]} refers to a row of {row[2]} that does not exist"
             for row in self._connection.execute("PRAGMA foreign_key_check").fetchall()
         ]
+        if self.behind >= CLOCK_BEHIND:
+            problems.append(
+                f"this machine's clock is {self.behind} behind the latest time on the books; "
+                "nothing is due until it has caught up"
+            )
         parameters = {
             "check_abandoned": {"now": to_micros(self.now)},
             "check_overdue": {"before": to_micros(self.now - OVERDUE)},

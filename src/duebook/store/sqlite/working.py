@@ -48,7 +48,7 @@ class Working(Planning):
         orphans = self._all("list_orphans", limit=limit)
         now = to_micros(self.now)
         for id_, losses, most, cancel_requested, wakes, schedule_id in orphans:
-            self._run("insert_attempt", id=id_, now=now, outcome="lost", error=_LOST)
+            self._end_attempt(id_, "lost", _LOST)
             if cancel_requested is None and losses < most:
                 self._run("requeue_run", id=id_, now=now)
                 continue
@@ -78,8 +78,7 @@ class Working(Planning):
             if pair in specs:
                 claims.append(Claim(run, token, specs[pair].spec))
             else:  # somebody else may know how, and this node shall not ask again at once
-                later = to_micros(self.now + UNREADABLE_AGAIN)
-                self._run("hand_back_run", **_token(token), ready_at=later)
+                self.hand_back(token, UNREADABLE_AGAIN)
         return claims
 
     def settle(self, token: Token, outcome: Outcome) -> bool:
@@ -99,11 +98,18 @@ class Working(Planning):
         return settled is not None and settled[0] != "queued"
 
     def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
-        ready_at = to_micros(self.now + delay)
-        if self._run("hand_back_run", **_token(token), ready_at=ready_at).rowcount == 1:
-            return True
-        own = self._one("get_cancel_requested", **_token(token))
-        return own is not None and self.settle(token, Outcome("cancelled", "cancelled"))
+        own = self._one("get_own_run", **_token(token))
+        if own is None:
+            return False
+        if own[0] is not None:  # it was to be cancelled anyway
+            return self.settle(token, Outcome("cancelled", "cancelled"))
+        self._end_attempt(token.run_id, "handed_back", None)
+        self._run("hand_back_run", **_token(token), ready_at=to_micros(self.now + delay))
+        return True
+
+    def _end_attempt(self, run_id: str, outcome: str, error: str | None) -> None:
+        now = to_micros(self.now)
+        self._run("insert_attempt", id=run_id, now=now, outcome=outcome, error=error)
 
     def own_runs(self, session_id: str) -> list[OwnRun]:
         return [

@@ -1,0 +1,90 @@
+"""The arguments that several commands share: names of schedules, runs, instants, JSON."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duebook.clock import utc_now
+from duebook.errors import DuebookError, Invalid, InvalidTime, NotFound, shorten
+from duebook.timetext import parse_duration, parse_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.book import Book
+
+__all__ = ["find_run", "name_argument", "read_json", "read_moment", "read_pair", "user"]
+
+
+def _complete_name(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of schedules for the shell; whatever goes wrong there is not the time to complain."""
+    from duebook.cli.opening import open_book
+
+    try:
+        with ctx, open_book() as book:
+            names = [schedule.name for schedule in book.schedules.list(limit=1_000)]
+    except (DuebookError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+name_argument = click.argument("name", shell_complete=_complete_name)
+
+
+def find_run(book: Book, text: str) -> str:
+    """The run that RUN|NAME means: an id, the beginning of one, or a schedule's latest run."""
+    try:
+        schedule = book.schedules.get(text)
+    except NotFound as unknown:
+        try:
+            return book.runs.get(text).id
+        except NotFound:
+            raise NotFound(
+                f'"{shorten(text)}" is neither a schedule nor the id of a run'
+            ) from unknown
+    runs = book.runs.list(schedule.id, limit=20)
+    if not runs:
+        raise NotFound(f'schedule "{schedule.name}" has no run yet')
+    return next((run for run in runs if run.status != "queued"), runs[0]).id
+
+
+def read_moment(text: str) -> datetime:
+    """An instant, `now`, or a length from now on."""
+    if text == "now":
+        return utc_now()
+    try:
+        length = parse_duration(text)
+    except InvalidTime:
+        return parse_instant(text)
+    try:
+        return utc_now().replace(microsecond=0) + length
+    except OverflowError:
+        raise InvalidTime(f'"{text}" from now is beyond the year 9999') from None
+
+
+def read_pair(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not name or not equals:
+        raise Invalid(f'--env "{item}" is not NAME=VALUE')
+    return name, value
+
+
+def read_json(flag: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{flag} is no JSON: {shorten(str(error))}") from None
+    if not isinstance(value, dict):
+        raise Invalid(f'{flag} is no JSON object such as {{"audience": "staff"}}')
+    return value
+
+
+def user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
