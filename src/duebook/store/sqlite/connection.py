@@ -56,8 +56,9 @@ def _create_privately(path: Path) -> None:
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     """Somebody else's database is left as it is."""
-    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    # in this order: another process may be making the file ours between the two
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     if tables and not ours:
         raise Invalid(f"{path} is a SQLite database, but not one of Duebook's")
 
