@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["load_queries", "positional"]
+__all__ = ["load_queries", "positional", "repeated"]
 
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
+_VALUES: Final = re.compile(r"(?<=VALUES )\(.*?\)", re.DOTALL)
 _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -36,3 +37,8 @@ def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], Sequence
     names = _PARAMETER.findall(sql)
     pick = itemgetter(*names) if len(names) > 1 else lambda values: [values[n] for n in names]
     return _PARAMETER.sub("?", sql), pick
+
+
+def repeated(sql: str, rows: int) -> str:
+    """An INSERT of one row, without brackets inside it, as one of so many rows."""
+    return _VALUES.sub(lambda row: ", ".join([row[0]] * rows), sql, count=1)

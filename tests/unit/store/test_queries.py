@@ -8,13 +8,13 @@ from typing import Final
 
 import pytest
 
-from duebook.store.queries import load_queries
+from duebook.store.queries import load_queries, repeated
 from duebook.store.sqlite import statements
 from duebook.store.sqlite.statements import QUERIES
 
 FILE: Final = Path(statements.__file__).with_name("queries.sql")
 SOURCE: Final = "".join(path.read_text("utf-8") for path in sorted(FILE.parent.glob("*.py")))
-CALLED: Final = set(re.findall(r"self\._(?:run|many|all|one|value)\(\s*\"(\w+)\"", SOURCE))
+CALLED: Final = set(re.findall(r"self\._(?:run|many|insert|all|one|value)\(\s*\"(\w+)\"", SOURCE))
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -62,3 +62,10 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("-- name: get_a\nSELECT 1\n-- name: get_a\nSELECT 2\n")
     with pytest.raises(ValueError, match="twice"):
         load_queries(path)
+
+
+def test_an_insert_of_one_row_becomes_one_of_several() -> None:
+    sql = "INSERT INTO t (a, b) VALUES (?,\n 'x') ON CONFLICT (a) DO NOTHING"
+    assert repeated(sql, 2) == (
+        "INSERT INTO t (a, b) VALUES (?,\n 'x'), (?,\n 'x') ON CONFLICT (a) DO NOTHING"
+    )

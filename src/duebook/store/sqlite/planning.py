@@ -116,35 +116,42 @@ class Planning(Statements):
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         now = to_micros(self.now)
-        changes = self._connection.total_changes
-        self._many("commit_state", (state_row(plan) for plan in plans))
-        if self._connection.total_changes - changes < len(plans):
-            plans = self._in_force(plans)
-        specs = self._definitions([(plan.schedule_id, plan.version) for plan in plans])
+        plans = self._save_states(plans)
         self._many(
             "delete_exception",
-            (
+            [
                 {"schedule_id": plan.schedule_id, "due_at": to_micros(e.due_at), "kind": e.kind}
                 for plan in plans
                 for e in plan.used
-            ),
+            ],
         )
-        fires = {
-            new_id(): (plan, decision)
+        fires = [
+            (new_id(), plan, decision)
             for plan in plans
             for decision in plan.decisions
             if isinstance(decision, Fire)
-        }
-        self._many(
+        ]
+        specs = self._definitions([(plan.schedule_id, plan.version) for plan in plans])
+        inserted = self._insert(
             "insert_run",
-            (
+            [
                 _new_run(id_, plan, fire, now, specs[plan.schedule_id, plan.version].copied)
-                for id_, (plan, fire) in fires.items()
-            ),
+                for id_, plan, fire in fires
+            ],
         )
-        doubled = self._doubled(fires) if fires else []
+        doubled = self._doubled(fires) if inserted < len(fires) else []
         self._record(plans, doubled, session_id, now)
-        return len(fires) - len(doubled)
+        return inserted
+
+    def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
+        """Write what follows for the schedules; returns the plans of versions still in force."""
+        steady = [plan for plan in plans if plan.status == "active"]
+        others = [plan for plan in plans if plan.status != "active"]
+        if self._many("move_state", map(state_row, steady)) < len(steady):
+            others = list(plans)  # one was not active before, or has another version
+        if self._many("commit_state", map(state_row, others)) < len(others):
+            return self._in_force(plans)
+        return plans
 
     def _in_force(self, plans: Sequence[Plan]) -> list[Plan]:
         """The plans of definitions that are still the latest ones."""
@@ -152,12 +159,14 @@ class Planning(Statements):
         versions: dict[str, int] = dict(self._all("list_versions", ids=ids))
         return [plan for plan in plans if versions.get(plan.schedule_id) == plan.version]
 
-    def _doubled(self, fires: dict[str, tuple[Plan, Fire]]) -> list[tuple[Plan, Skip]]:
+    def _doubled(self, fires: list[tuple[str, Plan, Fire]]) -> list[tuple[Plan, Skip]]:
         """Due times that had a run already: the unique key kept a second one out."""
-        missing = self._all("list_missing_runs", ids=json.dumps(list(fires)))
+        ids = json.dumps([id_ for id_, _, _ in fires])
+        missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
         return [
             (plan, Skip(fire.due_at, fire.due_at, 1, True, Reason.ALREADY_STARTED))
-            for plan, fire in (fires[row[0]] for row in missing)
+            for id_, plan, fire in fires
+            if id_ in missing
         ]
 
     def _record(

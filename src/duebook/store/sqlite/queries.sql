@@ -59,6 +59,12 @@ WHERE schedule_id IN (SELECT value FROM json_each(:ids))
 -- A schedule that this node cannot plan is looked at again later.
 UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
 
+-- name: move_state
+-- An active schedule that stays active moves on; only the version that was planned.
+UPDATE schedule_state
+SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = :problem
+WHERE schedule_id = :schedule_id AND version = :version AND status = 'active'
+
 -- name: commit_state
 -- A schedule's state after its plan; only the version that was planned.
 UPDATE schedule_state
