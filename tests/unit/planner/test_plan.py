@@ -350,3 +350,12 @@ def test_replanning_a_committed_plan_fires_nothing(given_snapshot: Snapshot) -> 
     left = tuple(e for e in given_snapshot.exceptions if e not in planned.used)
     again = plan(replace(given_snapshot, watermark=planned.watermark, exceptions=left), NOON)
     assert again.decisions == ()
+
+
+@given(snapshots)
+def test_the_short_way_to_a_plan_leads_to_the_same_plan(given_snapshot: Snapshot) -> None:
+    """Twice the same trigger has the same due times, but the short way is for one alone."""
+    spec = given_snapshot.spec
+    twice = replace(given_snapshot, spec=replace(spec, triggers=spec.triggers * 2))
+    for now in (NOON, NOON + MINUTE, NOON + HOUR):
+        assert plan(given_snapshot, now) == plan(twice, now)

@@ -79,17 +79,17 @@ class Planning(Statements):
         exceptions = self._exceptions(ids) if self._one("get_any_exception") else {}
         return [
             Snapshot(
-                schedule_id=id_,
-                name=definitions[id_, version].name,
-                version=version,
-                spec=definitions[id_, version].spec,
-                status=status,
-                watermark=moment(watermark),
-                active=(active[id_],) if id_ in active else (),
-                exceptions=tuple(exceptions.get(id_, ())),
+                id_,
+                definition.name,
+                version,
+                definition.spec,
+                status,
+                moment(watermark),
+                (active[id_],) if id_ in active else (),
+                tuple(exceptions.get(id_, ())),
             )
             for id_, version, status, watermark in rows
-            if (id_, version) in definitions
+            if (definition := definitions.get((id_, version)))
         ]
 
     def _exceptions(self, ids: str) -> dict[str, list[DueException]]:
@@ -147,7 +147,7 @@ class Planning(Statements):
         """Write what follows for the schedules; returns the plans of versions still in force."""
         steady = [plan for plan in plans if plan.status == "active"]
         others = [plan for plan in plans if plan.status != "active"]
-        if self._many("move_state", map(state_row, steady)) < len(steady):
+        if self._many("move_state", map(_moved, steady)) < len(steady):
             others = list(plans)  # one was not active before, or has another version
         if self._many("commit_state", map(state_row, others)) < len(others):
             return self._in_force(plans)
@@ -197,18 +197,19 @@ def _definition(text: str, namespace: str, name: str) -> Definition:
     return Definition(name, spec, {"namespace": namespace, **_copied(spec)})
 
 
-def state_row(plan: Plan) -> dict[str, object]:
+def _moved(plan: Plan) -> dict[str, object]:
     return {
         "schedule_id": plan.schedule_id,
         "version": plan.version,
-        "status": plan.status,
         "watermark": to_micros(plan.watermark),
         "next_due_at": to_micros(plan.next_due_at),
         "wake_at": to_micros(plan.wake_at),
-        "paused_at": None,
-        "pause_reason": None,
         "problem": plan.problem,
     }
+
+
+def state_row(plan: Plan) -> dict[str, object]:
+    return _moved(plan) | {"status": plan.status, "paused_at": None, "pause_reason": None}
 
 
 def _new_run(

@@ -36,11 +36,11 @@ def to_micros(moment: datetime | None) -> int | None:
 
 
 def from_micros(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else _EPOCH + _MICRO * micros
 
 
 def moment(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + _MICRO * micros
 
 
 def facts_text(facts: Mapping[str, Any]) -> str:
