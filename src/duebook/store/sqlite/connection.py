@@ -40,6 +40,8 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
+            # what a statement may have to undo is small, and slow to keep in a file
+            connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("PRAGMA busy_timeout = 30000")
             connection.execute(f"PRAGMA query_only = {'ON' if readonly else 'OFF'}")
         except BaseException:
