@@ -10,6 +10,7 @@ import pytest
 
 from duebook.store.queries import load_queries, repeated
 from duebook.store.sqlite import statements
+from duebook.store.sqlite.rows import NewRun
 from duebook.store.sqlite.statements import QUERIES
 
 FILE: Final = Path(statements.__file__).with_name("queries.sql")
@@ -69,3 +70,7 @@ def test_an_insert_of_one_row_becomes_one_of_several() -> None:
     assert repeated(sql, 2) == (
         "INSERT INTO t (a, b) VALUES (?,\n 'x'), (?,\n 'x') ON CONFLICT (a) DO NOTHING"
     )
+
+
+def test_the_values_of_a_new_run_are_in_the_order_of_its_statement() -> None:
+    assert re.findall(r":(\w+)", QUERIES["insert_run"]) == list(NewRun._fields)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOW: Final = 1_000_000
 SCHEDULES: Final = 40
-READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|schedule_state|node_sessions)\b")
+READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|oldest|schedule_state|node_sessions)\b")
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10},
     "get_earliest_wake": {},
@@ -111,7 +111,7 @@ def test_a_hot_query_uses_an_index(
     reads = [line for line in lines if READS.match(line)]
     assert reads
     for line in reads:
-        assert "INDEX" in line, line
+        assert "INDEX" in line or "INTEGER PRIMARY KEY" in line, line
     assert not any("TEMP B-TREE" in line for line in lines)
 
 

@@ -12,7 +12,7 @@ from duebook.model.plan import DueException, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.store.base import LedgerEntry, Page
 from duebook.store.sqlite.planning import Planning, ledger_row, state_row
-from duebook.store.sqlite.rows import moment, read_run, read_schedule, to_micros
+from duebook.store.sqlite.rows import NewRun, moment, read_run, read_schedule, to_micros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,23 +121,25 @@ class People(Planning):
         )
 
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
-        self._run(
-            "insert_run",
-            **self._definitions([(snapshot.schedule_id, snapshot.version)])[
-                snapshot.schedule_id, snapshot.version
-            ].copied
-            | {
-                "id": run_id,
-                "schedule_id": snapshot.schedule_id,
-                "version": snapshot.version,
-                "due_at": None,
-                "origin": "manual",
-                "trigger": "manual",
-                "wakes": True,
-                "payload": None if payload is None else json.dumps(payload),
-                "now": to_micros(self.now),
-            },
+        spec, now = snapshot.spec, to_micros(self.now)
+        pair = snapshot.schedule_id, snapshot.version
+        row = NewRun(
+            run_id,
+            self._definitions([pair])[pair].namespace,
+            *pair,
+            due_at=None,
+            origin="manual",
+            trigger="manual",
+            queue=spec.queue,
+            priority=spec.priority,
+            exclusive=spec.overlap != "allow",
+            wakes=True,
+            max_takeovers=spec.max_takeovers,
+            payload=None if payload is None else json.dumps(payload),
+            created_at=now,
+            ready_at=now,
         )
+        self._insert("insert_run", [row])
 
     def cancel(self, run_id: str, reason: str) -> str:
         now = to_micros(self.now)

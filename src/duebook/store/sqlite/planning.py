@@ -11,6 +11,7 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import new_id
 from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.store.sqlite.rows import (
+    NewRun,
     clean,
     facts_text,
     from_micros,
@@ -33,11 +34,13 @@ UNREADABLE_AGAIN: Final = timedelta(minutes=1)
 
 
 class Definition(NamedTuple):
-    """A revision, with what its runs copy from it."""
+    """A revision, with whose it is."""
 
+    namespace: str
     name: str
     spec: ScheduleSpec
-    copied: dict[str, object]
+    trigger: str
+    """what its runs say about where they come from"""
 
 
 Definitions = dict[tuple[str, int], Definition]
@@ -135,7 +138,7 @@ class Planning(Statements):
         inserted = self._insert(
             "insert_run",
             [
-                _new_run(id_, plan, fire, now, specs[plan.schedule_id, plan.version].copied)
+                _new_run(id_, specs[plan.schedule_id, plan.version], plan, fire, now)
                 for id_, plan, fire in fires
             ],
         )
@@ -194,7 +197,7 @@ class Planning(Statements):
 def _definition(text: str, namespace: str, name: str) -> Definition:
     """Definitions never change, so the same text is read once."""
     spec = read_spec(text, name)
-    return Definition(name, spec, {"namespace": namespace, **_copied(spec)})
+    return Definition(namespace, name, spec, f"schedule:{spec.trigger_text}")
 
 
 def _moved(plan: Plan) -> dict[str, object]:
@@ -212,31 +215,26 @@ def state_row(plan: Plan) -> dict[str, object]:
     return _moved(plan) | {"status": plan.status, "paused_at": None, "pause_reason": None}
 
 
-def _new_run(
-    id_: str, plan: Plan, fire: Fire, now: int | None, copied: dict[str, object]
-) -> dict[str, object]:
-    return {
-        **copied,
-        "id": id_,
-        "schedule_id": plan.schedule_id,
-        "version": plan.version,
-        "due_at": to_micros(fire.due_at),
-        "origin": fire.origin,
-        "wakes": fire.wakes,
-        "payload": None,
-        "now": now,
-    }
-
-
-def _copied(spec: ScheduleSpec) -> dict[str, object]:
-    """What a run takes over from its definition, because claims and takeovers ask for it."""
-    return {
-        "trigger": f"schedule:{spec.trigger_text}",
-        "queue": spec.queue,
-        "priority": spec.priority,
-        "exclusive": spec.overlap != "allow",
-        "max_takeovers": spec.max_takeovers,
-    }
+def _new_run(id_: str, definition: Definition, plan: Plan, fire: Fire, now: int | None) -> NewRun:
+    """A run takes over from its definition what claims and takeovers ask for."""
+    spec = definition.spec
+    return NewRun(
+        id_,
+        definition.namespace,
+        plan.schedule_id,
+        plan.version,
+        to_micros(fire.due_at),
+        fire.origin,
+        definition.trigger,
+        spec.queue,
+        spec.priority,
+        spec.overlap != "allow",
+        fire.wakes,
+        spec.max_takeovers,
+        None,
+        now,
+        now,
+    )
 
 
 def ledger_row(schedule_id: str, version: int, skip: Skip) -> dict[str, object]:

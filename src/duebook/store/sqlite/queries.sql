@@ -34,11 +34,13 @@ JOIN schedule_revisions AS r
 JOIN schedules AS s ON s.id = r.schedule_id
 
 -- name: list_active
--- The oldest active run of each of the given schedules that has one.
-SELECT schedule_id, id, due_at, coalesce(started_at, created_at), min(created_at)
-FROM runs INDEXED BY runs_active
-WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status IN ('queued', 'running')
-GROUP BY schedule_id
+-- The oldest active run of each of the given schedules that has one, however many there are.
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at)
+FROM json_each(:ids) AS wanted
+JOIN runs AS r ON r.rowid = (
+    SELECT oldest.rowid FROM runs AS oldest INDEXED BY runs_active
+    WHERE oldest.schedule_id = wanted.value AND oldest.status IN ('queued', 'running')
+    ORDER BY oldest.created_at LIMIT 1)
 
 -- name: get_any_exception
 -- Whether anybody said anything about any due time; mostly not.
@@ -77,7 +79,7 @@ WHERE schedule_id = :schedule_id AND version = :version
 INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority, exclusive,
     wakes, max_takeovers, payload, status, created_at, ready_at)
 VALUES (:id, :namespace, :schedule_id, :version, :due_at, :origin, :trigger, :queue, :priority, :exclusive,
-    :wakes, :max_takeovers, :payload, 'queued', :now, :now)
+    :wakes, :max_takeovers, :payload, 'queued', :created_at, :ready_at)
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
 -- name: list_missing_runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid
 from duebook.model.run import Run
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "NewRun",
     "clean",
     "facts_text",
     "from_micros",
@@ -29,6 +30,26 @@ __all__ = [
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
+
+
+class NewRun(NamedTuple):
+    """The values of `insert_run`, in its order."""
+
+    id: str
+    namespace: str
+    schedule_id: str
+    version: int
+    due_at: int | None
+    origin: str
+    trigger: str
+    queue: str
+    priority: int
+    exclusive: bool
+    wakes: bool
+    max_takeovers: int
+    payload: str | None
+    created_at: int | None
+    ready_at: int | None
 
 
 def to_micros(moment: datetime | None) -> int | None:

@@ -90,17 +90,18 @@ class Statements:
         self._point(f"after:{query}")
         return cursor.rowcount
 
-    def _insert(self, query: str, /, parameters: Iterable[dict[str, object]]) -> int:
-        """As `_many`, for an INSERT with VALUES: most of its cost is that of each statement."""
+    def _insert(self, query: str, /, rows: list[Row]) -> int:
+        """Insert rows whose values are in the statement's order; returns how many it took.
+
+        Many at a time, because half the cost of a row is that of its statement.
+        """
         self._point(f"before:{query}")
-        sql, pick = POSITIONAL[query]
-        rows = list(map(pick, parameters))
-        several, inserted = _several(sql), 0
-        while len(rows) >= ROWS_AT_ONCE:
-            values = list(chain.from_iterable(rows[:ROWS_AT_ONCE]))
-            inserted += self._connection.execute(several, values).rowcount
-            del rows[:ROWS_AT_ONCE]
-        inserted += self._connection.executemany(sql, rows).rowcount
+        sql, _ = POSITIONAL[query]
+        full = len(rows) - len(rows) % ROWS_AT_ONCE
+        inserted = self._connection.executemany(sql, rows[full:]).rowcount
+        for start in range(0, full, ROWS_AT_ONCE):
+            values = list(chain.from_iterable(rows[start : start + ROWS_AT_ONCE]))
+            inserted += self._connection.execute(_several(sql), values).rowcount
         self._point(f"after:{query}")
         return inserted
 
