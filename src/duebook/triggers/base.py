@@ -116,9 +116,21 @@ class WallTimeline:
     def __init__(self, line: Line, pattern: Pattern) -> None:
         self.line = line
         self.pattern = pattern
+        # a tick asks twice, for what is due and what follows; the next tick, or the next schedule
+        # with an equal trigger, asks about the same stretches again
+        self._stretch = self._stretch_before = (0, 0)
 
     def next(self, second: int) -> int | None:
-        return self.line.next(self.pattern, second)
+        start, due = self._stretch
+        if start <= second < due:
+            return due
+        start, due = self._stretch_before
+        if start <= second < due:
+            return due
+        found = self.line.next(self.pattern, second)
+        if found is not None:
+            self._stretch, self._stretch_before = (second, found), self._stretch
+        return found
 
     def previous(self, second: int) -> int | None:
         return self.line.previous(self.pattern, second)
