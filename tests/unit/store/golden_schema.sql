@@ -83,7 +83,8 @@ CREATE TABLE runs (
     version INTEGER,
     due_at INTEGER,
     origin TEXT NOT NULL
-        CHECK (origin IN ('schedule', 'catchup', 'backfill', 'manual', 'enqueue', 'flow')),
+        CHECK (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'
+            OR origin = 'manual' OR origin = 'enqueue' OR origin = 'flow'),
     trigger TEXT NOT NULL,
     parent_run_id TEXT REFERENCES runs (id),
     step TEXT,
@@ -94,7 +95,8 @@ CREATE TABLE runs (
     max_takeovers INTEGER NOT NULL,
     payload TEXT CHECK (payload IS NULL OR json_valid(payload)),
     status TEXT NOT NULL
-        CHECK (status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
+        CHECK (status = 'queued' OR status = 'running' OR status = 'succeeded'
+            OR status = 'failed' OR status = 'cancelled'),
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
     losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
     session_id TEXT REFERENCES node_sessions (id),
@@ -113,9 +115,10 @@ CREATE TABLE runs (
     UNIQUE (schedule_id, due_at),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
     CHECK (status <> 'queued' OR session_id IS NULL),
-    CHECK ((status IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)),
+    CHECK ((status = 'queued' OR status = 'running') = (finished_at IS NULL)),
     CHECK ((schedule_id IS NULL) = (version IS NULL)),
-    CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
+    CHECK ((due_at IS NOT NULL)
+        = (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'))
 ) STRICT;
 
 CREATE TABLE schedule_exceptions (
@@ -177,7 +180,7 @@ CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT N
 
 CREATE INDEX runs_of_schedule ON runs (schedule_id);
 
-CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, id) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status = 'queued';
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 

@@ -76,7 +76,7 @@ class Planning(Statements):
         ids = json.dumps([row[0] for row in rows])
         definitions = self._definitions([(row[0], row[1]) for row in rows])
         active = {
-            row[0]: ActiveRun(row[1], from_micros(row[2]), moment(row[3]))
+            row[0]: (ActiveRun(row[1], from_micros(row[2]), moment(row[3])),)
             for row in self._all("list_active", ids=ids)
         }
         exceptions = self._exceptions(ids) if self._one("get_any_exception") else {}
@@ -88,8 +88,8 @@ class Planning(Statements):
                 definition.spec,
                 status,
                 moment(watermark),
-                (active[id_],) if id_ in active else (),
-                tuple(exceptions.get(id_, ())),
+                active.get(id_, ()),
+                tuple(exceptions[id_]) if id_ in exceptions else (),
             )
             for id_, version, status, watermark in rows
             if (definition := definitions.get((id_, version)))

@@ -205,8 +205,8 @@ WHERE status = 'queued' AND queue = :queue AND ready_at <= :now
                 OR (other.exclusive = 1 AND other.queue = r.queue AND other.ready_at <= :now
                     AND (other.priority > r.priority
                         OR (other.priority = r.priority
-                            AND (other.ready_at, other.id) < (r.ready_at, r.id)))))))
-ORDER BY priority DESC, ready_at, id
+                            AND (other.ready_at, other.rowid) < (r.ready_at, r.rowid)))))))
+ORDER BY priority DESC, ready_at, rowid
 LIMIT :limit
 
 -- name: claim_run
