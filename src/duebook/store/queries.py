@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 __all__ = ["load_queries", "positional", "repeated"]
@@ -29,13 +29,13 @@ def load_queries(path: Path) -> dict[str, str]:
     }
 
 
-def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], Sequence[object]]]:
+def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], tuple[object, ...]]]:
     """A statement with `?` for its names, and what picks their values from a mapping.
 
     Drivers bind batches by position a good deal faster than by name.
     """
     names = _PARAMETER.findall(sql)
-    pick = itemgetter(*names) if len(names) > 1 else lambda values: [values[n] for n in names]
+    pick = itemgetter(*names) if len(names) > 1 else lambda values: tuple(values[n] for n in names)
     return _PARAMETER.sub("?", sql), pick
 
 

@@ -10,12 +10,14 @@ import pytest
 
 from duebook.store.queries import load_queries, repeated
 from duebook.store.sqlite import statements
-from duebook.store.sqlite.rows import NewRun
+from duebook.store.sqlite.rows import MovedState, NewRun
 from duebook.store.sqlite.statements import QUERIES
 
 FILE: Final = Path(statements.__file__).with_name("queries.sql")
 SOURCE: Final = "".join(path.read_text("utf-8") for path in sorted(FILE.parent.glob("*.py")))
-CALLED: Final = set(re.findall(r"self\._(?:run|many|insert|all|one|value)\(\s*\"(\w+)\"", SOURCE))
+CALLED: Final = set(
+    re.findall(r"self\._(?:run|many|rows|insert|all|one|value)\(\s*\"(\w+)\"", SOURCE)
+)
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -72,5 +74,10 @@ def test_an_insert_of_one_row_becomes_one_of_several() -> None:
     )
 
 
-def test_the_values_of_a_new_run_are_in_the_order_of_its_statement() -> None:
-    assert re.findall(r":(\w+)", QUERIES["insert_run"]) == list(NewRun._fields)
+@pytest.mark.parametrize(
+    ("query", "fields"), [("insert_run", NewRun._fields), ("move_state", MovedState._fields)]
+)
+def test_the_values_of_a_row_are_in_the_order_of_its_statement(
+    query: str, fields: tuple[str, ...]
+) -> None:
+    assert re.findall(r":(\w+)", QUERIES[query]) == list(fields)

@@ -11,6 +11,7 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import new_id
 from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.store.sqlite.rows import (
+    MovedState,
     NewRun,
     clean,
     facts_text,
@@ -150,7 +151,7 @@ class Planning(Statements):
         """Write what follows for the schedules; returns the plans of versions still in force."""
         steady = [plan for plan in plans if plan.status == "active"]
         others = [plan for plan in plans if plan.status != "active"]
-        if self._many("move_state", map(_moved, steady)) < len(steady):
+        if self._rows("move_state", map(_moved, steady)) < len(steady):
             others = list(plans)  # one was not active before, or has another version
         if self._many("commit_state", map(state_row, others)) < len(others):
             return self._in_force(plans)
@@ -200,19 +201,20 @@ def _definition(text: str, namespace: str, name: str) -> Definition:
     return Definition(namespace, name, spec, f"schedule:{spec.trigger_text}")
 
 
-def _moved(plan: Plan) -> dict[str, object]:
-    return {
-        "schedule_id": plan.schedule_id,
-        "version": plan.version,
-        "watermark": to_micros(plan.watermark),
-        "next_due_at": to_micros(plan.next_due_at),
-        "wake_at": to_micros(plan.wake_at),
-        "problem": plan.problem,
-    }
+def _moved(plan: Plan) -> MovedState:
+    return MovedState(
+        to_micros(plan.watermark),
+        to_micros(plan.next_due_at),
+        to_micros(plan.wake_at),
+        plan.problem,
+        plan.schedule_id,
+        plan.version,
+    )
 
 
 def state_row(plan: Plan) -> dict[str, object]:
-    return _moved(plan) | {"status": plan.status, "paused_at": None, "pause_reason": None}
+    unpaused = {"status": plan.status, "paused_at": None, "pause_reason": None}
+    return _moved(plan)._asdict() | unpaused
 
 
 def _new_run(id_: str, definition: Definition, plan: Plan, fire: Fire, now: int | None) -> NewRun:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "MovedState",
     "NewRun",
     "clean",
     "facts_text",
@@ -30,6 +31,17 @@ __all__ = [
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
+
+
+class MovedState(NamedTuple):
+    """The values of `move_state`, in its order."""
+
+    watermark: int | None
+    next_due_at: int | None
+    wake_at: int | None
+    problem: str | None
+    schedule_id: str
+    version: int
 
 
 class NewRun(NamedTuple):

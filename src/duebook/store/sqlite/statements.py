@@ -84,17 +84,17 @@ class Statements:
 
     def _many(self, query: str, /, parameters: Iterable[dict[str, object]]) -> int:
         """Execute it for each; returns how many rows changed."""
+        return self._rows(query, map(POSITIONAL[query][1], parameters))
+
+    def _rows(self, query: str, /, rows: Iterable[Row]) -> int:
+        """As `_many`, for rows whose values are in the statement's order."""
         self._point(f"before:{query}")
-        sql, pick = POSITIONAL[query]
-        cursor = self._connection.executemany(sql, map(pick, parameters))
+        cursor = self._connection.executemany(POSITIONAL[query][0], rows)
         self._point(f"after:{query}")
         return cursor.rowcount
 
     def _insert(self, query: str, /, rows: list[Row]) -> int:
-        """Insert rows whose values are in the statement's order; returns how many it took.
-
-        Many at a time, because half the cost of a row is that of its statement.
-        """
+        """As `_rows`, but many at a time: half the cost of a row is that of its statement."""
         self._point(f"before:{query}")
         sql, _ = POSITIONAL[query]
         full = len(rows) - len(rows) % ROWS_AT_ONCE
