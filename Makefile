@@ -43,6 +43,7 @@ run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 
 bench: $(READY) ## compare with peers; prints ratios
 	$(BIN)/python -m bench.triggers
+	$(BIN)/python -m bench.simulate
 	$(BIN)/python -m bench.fire --store sqlite
 
 clean: ## remove .venv and caches

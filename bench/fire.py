@@ -115,7 +115,7 @@ def fill(store: SqliteStore, number: int, later: timedelta | None = None) -> Non
         due = START + (later or timedelta(minutes=1))
         for _ in range(min(number - done, 10_000)):
             id_ = new_id()
-            tx.create_schedule(id_, "default", f"s-{id_[9:]}-x", spec, due, "bench")
+            tx.create_schedule(id_, "default", f"s-{id_[9:]}-x", spec, due, due, "bench")
 
     done = 0
     while done < number:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from duebook.errors import DuebookError, InvalidTime, InvalidTrigger
 from duebook.triggers import at, cron, daily, every, rrule, weekly
+from duebook.version import __version__
 
-__version__ = "0.1.0.dev0"
+if TYPE_CHECKING:
+    from duebook.book import Duebook
+    from duebook.model.retry import Retry
 
 __all__ = [
+    "Duebook",
     "DuebookError",
     "InvalidTime",
     "InvalidTrigger",
+    "Retry",
     "__version__",
     "at",
     "cron",
@@ -19,3 +27,12 @@ __all__ = [
     "rrule",
     "weekly",
 ]
+
+_LATER = {"Duebook": "duebook.book", "Retry": "duebook.model.retry"}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs a database is imported when it is asked for: triggers alone stay quick."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

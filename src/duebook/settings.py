@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import tomllib
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Settings", "database_path", "load_settings"]
+__all__ = ["RETENTION", "Settings", "database_path", "load_settings"]
+
+RETENTION: Final = timedelta(days=90)
+"""How long runs and ledger entries are kept."""
 
 
 @dataclass(frozen=True, slots=True)

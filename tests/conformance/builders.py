@@ -59,7 +59,7 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
     def work(tx: Tx) -> None:
         found = (trigger.next_after(tx.now) for trigger in spec.triggers)
         due_at = min((at for at in found if at is not None), default=None)
-        tx.create_schedule(schedule_id, namespace, name, spec, due_at, "a test")
+        tx.create_schedule(schedule_id, namespace, name, spec, due_at, due_at, "a test")
 
     store.transact(work)
     return schedule_id

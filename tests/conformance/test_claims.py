@@ -320,5 +320,5 @@ def test_own_runs_are_the_running_ones_of_the_session(store: Store) -> None:
     settle(store, mine[0].token)
     store.transact(lambda tx: tx.cancel(mine[1].run.id, "cancelled"))
     own = store.read(lambda tx: tx.own_runs("node-1"))
-    assert [(run.token, run.cancel_requested) for run in own] == [(mine[1].token, True)]
-    assert [run.cancel_requested for run in store.read(lambda tx: tx.own_runs("node-2"))] == [False]
+    assert [(run.token, run.cancel_reason) for run in own] == [(mine[1].token, "cancelled")]
+    assert [run.cancel_reason for run in store.read(lambda tx: tx.own_runs("node-2"))] == [None]

@@ -108,7 +108,7 @@ def test_schedules_are_listed_by_name_a_page_at_a_time(store: Store, book: Book)
 
 
 def test_a_schedule_that_never_fires_again_has_no_next_due_time(store: Store) -> None:
-    store.transact(lambda tx: tx.create_schedule("id", "default", "j", make_spec(), None, ""))
+    store.transact(lambda tx: tx.create_schedule("id", "default", "j", make_spec(), None, None, ""))
     assert get_schedule(store, "id").next_due_at is None
     assert store.read(lambda tx: tx.earliest_wake()) is None
 
@@ -129,14 +129,36 @@ def test_a_paused_schedule_fires_nothing_and_says_why(
     assert get_runs(store) == []
 
 
-def test_what_is_due_when_a_schedule_pauses_is_decided_first(
+def test_what_is_due_when_a_schedule_pauses_waits_until_it_resumes(
     store: Store, book: Book, clock: VirtualClock
 ) -> None:
-    add_schedule(store)
+    schedule_id = add_schedule(store)
     clock.advance(MINUTE)
-    paused = book.schedules.pause("job")
-    assert [run.due_at for run in get_runs(store)] == [BEGIN + MINUTE]
-    assert (paused.status, paused.watermark) == ("paused", BEGIN + MINUTE)
+    book.schedules.pause("job")
+    assert get_runs(store) == []
+    clock.advance(3 * MINUTE)
+    book.schedules.resume("job")
+    tick(store)
+    (run,) = get_runs(store)
+    assert (run.due_at, run.origin) == (BEGIN + MINUTE, "schedule"), "it was seen in time"
+    (entry,) = get_ledger(store, schedule_id)
+    assert (entry.reason, entry.count, entry.due_to) == ("paused", 3, BEGIN + 4 * MINUTE)
+
+
+def test_a_pause_ends_by_itself_when_it_was_told_to(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    schedule_id = add_schedule(store)
+    paused = book.schedules.pause("job", until=BEGIN + 150 * SECOND)
+    assert paused.paused_until == BEGIN + 150 * SECOND
+    clock.advance(2 * MINUTE)
+    assert tick(store) == 0
+    clock.advance(MINUTE)
+    tick(store)
+    resumed = get_schedule(store, schedule_id)
+    assert (resumed.status, resumed.paused_at, resumed.paused_until) == ("active", None, None)
+    clock.advance(MINUTE)
+    assert tick(store) == 1
 
 
 def test_due_times_of_a_pause_are_in_the_ledger_after_it(
@@ -309,3 +331,9 @@ def test_a_definition_that_cannot_be_read_does_not_hide_the_others(book: Book) -
     assert strange.spec is None
     assert strange.problem is not None
     assert "priority" in strange.problem
+
+
+def test_a_schedule_whose_definition_cannot_be_read_can_be_deleted(book: Book) -> None:
+    add_spec(book.store, replace(make_spec(), priority=1_000_000), "strange")
+    book.schedules.delete("strange")
+    assert book.schedules.list() == []

@@ -393,7 +393,9 @@ def test_a_new_definition_is_not_mixed_up_with_one_that_was_rolled_back(store: S
     schedule_id = "01900000-0000-7000-8000-000000000001"
 
     def create(tx: Tx, priority: int) -> Snapshot:
-        tx.create_schedule(schedule_id, "default", "job", make_spec(priority=priority), None, "")
+        tx.create_schedule(
+            schedule_id, "default", "job", make_spec(priority=priority), None, None, ""
+        )
         return tx.snapshot(schedule_id)
 
     def create_and_fail(tx: Tx) -> None:

@@ -144,7 +144,7 @@ def test_a_read_transaction_sees_one_consistent_view(backend: Backend) -> None:
 
 def test_a_transaction_sees_what_it_wrote(store: Store) -> None:
     def work(tx: Tx) -> str:
-        tx.create_schedule("an-id", "default", "job", make_spec(), None, "")
+        tx.create_schedule("an-id", "default", "job", make_spec(), None, None, "")
         return tx.find_schedule("default", "job")
 
     assert store.transact(work) == "an-id"

@@ -8,7 +8,7 @@ import pkgutil
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,11 +17,15 @@ import duebook
 from duebook.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from duebook.testing import Simulation
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PROGRAM = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
+ID = re.compile(r"\b01[0-9a-f]{6}-[0-9a-f]{4}\b")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -59,9 +63,28 @@ def test_the_readme_can_be_read_in_five_minutes() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
-def test_the_python_examples_of_the_readme_run() -> None:
-    for block in re.findall(r"```python\n(.*?)```", PAGES[0].read_text("utf-8"), re.DOTALL):
-        exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own words
+def programs() -> Iterator[tuple[str, str, str | None]]:
+    """(page, program, what the page says it prints, if it says so)"""
+    for page in PAGES:
+        for program, printed in PROGRAM.findall(page.read_text("utf-8")):
+            yield page.name, program, printed or None
+
+
+@pytest.mark.parametrize(("page", "program", "printed"), list(programs()))
+def test_the_python_examples_run_and_print_what_is_shown(
+    page: str,
+    program: str,
+    printed: str | None,
+    simulation: Callable[..., Simulation],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(program, page, "exec"), names)  # noqa: S102 - our own words
+    for name, test in list(names.items()):
+        if name.startswith("test_"):
+            test(simulation)
+    if printed is not None:
+        assert ID.sub("an id", capsys.readouterr().out) == ID.sub("an id", printed)
 
 
 def test_the_examples_in_docstrings_are_true() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from duebook import __version__
 from duebook.cli.group import DuebookGroup
+from duebook.version import __version__
 
 __all__ = ["main"]
 
@@ -14,7 +14,8 @@ __all__ = ["main"]
     cls=DuebookGroup,
     commands_of={
         "up": "node:up_command",
-        "add": "schedules:add_command",
+        "add": "definitions:add_command",
+        "update": "definitions:update_command",
         "ls": "schedules:ls_command",
         "show": "schedules:show_command",
         "rm": "schedules:rm_command",
@@ -23,9 +24,13 @@ __all__ = ["main"]
         "run": "schedules:run_command",
         "reschedule": "schedules:reschedule_command",
         "skip-next": "schedules:skip_next_command",
+        "preview": "answers:preview_command",
+        "explain": "answers:explain_command",
+        "backfill": "answers:backfill_command",
         "runs": "runs:runs_command",
         "logs": "runs:logs_command",
         "cancel": "runs:cancel_command",
+        "retry": "runs:retry_command",
         "tick": "node:tick_command",
         "db": "db:db_group",
         "next": "times:next_command",

@@ -66,10 +66,10 @@ def read_moment(text: str) -> datetime:
         raise InvalidTime(f'"{text}" from now is beyond the year 9999') from None
 
 
-def read_pair(item: str) -> tuple[str, str]:
+def read_pair(item: str, flag: str = "--env") -> tuple[str, str]:
     name, equals, value = item.partition("=")
     if not name or not equals:
-        raise Invalid(f'--env "{item}" is not NAME=VALUE')
+        raise Invalid(f'{flag} "{item}" is not NAME=VALUE')
     return name, value
 
 

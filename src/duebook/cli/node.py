@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duebook import __version__
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
 from duebook.errors import printable
 from duebook.settings import database_path
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
+from duebook.version import __version__
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -1,4 +1,4 @@
-"""The commands about runs: runs, logs, cancel."""
+"""The commands about runs: runs, logs, cancel, retry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from duebook.store.base import START
 if TYPE_CHECKING:
     from duebook.book import Book
 
-__all__ = ["cancel_command", "logs_command", "runs_command", "show_run"]
+__all__ = ["cancel_command", "logs_command", "retry_command", "runs_command", "show_run"]
 
 POLL: Final = 0.2
 
@@ -92,6 +92,19 @@ def cancel_command(run: str, as_json: bool) -> None:
             print_json(run_form(book.runs.get(run_id)))
             return
         click.echo(f"run {run_id} {'is asked to stop' if answer == 'requested' else answer}")
+
+
+@click.command("retry")
+@click.argument("run", metavar="RUN|NAME")
+@json_option
+def retry_command(run: str, as_json: bool) -> None:
+    """Open a run again that has ended, as another attempt. NAME means its latest run."""
+    with open_book() as book:
+        opened = book.runs.retry(find_run(book, run))
+        if as_json:
+            print_json(run_form(opened))
+        else:
+            click.echo(f"run {opened.id} is queued again, for attempt {opened.attempt + 1}")
 
 
 def _active(book: Book, text: str) -> str:

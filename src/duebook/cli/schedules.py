@@ -1,19 +1,19 @@
-"""The commands about schedules: add, ls, show, rm, pause, resume, run, reschedule, skip-next."""
+"""The commands about stored schedules: ls, show, rm, pause, resume, run, reschedule, skip-next."""
 
 from __future__ import annotations
 
+import json
 import time
-from shutil import which
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from duebook.cli.arguments import name_argument, read_json, read_moment, read_pair, user
+from duebook.cli.arguments import name_argument, read_json, read_moment
+from duebook.cli.definition_options import policy_words
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_runs, print_table, when
 from duebook.cli.runs import show_run
-from duebook.cli.trigger_options import build_trigger, trigger_options
-from duebook.errors import NotFound, printable
+from duebook.errors import NotFound
 from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form, schedule_form
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = [
-    "add_command",
     "ls_command",
     "pause_command",
     "reschedule_command",
@@ -38,64 +37,6 @@ __all__ = [
 POLL: Final = 0.1
 HINT_AFTER: Final = 2.0
 RUN_FAILED: Final = 5
-
-
-@click.command("add")
-@click.argument("name")
-@trigger_options(cron_option=True)
-@click.option("--shell", metavar="TEXT", help="Text for /bin/sh, instead of COMMAND.")
-@click.option("--cwd", metavar="DIR", help="Where the command runs.")
-@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the command.")
-@click.option("--payload", metavar="JSON", help="Values for DUEBOOK_PAYLOAD_… variables.")
-@click.option("--catchup", type=click.Choice(["one", "skip"]), help="For missed due times.")
-@click.option("--overlap", type=click.Choice(["skip", "allow"]), help="While a run is active.")
-@click.option("--timeout", metavar="LENGTH", help="End the command after this long.")
-@click.option("--grace", metavar="LENGTH", help="Later than this is missed. [default: 1m]")
-@click.option("--queue", metavar="NAME", help="Which nodes may run it. [default: default]")
-@click.option("--description", metavar="TEXT")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@json_option
-def add_command(
-    name: str,
-    command: tuple[str, ...],
-    shell: str | None,
-    cwd: str | None,
-    env: tuple[str, ...],
-    payload: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Add a schedule that runs COMMAND when it is due.
-
-    \b
-    Examples:
-      duebook add backup --cron "30 2 * * *" --tz Europe/Brussels -- pg_dump mydb
-      duebook add ping --every 10s -- curl -fsS http://localhost/health
-      duebook add report --weekly "MON 09:00" --shell 'make report | mail me'
-    """
-    if bool(command) == (shell is not None):
-        raise click.UsageError("give either a COMMAND after --, or --shell TEXT")
-    target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
-    if cwd is not None:
-        target["cwd"] = cwd
-    if env:
-        target["env"] = dict(read_pair(item) for item in env)
-    policies = ("catchup", "overlap", "timeout", "grace", "queue", "description")
-    definition = {key: options[key] for key in policies if options[key] is not None}
-    if payload is not None:
-        definition["payload"] = read_json("--payload", payload)
-    trigger = build_trigger(options, key=name)
-    with open_book() as book:
-        schedule = book.schedules.create(
-            name, by=user(), trigger=trigger, target=target, **definition
-        )
-        if as_json:
-            print_json(schedule_form(schedule))
-            return
-        click.echo(f"added {name}: {trigger.describe()}")
-        click.echo(f"next due {when(schedule.next_due_at)}")
-    if command and which(command[0], path=target.get("env", {}).get("PATH")) is None:
-        click.echo(f'note: there is no program "{printable(command[0])}" on this machine', err=True)
 
 
 @click.command("ls")
@@ -169,12 +110,14 @@ def _print_said(exceptions: list[DueException]) -> None:
 
 
 def _print_schedule(schedule: Schedule) -> None:
-    paused = f"{when(schedule.paused_at)} {schedule.pause_reason or ''}"
+    paused = f"{when(schedule.paused_at)} {schedule.pause_reason or ''}".strip()
+    if schedule.paused_until:
+        paused += f", until {when(schedule.paused_until)}"
     state = [
         ("name", schedule.name),
         ("id", schedule.id),
         ("status", schedule.status),
-        ("paused", paused.strip() if schedule.paused_at else ""),
+        ("paused", paused if schedule.paused_at else ""),
         ("problem", schedule.problem or ""),
         ("next due", _next_due(schedule)),
     ]
@@ -186,7 +129,9 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
         ("description", spec.description),
         ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
         ("runs", str(spec.target)),
-        ("policies", f"catchup {spec.catchup}, overlap {spec.overlap}"),
+        ("payload", json.dumps(spec.payload, ensure_ascii=False) if spec.payload else ""),
+        ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels)),
+        ("policies", policy_words(spec)),
     ]
 
 
@@ -204,19 +149,22 @@ def rm_command(name: str, as_json: bool) -> None:
 @click.command("pause")
 @name_argument
 @click.option("--reason", metavar="TEXT", help="Shown to everybody who asks why it does not run.")
+@click.option("--until", metavar="TIME|LENGTH", help="Resume by itself: an instant, or in 2h.")
 @json_option
-def pause_command(name: str, reason: str | None, as_json: bool) -> None:
+def pause_command(name: str, reason: str | None, until: str | None, as_json: bool) -> None:
     """Pause a schedule; nothing is due until it is resumed."""
+    moment = None if until is None else read_moment(until)
     with open_book() as book:
-        schedule = book.schedules.pause(name, reason)
-        _say(schedule, f"paused {name}; resume it with: duebook resume {name}", as_json)
+        schedule = book.schedules.pause(name, reason, moment)
+        how = f"until {when(moment)}, or until" if moment else "resume it with"
+        _say(schedule, f"paused {name}; {how}: duebook resume {name}", as_json)
 
 
 @click.command("resume")
 @name_argument
 @json_option
 def resume_command(name: str, as_json: bool) -> None:
-    """Resume a paused schedule; what fell meanwhile is recorded, not run."""
+    """Resume a paused schedule; what fell meanwhile follows its policy on-resume."""
     with open_book() as book:
         schedule = book.schedules.resume(name)
         _say(schedule, f"resumed {name}; next due {when(schedule.next_due_at)}", as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +13,15 @@ from duebook.cli.output import wrapped
 from duebook.cli.trigger_options import build_trigger, trigger_options
 from duebook.clock import utc_now
 from duebook.errors import InvalidTime
-from duebook.timetext import format_instant, parse_instant, relative
+from duebook.timetext import format_instant, format_time, parse_instant, relative
 from duebook.triggers.zones import local_datetime, zone_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from duebook.triggers import Trigger
 
-__all__ = ["describe_command", "next_command"]
+__all__ = ["describe_command", "due_table", "next_command"]
 
 
 @click.command("next")
@@ -53,7 +56,7 @@ def next_command(after: str | None, count: int, as_json: bool, **options: Any) -
         return
     click.echo(wrapped(trigger.describe()))
     tz = zone_name(getattr(trigger, "tz", "UTC") if options["tz"] is None else options["tz"])
-    for line in _table(trigger, due_times, start, tz):
+    for line in due_table((trigger,), due_times, start, tz):
         click.echo(f"  {line}")
     if not due_times:
         click.echo(f"  no due time after {format_instant(start)}")
@@ -93,10 +96,19 @@ def _read_after(text: str) -> datetime:
         raise InvalidTime(f"--after: {error}") from None
 
 
-def _table(trigger: Trigger, due_times: list[datetime], start: datetime, tz: str) -> list[str]:
-    """One line per due time: on the wall, in UTC, how far away, and what a gap moved there."""
+def due_table(
+    triggers: Sequence[Trigger],
+    due_times: list[datetime],
+    start: datetime,
+    tz: str,
+    said: Mapping[datetime, str] = MappingProxyType({}),
+) -> list[str]:
+    """One line per due time: on the wall, in UTC, how far away, and what a gap moved there.
+
+    `said` are notes of people about single due times; they go first.
+    """
     clock = "%H:%M:%S" if any(due.second for due in due_times) else "%H:%M"
-    notes = _moves(trigger, start, due_times, clock)
+    notes = {**_moves(triggers, start, due_times), **said}
     rows = []
     for due in due_times:
         wall = local_datetime(due, tz)
@@ -117,12 +129,13 @@ def _offset(wall: datetime) -> str:
 
 
 def _moves(
-    trigger: Trigger, start: datetime, due_times: list[datetime], clock: str
+    triggers: Sequence[Trigger], start: datetime, due_times: list[datetime]
 ) -> dict[datetime, str]:
-    if not due_times:
-        return {}
-    moves: dict[datetime, list[str]] = {}
-    for omission in trigger.omitted(start, due_times[-1]):
-        if omission.moved_to:
-            moves.setdefault(omission.moved_to, []).append(f"{omission.wall:{clock}}")
-    return {due: f"moved from {times[0]}" for due, times in moves.items()}
+    moves: dict[datetime, str] = {}
+    for trigger in triggers if due_times else ():
+        for omission in trigger.omitted(start, due_times[-1]):
+            if omission.moved_to:
+                moves.setdefault(
+                    omission.moved_to, f"moved from {format_time(omission.wall.time())}"
+                )
+    return moves

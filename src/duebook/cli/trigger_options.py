@@ -11,7 +11,7 @@ from duebook.triggers import Trigger, load_trigger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["build_trigger", "trigger_options"]
+__all__ = ["build_trigger", "names_trigger", "trigger_options"]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -56,6 +56,11 @@ def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def names_trigger(options: dict[str, Any]) -> bool:
+    """Whether any option about a trigger is given."""
+    return any(options[name] is not None for name in ("expression", *_KINDS, *_OPTIONS))
 
 
 def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:

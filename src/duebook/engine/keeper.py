@@ -1,27 +1,30 @@
-"""Keeps a node's lease, buries dead nodes and takes over their runs; obeys requests to cancel."""
+"""Keeps a node's lease, buries dead nodes and takes over their runs; obeys requests to cancel,
+and ends what nobody began in time."""
 
 from __future__ import annotations
 
 import logging
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Unavailable
+from duebook.settings import RETENTION
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from duebook.engine.slots import Slots
-    from duebook.store.base import OwnRun, Store, Tx
+    from duebook.engine.slots import Places
+    from duebook.store.base import Store, Tx
 
 __all__ = ["Keeper"]
 
 log = logging.getLogger(__name__)
 
 TAKE_OVER_BATCH: Final = 100
+EXPIRE_BATCH: Final = 1_000
 PURGE_BATCH: Final = 200
 PURGE_EVERY: Final = 60.0
 CLOCK_BEHIND: Final = timedelta(seconds=30)
@@ -37,10 +40,10 @@ class Keeper:
         store: Store,
         session_id: str,
         lease: timedelta,
-        slots: Slots[Any] | None,
+        slots: Places | None,
         renewed: Callable[[float, float], None],
         monotonic: Callable[[], float] = time.monotonic,
-        retention: timedelta = timedelta(days=90),
+        retention: timedelta = RETENTION,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -53,7 +56,22 @@ class Keeper:
         self._trusted_since = self._renewed_at = monotonic()
         self._last_renewal: tuple[datetime, float] | None = None
         self._told_of_clock = False
+        self.changes = 0
+        """how many runs of others it took over or ended"""
         self.lost = False
+
+    @property
+    def now(self) -> datetime | None:
+        """About what time it is on the books, whatever this machine's clock says."""
+        if self._last_renewal is None:
+            return None
+        then, moment = self._last_renewal
+        return then + timedelta(seconds=self._monotonic() - moment)
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until it wants to renew."""
+        return self._lease.total_seconds() / 3 - (self._monotonic() - self._renewed_at)
 
     def step(self) -> None:
         """Stop what was cancelled, renew when it is time, and look after the dead."""
@@ -65,9 +83,11 @@ class Keeper:
             self._lose("the lease could not be renewed in time")
 
     def _step(self) -> None:
-        if self._slots is not None:
-            self._obey(self._store.read(lambda tx: tx.own_runs(self.session_id)))
-        if self._monotonic() - self._renewed_at >= self._lease.total_seconds() / 3:
+        self.obey()
+        expiry, now = self._store.read(lambda tx: (tx.earliest_expiry(), tx.now))
+        if expiry is not None and expiry <= now:
+            self.changes += self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
+        if self.due_in <= 0:
             self.renew()
         if self._monotonic() - self._purged_at >= PURGE_EVERY:
             self._purge()
@@ -83,6 +103,11 @@ class Keeper:
         if self._slots is not None:
             self._hand_back_strays(self._slots)
 
+    def renew_as_ever(self) -> None:
+        """Renew as if that had been done all the time: nobody was away, time was simulated."""
+        self._last_renewal = None
+        self.renew()
+
     def _renew(self, tx: Tx) -> bool:
         if not tx.renew(self.session_id, self._lease):
             return False
@@ -91,7 +116,7 @@ class Keeper:
         if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
             for dead in tx.bury():
                 log.warning("node session %s is dead, its runs are taken over", dead)
-        tx.take_over(TAKE_OVER_BATCH)
+        self.changes += tx.take_over(TAKE_OVER_BATCH)
         return True
 
     def _notice_interruption(self, now: datetime) -> None:
@@ -126,12 +151,15 @@ class Keeper:
         if purged < PURGE_BATCH:
             self._purged_at = self._monotonic()
 
-    def _obey(self, own: list[OwnRun]) -> None:
-        for run in own:
-            if run.cancel_requested and self._slots is not None:
-                self._slots.stop(run.token, "cancelled")
+    def obey(self) -> None:
+        """Stop the runs of this node that were cancelled."""
+        if self._slots is None:
+            return
+        for run in self._store.read(lambda tx: tx.own_runs(self.session_id)):
+            if run.cancel_reason is not None:
+                self._slots.stop(run.token, run.cancel_reason)
 
-    def _hand_back_strays(self, slots: Slots[Any]) -> None:
+    def _hand_back_strays(self, slots: Places) -> None:
         """Runs that the books give to this node, but nobody here works on: a claim got lost.
 
         While a claim is under way nobody can tell; the next renewal looks again.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-import duebook
 from duebook.clock import utc_now
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
@@ -22,6 +21,7 @@ from duebook.ids import new_id
 from duebook.store.base import SessionInfo
 from duebook.targets.spawner import lease_clock
 from duebook.triggers import tzdata_version
+from duebook.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ class Node:
             socket.gethostname(),
             os.getpid(),
             "scheduler,worker",
-            duebook.__version__,
+            __version__,
             tzdata_version(),
         )
         lease = self._options.lease
@@ -191,7 +191,7 @@ class Node:
         while not over.is_set():
             try:
                 wake_at = step()
-                patience = longest if wake_at is None else _seconds_until(wake_at)
+                patience = longest if wake_at is None else self._seconds_until(wake_at)
             except DuebookError as error:
                 log.warning("%s; trying again", error)
                 patience = RETRY
@@ -199,6 +199,10 @@ class Node:
                 log.exception("a step failed; trying again")
                 patience = RETRY
             heard = self._bell.wait(heard, min(max(patience, 0.0), longest))
+
+    def _seconds_until(self, moment: datetime) -> float:
+        """By the books' clock: this machine's may be wrong by hours."""
+        return (moment - (self._keeper.now or utc_now())).total_seconds()
 
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
@@ -249,7 +253,3 @@ class Node:
             if lease_clock() > deadline or (impatient and self._times_asked_to_stop > 1):
                 return False
         return True
-
-
-def _seconds_until(moment: datetime) -> float:
-    return (moment - utc_now()).total_seconds()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from datetime import timedelta
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from duebook.engine.persist import persist
+from duebook.engine.settling import conclude
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
@@ -17,23 +17,16 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
 
-__all__ = ["Performer", "Slots", "StopSignal"]
+__all__ = ["Performer", "Places", "Slots", "StopSignal"]
 
 log = logging.getLogger(__name__)
 
-HAND_BACK_DELAY: Final = timedelta(seconds=1)
-"""So that work which cannot be begun here is not claimed again at once, over and over."""
-HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
-"""Reasons to stop that say nothing about the work: somebody else shall begin it again."""
 
-
-def _story(claim: Claim, outcome: Outcome | None) -> str:
+def _story(claim: Claim, outcome: Outcome | None, end: str) -> str:
     """How a run ended, in a line for whoever watches the node."""
     name, run_id = claim.run.schedule or claim.run.queue, claim.run.id
-    if outcome is None:
-        return f"{name} handed back, run {run_id}"
-    why = f" ({outcome.error})" if outcome.error else ""
-    return f"{name} {outcome.status}{why}, run {run_id}"
+    why = f" ({outcome.error})" if outcome is not None and outcome.error else ""
+    return f"{name} {end}{why}, run {run_id}"
 
 
 class StopSignal(Protocol):
@@ -56,6 +49,25 @@ class Performer(Protocol[S]):
     def new_stop(self) -> S: ...
 
 
+class Places(Protocol):
+    """What dispatcher and keeper know of the places in which a node works."""
+
+    claiming: threading.Lock
+    """held from a claim until the places know of it"""
+
+    @property
+    def free(self) -> int: ...
+
+    def begin(self, claims: list[Claim]) -> None: ...
+
+    def working(self) -> set[Token]: ...
+
+    def stop(self, token: Token, reason: str) -> None:
+        """Ask one run to end; harmless when it has ended."""
+
+    def stop_all(self, reason: str) -> None: ...
+
+
 class Slots(Generic[S]):
     """Performs claims and settles them by their token."""
 
@@ -67,7 +79,7 @@ class Slots(Generic[S]):
         self._ring = ring
         self._number = number
         self._closed = False
-        self.claiming = threading.Lock()  # held from a claim until its slots know of it
+        self.claiming = threading.Lock()
         self._lock = threading.Condition()
         self._working: dict[Token, S] = {}
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
@@ -100,7 +112,6 @@ class Slots(Generic[S]):
             self._queue.put(claim)
 
     def stop(self, token: Token, reason: str) -> None:
-        """Ask one run to end; harmless when it has ended."""
         with self._lock:
             signal = self._working.get(token)
         if signal is not None and signal.reason is None:
@@ -143,22 +154,17 @@ class Slots(Generic[S]):
         except Exception as error:
             log.exception("run %s could not be performed", claim.run.id)
             outcome = Outcome("failed", "error", f"{type(error).__name__}: {error}")
-        self._end(claim, None if outcome.reason in HAND_BACK else outcome)
+        self._end(claim, outcome)
 
     def _end(self, claim: Claim, outcome: Outcome | None) -> None:
-        token = claim.token
-        current = persist(
+        end = persist(
             self._store,
-            lambda tx: (
-                tx.hand_back(token, HAND_BACK_DELAY)
-                if outcome is None
-                else tx.settle(token, outcome)
-            ),
+            lambda tx: conclude(tx, claim, outcome),
             give_up=lambda: self._closed,
         )
-        if current:
-            log.info("%s", _story(claim, outcome))
+        if end is not None:
+            log.info("%s", _story(claim, outcome, end))
         else:
             log.warning(
-                "run %s was taken over meanwhile; this outcome does not count", token.run_id
+                "run %s was taken over meanwhile; this outcome does not count", claim.run.id
             )

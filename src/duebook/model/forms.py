@@ -29,6 +29,7 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
             "watermark",
             "created_at",
             "paused_at",
+            "paused_until",
             "pause_reason",
             "problem",
         )

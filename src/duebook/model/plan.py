@@ -1,4 +1,8 @@
-"""What the planner may know and what it answers: Snapshot in, Plan out."""
+"""What the planner may know and what it answers: Snapshot in, Plan out.
+
+They are values, and nobody changes them. Those that every tick makes by the thousand are not
+frozen all the same: that would make them four times as slow to make.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from duebook.model.run import Origin
+    from duebook.model.run import Origin, RunStatus
     from duebook.model.schedule import ScheduleSpec, Status
 
 __all__ = [
     "ActiveRun",
     "Decision",
+    "Defer",
     "DueException",
     "Fire",
     "Plan",
     "Reason",
     "Skip",
     "Snapshot",
+    "Stretch",
+    "Upstream",
 ]
 
 
@@ -32,35 +39,68 @@ class Reason(StrEnum):
     PAUSED = "paused"
     MISSED = "missed"
     COALESCED = "coalesced"
+    EXPIRED = "expired"
     SUPERSEDED = "superseded"
+    ALREADY_SUCCEEDED = "already_succeeded"
     ALREADY_STARTED = "already_started"
+    DEPENDENCY = "dependency"
+    EXCLUDED = "excluded"
     SKIPPED_BY_USER = "skipped_by_user"
+    EDITED = "edited"
     DELETED = "deleted"
+    MAX_RUNS = "max_runs"
+    PACE = "pace"
+    """only a reason to wait: the backlog is considered one due time at a time"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ActiveRun:
     """A run of the schedule that is queued, running or waiting for its retry."""
 
     id: str
     due_at: datetime | None
     since: datetime
+    origin: Origin = "schedule"
+    status: RunStatus = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A schedule that another one depends on."""
+
+    exists: bool
+    succeeded_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DueException:
     """What a person said about one due time.
 
-    `skip` and `moved_away` take a due time of the trigger out; `moved_here` puts one in. Each is
-    used up by the plan that decides its due time.
+    `skip` and `moved_away` take a due time of the trigger out; `moved_here` puts one in. `done`
+    is one that an edit decided while earlier ones still waited. Each is used up by the plan that
+    passes its due time.
     """
 
     due_at: datetime
-    kind: Literal["skip", "moved_away", "moved_here"]
+    kind: Literal["skip", "moved_away", "moved_here", "done"]
     moved_to: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of time that a plan has seen, up to and including `until`; it begins where the one
+    before it ends, the first at the watermark.
+
+    Whether a due time is live or missed is fixed by the first plan that sees it, at `seen_at`.
+    The due times of a `done` stretch are decided, though earlier ones still wait.
+    """
+
+    until: datetime
+    kind: Literal["live", "missed", "done"]
+    seen_at: datetime
+
+
+@dataclass(slots=True)
 class Snapshot:
     """One schedule as it stands, with the facts its policies need."""
 
@@ -72,17 +112,32 @@ class Snapshot:
     watermark: datetime | None
     """every due time up to it is decided; None counts as new"""
     active: tuple[ActiveRun, ...] = ()
+    """the oldest; all of them where due times cancel runs"""
     exceptions: tuple[DueException, ...] = ()
+    seen: tuple[Stretch, ...] = ()
+    """what plans have seen beyond the watermark and left waiting"""
+    considered_at: datetime | None = None
+    """when a due time of the backlog was last considered; None: there is no backlog"""
+    settled_at: datetime | None = None
+    """when the schedule's latest run ended, where there is a backlog"""
+    fired: int = 0
+    """how many of its due times became runs"""
+    by_hand: ActiveRun | None = None
+    """the latest run without a due time that succeeded, where a policy asks for it"""
+    upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    paused_until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fire:
     """The due time becomes a run."""
 
     due_at: datetime
     origin: Origin
     wakes: bool = False
-    """settling the run wakes the schedule, because it waits for that"""
+    """settling the run wakes the schedule, because it may wait for that"""
+    cancels: tuple[str, ...] = ()
+    """the runs that give way to it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +150,24 @@ class Skip:
     exact: bool
     reason: Reason
     facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-Decision = Fire | Skip
+    follows: datetime | None = None
+    """the due time before the first: an entry that ends there, for the same reason, goes on"""
 
 
 @dataclass(frozen=True, slots=True)
+class Defer:
+    """The due time waits, and with it all that follow; `until`: when to look again at the latest"""
+
+    due_at: datetime
+    reason: Reason
+    until: datetime
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+Decision = Fire | Skip | Defer
+
+
+@dataclass(slots=True)
 class Plan:
     """The decisions about one schedule, and its state when they are committed."""
 
@@ -112,4 +179,9 @@ class Plan:
     next_due_at: datetime | None
     wake_at: datetime | None
     used: tuple[DueException, ...] = ()
+    said: tuple[DueException, ...] = ()
+    """exceptions that the plan itself makes"""
     problem: str | None = None
+    seen: tuple[Stretch, ...] = ()
+    considered_at: datetime | None = None
+    fired: int = 0

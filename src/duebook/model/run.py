@@ -32,6 +32,7 @@ class Run:
     priority: int
     status: RunStatus
     attempt: int
+    failures: int
     losses: int
     payload: dict[str, Any] | None
     """what a person gave for this run; None: the payload of its schedule"""
@@ -40,6 +41,7 @@ class Run:
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    expires_at: datetime | None = None
     node: str | None = None
     cancel_requested_at: datetime | None = None
     reason: str | None = None

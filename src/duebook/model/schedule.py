@@ -6,28 +6,53 @@ wrong field is named at once.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from duebook.errors import Invalid, shorten
-from duebook.ids import check_name
-from duebook.model.target import Target, load_target, payload_variables
-from duebook.timetext import format_duration, parse_duration
+from duebook.errors import Invalid
+from duebook.model.fields import (
+    DateRange,
+    Dependency,
+    check_payload,
+    one_of,
+    read_date_ranges,
+    read_dependencies,
+    read_flag,
+    read_instant,
+    read_labels,
+    read_length,
+    read_name,
+    read_positive_length,
+    read_text,
+    whole,
+)
+from duebook.model.retry import Retry, load_retry
+from duebook.model.target import CommandTarget, Target, load_target, payload_variables
+from duebook.timetext import format_duration, format_instant
 from duebook.triggers import Trigger, load_trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["InvalidSchedule", "Schedule", "ScheduleSpec", "Status", "check_payload", "load_spec"]
+    from duebook.model.run import Run
 
-Status = Literal["active", "paused", "completed"]
-Catchup = Literal["one", "skip"]
-Overlap = Literal["skip", "allow"]
+__all__ = [
+    "InvalidSchedule",
+    "Revision",
+    "Schedule",
+    "ScheduleSpec",
+    "Status",
+    "load_changes",
+    "load_spec",
+]
+
+Status = Literal["active", "paused", "completed", "deleted"]
+Catchup = Literal["one", "skip", "all"]
+Overlap = Literal["skip", "queue", "latest", "cancel", "allow"]
 OnResume = Literal["skip", "catchup"]
 
-MAX_PAYLOAD: Final = 1_000_000
+LONGEST_JITTER: Final = timedelta(days=1)
 
 
 class InvalidSchedule(Invalid):
@@ -39,6 +64,9 @@ class InvalidSchedule(Invalid):
         super().__init__("; ".join(problems.values()))
         self.problems = problems
 
+    def __reduce__(self) -> tuple[type[InvalidSchedule], tuple[dict[str, str]]]:
+        return type(self), (self.problems,)
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSpec:
@@ -49,18 +77,49 @@ class ScheduleSpec:
     payload: dict[str, Any] = field(default_factory=dict)
     description: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    max_runs: int | None = None
+    jitter: timedelta = timedelta()
+    exclude: tuple[DateRange, ...] = ()
     grace: timedelta = timedelta(minutes=1)
     catchup: Catchup = "one"
+    catchup_window: timedelta | None = None
+    catchup_limit: int = 1_000
+    catchup_pace: timedelta = timedelta(minutes=1)
     overlap: Overlap = "skip"
+    skip_if_successful: bool = False
     on_resume: OnResume = "skip"
+    depends_on: tuple[Dependency, ...] = ()
+    max_concurrent: int | None = None
     queue: str = "default"
     priority: int = 0
+    retry: Retry | None = None
     max_takeovers: int = 3
     timeout: timedelta | None = None
+    expire_after: timedelta | None = None
+    plain: bool = field(init=False, repr=False, compare=False)
+    """whether a due time in time, with nothing active, just fires"""
+
+    def __post_init__(self) -> None:
+        special = self.start_at or self.end_at or self.max_runs or self.jitter or self.exclude
+        guarded = self.depends_on or self.skip_if_successful or self.catchup == "all"
+        simple = len(self.triggers) == 1 and self.overlap in ("skip", "allow")
+        object.__setattr__(self, "plain", simple and not special and not guarded)
+
+    def anchored(self, instant: datetime) -> ScheduleSpec:
+        """With the phase of its triggers fixed at `start_at`, else at `instant`."""
+        since = self.start_at or instant
+        return replace(self, triggers=tuple(trigger.anchored(since) for trigger in self.triggers))
 
     @property
     def trigger_text(self) -> str:
         return ", ".join(trigger.text for trigger in self.triggers)
+
+    @property
+    def most_at_once(self) -> int | None:
+        """How many of its runs may be under way together; None: any number."""
+        return self.max_concurrent if self.overlap == "allow" else 1
 
     def to_json(self) -> dict[str, Any]:
         """The form that load_spec reads back; policies at their defaults are left out."""
@@ -69,7 +128,7 @@ class ScheduleSpec:
             "trigger": triggers[0] if len(triggers) == 1 else triggers,
             "target": self.target.to_json(),
         }
-        for spec_field in fields(self)[2:]:
+        for spec_field in fields(self)[2:-1]:
             value = getattr(self, spec_field.name)
             if value != _default(spec_field.name):
                 form[spec_field.name] = _plain(value)
@@ -82,9 +141,20 @@ def _default(name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return format_duration(value)
-    return dict(value) if isinstance(value, tuple) else value
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case datetime():
+            return format_instant(value)
+        case DateRange():
+            return str(value)
+        case Retry() | Dependency():
+            return value.to_json()
+        case (tuple(), *_):
+            return dict(value)  # labels
+        case tuple():
+            return [_plain(item) for item in value]
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,63 +169,91 @@ class Schedule:
     """None when this node cannot read it, for a newer one wrote it; `problem` says why"""
     status: Status
     created_at: datetime
+    created_by: str = ""
     watermark: datetime | None = None
     next_due_at: datetime | None = None
     paused_at: datetime | None = None
+    paused_until: datetime | None = None
     pause_reason: str | None = None
     problem: str | None = None
+    last_run: Run | None = None
+    """its newest run, where the caller asked for one schedule"""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A definition that is or was in force, from `valid_from` until the next one."""
+
+    version: int
+    spec: ScheduleSpec | None
+    valid_from: datetime
+    by: str
 
 
 def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
     """A definition from its JSON form; raises InvalidSchedule with every wrong field.
 
-    `name` is what H in a cron expression hashes.
+    `name` is what H in a cron expression hashes, and what `depends_on` must not name.
     """
-    readers = _readers(name)
+    form = _with_trigger(form)
     values: dict[str, Any] = {}
     problems = {
-        key: f"{key} is no field of a schedule; known are {', '.join(readers)}"
+        key: f"{key} is no field of a schedule; known are {', '.join(_READERS)}"
         for key in map(str, form)
-        if key not in readers
+        if key not in _READERS
     }
-    for key, (target, read) in readers.items():
+    for key, read in _READERS.items():
         if form.get(key) is not None:
             try:
-                values[target] = read(form[key])
+                values[key] = read(key, form[key])
             except Invalid as error:
                 problems[key] = str(error)
         elif key in ("trigger", "target"):
             problems[key] = f"{key} is missing"
-    try:
-        payload_variables(values.get("payload", {}))
-    except Invalid as error:
-        problems["payload"] = str(error)
+    if "trigger" in values:
+        try:
+            values["triggers"] = _triggers(values.pop("trigger"), name)
+        except Invalid as error:
+            problems["trigger"] = str(error)
+    problems |= _contradictions(values, name)
     if problems:
         raise InvalidSchedule(problems)
     return ScheduleSpec(**values)
 
 
-def _readers(name: str) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-    """JSON key -> (field, reader that raises Invalid)."""
+def load_changes(spec: ScheduleSpec, changes: dict[str, Any]) -> dict[str, Any]:
+    """The form of a definition after changes to some of its fields."""
+    if "cron" in changes and "trigger" not in changes:
+        trigger = {key: changes[key] for key in ("cron", "tz") if key in changes}
+        rest = {key: value for key, value in changes.items() if key not in ("cron", "tz")}
+        changes = {"trigger": trigger, **rest}
+    return {**spec.to_json(), **changes}
 
-    def same(key: str, read: Callable[[str, Any], Any]) -> tuple[str, Callable[[Any], Any]]:
-        return key, lambda value: read(key, value)
 
-    return {
-        "trigger": ("triggers", lambda value: _triggers(value, name)),
-        "target": ("target", load_target),
-        "payload": same("payload", check_payload),
-        "description": same("description", _text),
-        "labels": same("labels", _labels),
-        "grace": same("grace", _length),
-        "catchup": same("catchup", _one_of(get_args(Catchup))),
-        "overlap": same("overlap", _one_of(get_args(Overlap))),
-        "on_resume": same("on_resume", _one_of(get_args(OnResume))),
-        "queue": same("queue", _queue),
-        "priority": same("priority", _whole(-1_000, 1_000)),
-        "max_takeovers": same("max_takeovers", _whole(0, 100)),
-        "timeout": same("timeout", _positive_length),
-    }
+def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
+    """`cron` may stand for the trigger, with the zone beside it."""
+    if "cron" not in form or form.get("trigger") is not None:
+        return form
+    rest = {key: value for key, value in form.items() if key not in ("cron", "tz", "trigger")}
+    return {"trigger": {key: form[key] for key in ("cron", "tz") if key in form}, **rest}
+
+
+def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
+    """What is wrong with fields that are right by themselves."""
+    problems: dict[str, str] = {}
+    start_at, end_at = values.get("start_at"), values.get("end_at")
+    if start_at and end_at and start_at > end_at:
+        problems["end_at"] = f"end_at {format_instant(end_at)} is before start_at"
+    if values.get("jitter", timedelta()) > LONGEST_JITTER:
+        problems["jitter"] = f"jitter {format_duration(values['jitter'])} is longer than a day"
+    if any(dependency.schedule == name for dependency in values.get("depends_on", ())):
+        problems["depends_on"] = f'depends_on: "{name}" cannot wait for itself'
+    if isinstance(values.get("target"), CommandTarget):
+        try:
+            payload_variables(values.get("payload", {}))
+        except Invalid as error:
+            problems["payload"] = str(error)
+    return problems
 
 
 def _triggers(value: Any, name: str) -> tuple[Trigger, ...]:
@@ -165,68 +263,36 @@ def _triggers(value: Any, name: str) -> tuple[Trigger, ...]:
     return tuple(load_trigger(item, key=name) for item in items)
 
 
-def check_payload(key: str, value: Any) -> dict[str, Any]:
-    """A JSON object of bounded size; raises Invalid."""
-    if not isinstance(value, dict):
-        raise Invalid(f"{key} {shorten(value)} is no JSON object")
-    try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-        size = len(text.encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{key} is no JSON object: {shorten(str(error))}") from None
-    if "\\u0000" in text:
-        raise Invalid(f"{key} has a NUL character, which no variable can hold")
-    if size > MAX_PAYLOAD:
-        raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
+def _as_it_is(_: str, value: Any) -> Any:
     return value
 
 
-def _labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
-    if isinstance(value, dict) and all(
-        isinstance(k, str) and isinstance(v, str) and 0 < len(k) <= 64 and len(v) <= 256
-        for k, v in value.items()
-    ):
-        return tuple(sorted(value.items()))
-    raise Invalid(f"{key} {shorten(value)} is no object of short texts")
-
-
-def _text(key: str, value: Any) -> str:
-    if isinstance(value, str) and len(value) <= 10_000:
-        return value
-    raise Invalid(f"{key} {shorten(value)} is no text of up to 10,000 characters")
-
-
-def _length(key: str, value: Any) -> timedelta:
-    try:
-        return parse_duration(value)
-    except Invalid as error:
-        raise Invalid(f"{key}: {error}") from None
-
-
-def _positive_length(key: str, value: Any) -> timedelta:
-    length = _length(key, value)
-    if not length:
-        raise Invalid(f"{key} 0s is no length; leave it out for none")
-    return length
-
-
-def _queue(key: str, value: Any) -> str:
-    return check_name(value, key)
-
-
-def _one_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
-    def read(key: str, value: Any) -> str:
-        if value not in allowed:
-            raise Invalid(f'{key} "{shorten(value)}" is not one of {", ".join(allowed)}')
-        return str(value)
-
-    return read
-
-
-def _whole(low: int, high: int) -> Callable[[str, Any], int]:
-    def read(key: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Invalid(f"{key} {shorten(value)} is no whole number {low} to {high}")
-        return value
-
-    return read
+_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "trigger": _as_it_is,
+    "target": lambda _, value: load_target(value),
+    "payload": check_payload,
+    "description": read_text,
+    "labels": read_labels,
+    "start_at": read_instant,
+    "end_at": read_instant,
+    "max_runs": whole(1, 1_000_000_000),
+    "jitter": read_length,
+    "exclude": read_date_ranges,
+    "grace": read_length,
+    "catchup": one_of(get_args(Catchup)),
+    "catchup_window": read_positive_length,
+    "catchup_limit": whole(1, 50_000),
+    "catchup_pace": read_length,
+    "overlap": one_of(get_args(Overlap)),
+    "skip_if_successful": read_flag,
+    "on_resume": one_of(get_args(OnResume)),
+    "depends_on": read_dependencies,
+    "max_concurrent": whole(1, 100_000),
+    "queue": read_name,
+    "priority": whole(-1_000, 1_000),
+    "retry": lambda _, value: load_retry(value),
+    "max_takeovers": whole(0, 100),
+    "timeout": read_positive_length,
+    "expire_after": read_positive_length,
+}
+"""JSON key -> reader that raises Invalid."""

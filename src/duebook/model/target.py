@@ -12,8 +12,10 @@ from duebook.errors import Invalid, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CommandTarget", "Target", "load_target", "payload_variables"]
+__all__ = ["CommandTarget", "Target", "TaskTarget", "load_target", "payload_variables"]
 
+_KINDS: Final = frozenset({"task", "command", "shell"})
+_TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 _COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
 
 
@@ -40,7 +42,20 @@ class CommandTarget:
         return self.shell if self.shell is not None else shlex.join(self.argv)
 
 
-Target = CommandTarget
+@dataclass(frozen=True, slots=True)
+class TaskTarget:
+    """A Python function, by the name under which workers know it."""
+
+    name: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"task": self.name}
+
+    def __str__(self) -> str:
+        return f"task {self.name}"
+
+
+Target = CommandTarget | TaskTarget
 
 
 def payload_variables(keys: Iterable[str]) -> dict[str, str]:
@@ -61,13 +76,19 @@ def payload_variables(keys: Iterable[str]) -> dict[str, str]:
 
 def load_target(form: object) -> Target:
     """A target from its JSON form; raises Invalid that names the part."""
-    if isinstance(form, CommandTarget):
+    if isinstance(form, CommandTarget | TaskTarget):
         return form
-    if not isinstance(form, dict) or ("command" in form) == ("shell" in form):
+    if isinstance(form, str):
+        return TaskTarget(_task_name(form))
+    if not isinstance(form, dict) or len(_KINDS.intersection(form)) != 1:
         raise Invalid(
-            f'target {shorten(form)} is not {{"command": ["program", "argument"]}} '
-            'or {"shell": "text"}'
+            f'target {shorten(form)} is not one of "task", {{"task": "name"}}, '
+            '{"command": ["program", "argument"]}, {"shell": "text"}'
         )
+    if "task" in form:
+        if len(form) > 1:
+            raise Invalid(f"target {shorten(form)} has more than the name of a task")
+        return TaskTarget(_task_name(form["task"]))
     if unknown := sorted(str(key) for key in form if key not in _COMMAND_KEYS):
         known = ", ".join(sorted(_COMMAND_KEYS))
         raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are {known}')
@@ -76,6 +97,14 @@ def load_target(form: object) -> Target:
         shell=_text("shell", form["shell"]) if "shell" in form else None,
         env=_env(form.get("env") or {}),
         cwd=None if form.get("cwd") is None else _text("cwd", form["cwd"]),
+    )
+
+
+def _task_name(value: object) -> str:
+    if isinstance(value, str) and _TASK_NAME.fullmatch(value):
+        return value
+    raise Invalid(
+        f'target task "{shorten(value)}" is no name of 1 to 200 letters, digits, "_", ".", ":", "-"'
     )
 
 

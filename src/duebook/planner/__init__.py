@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from duebook.planner.lifecycle import plan_broken, plan_end, plan_resume
+from duebook.planner.due import DueTimes, instant_before
+from duebook.planner.lifecycle import (
+    first_plan,
+    plan_broken,
+    plan_edit,
+    plan_end,
+    plan_pause,
+    plan_resume,
+)
 from duebook.planner.plan import plan
 
-__all__ = ["plan", "plan_broken", "plan_end", "plan_resume"]
+__all__ = [
+    "DueTimes",
+    "first_plan",
+    "instant_before",
+    "plan",
+    "plan_broken",
+    "plan_edit",
+    "plan_end",
+    "plan_pause",
+    "plan_resume",
+]

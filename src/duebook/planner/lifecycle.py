@@ -1,4 +1,5 @@
-"""Plans for what people do to a schedule: resume and delete; and for one that cannot be planned."""
+"""Plans for what people do to a schedule: pause, resume, edit, delete; and for one that cannot be
+planned."""
 
 from __future__ import annotations
 
@@ -7,37 +8,119 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import shorten
-from duebook.model.plan import Plan, Reason, Skip
-from duebook.planner.due import DueTimes
-from duebook.planner.plan import settled_state
+from duebook.model.plan import DueException, Plan, Reason, Skip, Stretch
+from duebook.planner.backlog import pieces_until, remaining
+from duebook.planner.due import DueTimes, instant_before
+from duebook.planner.walk import Walk
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import Snapshot
+    from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["plan_broken", "plan_end", "plan_resume"]
+__all__ = ["first_plan", "plan_broken", "plan_edit", "plan_end", "plan_pause", "plan_resume"]
 
 RETRY_BROKEN: Final = timedelta(minutes=10)
+MOST_COMPARED: Final = 1_000
+"""Pending due times that an edit compares one by one."""
+
+
+def first_plan(
+    schedule_id: str, spec: ScheduleSpec, now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """When a schedule that is created now is due first, and when to look at it."""
+    due = DueTimes(spec, (), now, schedule_id)
+    return due.next_after(now), due.wake_after(now)
+
+
+def plan_pause(snapshot: Snapshot, now: datetime) -> Plan:
+    """What is due up to now keeps its class and waits; nothing is decided while paused."""
+    watermark, due = _due_times(snapshot, now)
+    pieces = pieces_until(snapshot, due, watermark, now)
+    waiting = [(p.after, p.until) for p in pieces if p.kind != "done"]
+    if pieces and not any(due.last(*span) or due.left_out(*span) for span in waiting):
+        watermark, pieces = pieces[-1].until, []
+    planned = Walk(snapshot, due, pieces, watermark, now).plan()
+    return replace(planned, status="paused", wake_at=None)
 
 
 def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
-    """Make a paused schedule active; what fell while it was paused follows `on_resume`."""
-    active = replace(snapshot, status="active")
-    watermark = now if snapshot.watermark is None else snapshot.watermark
-    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions, watermark)
-    if snapshot.spec.on_resume == "catchup":
-        planned = settled_state(active, due, (), watermark, now)
-        return replace(planned, wake_at=now) if planned.status == "active" else planned
-    until = max(watermark, now)
-    return settled_state(active, due, tuple(_all(due, watermark, until, Reason.PAUSED)), until, now)
+    """Make a paused schedule active; what fell while it was paused follows `on_resume`.
+
+    What waited before goes on waiting where it was.
+    """
+    active = replace(snapshot, status="active", paused_until=None)
+    watermark, due = _due_times(snapshot, now)
+    place = max((s.until for s in snapshot.seen), default=watermark)
+    until = max(place, now)
+    skips: list[Skip] = []
+    used: tuple[DueException, ...] = ()
+    if snapshot.spec.on_resume == "skip" and until > place:
+        skips = _all(due, place, until, Reason.PAUSED)
+        used = tuple(e for e in snapshot.exceptions if place < e.due_at <= until)
+        seen = (*snapshot.seen, Stretch(until, "done", now)) if snapshot.seen else ()
+        active = replace(active, seen=seen)
+        watermark = watermark if seen else until
+    pieces = pieces_until(active, due, watermark, watermark)
+    planned = Walk(active, due, pieces, watermark, now).plan()
+    waits = bool(planned.seen) or snapshot.spec.on_resume == "catchup"
+    return replace(
+        planned,
+        decisions=(*planned.decisions, *skips),
+        used=(*planned.used, *(e for e in used if e not in planned.used)),
+        wake_at=now if waits and planned.status == "active" else planned.wake_at,
+    )
 
 
 def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
     """What is recorded when a schedule is deleted: the due times that were still pending."""
-    watermark = now if snapshot.watermark is None else snapshot.watermark
-    due = DueTimes(snapshot.spec.triggers, snapshot.exceptions, watermark)
-    return tuple(_all(due, watermark, max(watermark, now), Reason.DELETED))
+    watermark, due = _due_times(snapshot, now)
+    spans = _undecided(snapshot, watermark, now)
+    return tuple(skip for span in spans for skip in _all(due, *span, Reason.DELETED))
+
+
+def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
+    """The state of a schedule whose definition becomes `spec` now.
+
+    With nothing pending the new definition counts from now on. Otherwise it applies to what is
+    pending as well, and what only the old one knew is recorded as edited.
+    """
+    watermark, due = _due_times(snapshot, now)
+    spans = _undecided(snapshot, watermark, now)
+    pending = any(due.last(*span) is not None for span in spans)
+    edited = replace(
+        snapshot,
+        spec=spec,
+        version=snapshot.version + 1,
+        status="active" if snapshot.status == "completed" else snapshot.status,
+    )
+    if not pending:
+        edited = replace(edited, watermark=max(watermark, now), seen=())
+    else:
+        # what falls while it is paused is first seen when it resumes
+        until = watermark if snapshot.status == "paused" else now
+        pieces = pieces_until(snapshot, due, watermark, until)
+        edited = replace(edited, seen=remaining(pieces, watermark))
+    decided, renewed = _due_times(edited, now)
+    skips: list[Skip] = []
+    for span in spans:
+        skips += _only_old(due, renewed, *span) if pending else due.left_out(*span)
+    said = tuple(
+        DueException(at, "done")
+        for skip in skips
+        if pending and skip.exact
+        for at in due.yielded(instant_before(skip.due_from), skip.due_to)
+        if not renewed.yields(at)
+    )
+    walk = Walk(edited, renewed, pieces_until(edited, renewed, decided, decided), decided, now)
+    planned = walk.plan()
+    return replace(
+        planned,
+        decisions=(*planned.decisions, *skips),
+        said=said,
+        wake_at=now if pending and planned.status == "active" else planned.wake_at,
+    )
 
 
 def plan_broken(snapshot: Snapshot, now: datetime, error: Exception) -> Plan:
@@ -51,9 +134,60 @@ def plan_broken(snapshot: Snapshot, now: datetime, error: Exception) -> Plan:
         None,
         now + RETRY_BROKEN,
         problem=shorten(f"{type(error).__name__}: {error}", 500),
+        seen=snapshot.seen,
+        considered_at=snapshot.considered_at,
+        fired=snapshot.fired,
     )
 
 
+def _due_times(snapshot: Snapshot, now: datetime) -> tuple[datetime, DueTimes]:
+    watermark = now if snapshot.watermark is None else snapshot.watermark
+    return watermark, DueTimes(snapshot.spec, snapshot.exceptions, watermark, snapshot.schedule_id)
+
+
+def _undecided(
+    snapshot: Snapshot, watermark: datetime, now: datetime
+) -> list[tuple[datetime, datetime]]:
+    """Where due times wait for a decision, seen or not; nowhere, in a completed schedule."""
+    if snapshot.status == "completed":
+        return []
+    spans: list[tuple[datetime, datetime]] = []
+    place = watermark
+    for stretch in (*snapshot.seen, Stretch(now, "live", now)):
+        if stretch.until <= place:
+            continue
+        if spans and spans[-1][1] == place and stretch.kind != "done":
+            spans[-1] = (spans[-1][0], stretch.until)
+        elif stretch.kind != "done":
+            spans.append((place, stretch.until))
+        place = stretch.until
+    return spans
+
+
 def _all(due: DueTimes, after: datetime, until: datetime, reason: Reason) -> list[Skip]:
-    skips = due.skip_all(after, until, due.moved_here(until), reason, {})
-    return [*skips, *due.taken_out(after, until)]
+    return [*due.skip_all(after, until, reason, {}), *due.left_out(after, until)]
+
+
+def _only_old(old: DueTimes, new: DueTimes, after: datetime, until: datetime) -> list[Skip]:
+    """The pending due times that the new definition does not know.
+
+    What it knows but excludes is recorded when the schedule comes to it.
+    """
+    if old.same_times(new):
+        return []
+    if old.count_yielded(after, until) > MOST_COMPARED:
+        fewer = old.count_yielded(after, until) - new.count_yielded(after, until)
+        return [
+            replace(skip, count=max(fewer, 1), exact=False)
+            for skip in old.skip_all(after, until, Reason.EDITED, {})
+        ]
+    entries: list[Skip] = []
+    for at in old.yielded(after, until):
+        before = old.before(at)
+        if new.yields(at):
+            continue
+        if entries and entries[-1].due_to == before:
+            entries[-1] = replace(entries[-1], due_to=at, count=entries[-1].count + 1)
+        else:
+            entries.append(Skip(at, at, 1, True, Reason.EDITED, {}, before))
+    return entries

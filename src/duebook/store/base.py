@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import DueException, Plan, Skip, Snapshot
     from duebook.model.run import Attempt, Claim, LogLine, Outcome, Run, Token
-    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 
-__all__ = ["START", "LedgerEntry", "OwnRun", "Page", "SessionInfo", "Store", "Tx"]
+__all__ = [
+    "START",
+    "LedgerEntry",
+    "OwnRun",
+    "Page",
+    "SessionInfo",
+    "SessionSpan",
+    "Store",
+    "Tx",
+]
 
 T = TypeVar("T")
 
@@ -40,7 +49,8 @@ class OwnRun:
     """What the books say a session is working on."""
 
     token: Token
-    cancel_requested: bool
+    cancel_reason: str | None
+    """why it was asked to end; None: it was not"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +61,29 @@ class LedgerEntry:
     due_to: datetime
     count: int
     exact: bool
+    verdict: str
     reason: str
     facts: dict[str, Any]
     at: datetime
+    version: int
+    session_id: str | None = None
+
+    @property
+    def due_at(self) -> datetime:
+        """The due time, of an entry about one; else the first."""
+        return self.due_from
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpan:
+    """When a node lived: from `started_at` to `seen_at`, or until now while it has not ended."""
+
+    id: str
+    node: str
+    roles: str
+    started_at: datetime
+    seen_at: datetime
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +143,28 @@ class Tx(Protocol):
         """Requeue up to `limit` runs of dead sessions; beyond `max_takeovers` they fail."""
 
     # -- work
-    def claim(self, session_id: str, queue: str, limit: int) -> list[Claim]:
+    def claim(
+        self, session_id: str, queue: str, limit: int, tasks: Sequence[str] = ()
+    ) -> list[Claim]:
         """Up to `limit` ready runs, by priority, then readiness; none when the session is dead.
 
-        Of a schedule whose runs must not overlap, at most one is under way at any time.
+        Of a schedule whose runs must not overlap, at most one is under way at any time, and of
+        one with `max_concurrent` at most so many. Runs of tasks other than `tasks` are left to
+        those who know them, and those that expired to nobody.
         """
 
-    def settle(self, token: Token, outcome: Outcome) -> bool:
-        """End a run; False when the token is no longer current. Repeating it is harmless."""
+    def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:
+        """End a run; False when the token is no longer current. Repeating it is harmless.
+
+        With `retry_after` only the attempt ends, and the run waits for the next one; a run that
+        was to be cancelled ends nevertheless.
+        """
+
+    def expire(self, limit: int) -> int:
+        """Cancel up to `limit` runs that nobody began by the time they were given."""
+
+    def earliest_expiry(self) -> datetime | None:
+        """When the next run that nobody has begun expires."""
 
     def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
         """Return a run unfinished, to be begun again after `delay`; one that was cancelled ends."""
@@ -128,7 +172,7 @@ class Tx(Protocol):
     def own_runs(self, session_id: str) -> list[OwnRun]:
         """The runs that the books say the session is working on."""
 
-    def has_work(self, queue: str) -> bool:
+    def has_work(self, queue: str, tasks: Sequence[str] = ()) -> bool:
         """Whether `claim` would find a run in the queue now."""
 
     def earliest_ready(self) -> datetime | None:
@@ -148,12 +192,22 @@ class Tx(Protocol):
         name: str,
         spec: ScheduleSpec,
         next_due_at: datetime | None,
+        wake_at: datetime | None,
         by: str,
     ) -> None:
         """Store a new schedule; raises Conflict when the name is taken."""
 
-    def find_schedule(self, namespace: str, name: str) -> str:
-        """The id of a schedule by its name, or its id; raises NotFound."""
+    def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
+        """Put another definition in force, with the state that `plan` says."""
+
+    def list_revisions(self, schedule_id: str) -> list[Revision]:
+        """Every definition of the schedule, the first one first."""
+
+    def find_schedule(self, namespace: str, name: str, deleted: bool = False) -> str:
+        """The id of a schedule by its name, or its id; raises NotFound.
+
+        With `deleted`, a name that is free means the schedule that had it last.
+        """
 
     def get_schedule(self, schedule_id: str) -> Schedule: ...
 
@@ -169,10 +223,10 @@ class Tx(Protocol):
     def snapshot(self, schedule_id: str) -> Snapshot:
         """One schedule, locked, as the planner sees it."""
 
-    def pause(self, plan: Plan, reason: str | None) -> None:
-        """Commit the state of a schedule that pauses now."""
+    def pause(self, plan: Plan, reason: str | None, until: datetime | None = None) -> None:
+        """Commit the state of a schedule that pauses now, `until` it resumes by itself."""
 
-    def delete_schedule(self, snapshot: Snapshot, skips: Sequence[Skip]) -> None:
+    def delete_schedule(self, schedule: Schedule, skips: Sequence[Skip]) -> None:
         """Cancel queued runs, record pending due times, free the name; history stays."""
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None: ...
@@ -181,6 +235,12 @@ class Tx(Protocol):
 
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
         """A manual run of a schedule, ready now."""
+
+    def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
+        """Runs for due times that have none; returns their ids."""
+
+    def reopen(self, run_id: str) -> None:
+        """Queue a run again that has ended, as another attempt; raises NotFound and Conflict."""
 
     def cancel(self, run_id: str, reason: str) -> str:
         """Cancel a run; returns `cancelled`, or `requested` when it runs.
@@ -203,8 +263,21 @@ class Tx(Protocol):
     def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
         """The newest first."""
 
+    def list_runs_due(
+        self, schedule_id: str, since: datetime, until: datetime, limit: int
+    ) -> list[Run]:
+        """The runs of due times from `since` to `until`, the first one first."""
+
     def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
         """The newest first."""
+
+    def list_ledger_between(
+        self, schedule_id: str, since: datetime, until: datetime, limit: int
+    ) -> list[LedgerEntry]:
+        """The entries about due times from `since` to `until`, the first one first."""
+
+    def list_sessions(self, since: datetime, until: datetime) -> list[SessionSpan]:
+        """The nodes that lived at some time from `since` to `until`."""
 
     def purge(self, before: datetime, limit: int) -> int:
         """Delete up to `limit` runs and ledger entries from before; returns how many."""

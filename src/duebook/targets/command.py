@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.errors import Invalid
 from duebook.model.run import Outcome
-from duebook.model.target import payload_variables
+from duebook.model.target import CommandTarget, payload_variables
 from duebook.targets.processes import Stop, supervise
 from duebook.timetext import format_instant
 
@@ -37,6 +37,7 @@ def perform_command(
 ) -> Outcome:
     """Run the command to its end; its whole family of processes ends with it."""
     target = claim.spec.target
+    assert isinstance(target, CommandTarget)  # noqa: S101 - the performer has looked
     argv = target.argv if target.shell is None else ("/bin/sh", "-c", target.shell)
     timeout = claim.spec.timeout
     try:
@@ -83,7 +84,8 @@ def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dic
     run = claim.run
     payload = claim.spec.payload if run.payload is None else run.payload
     variables = dict(os.environ if inherited is None else inherited)
-    variables |= dict(claim.spec.target.env)
+    if isinstance(claim.spec.target, CommandTarget):
+        variables |= dict(claim.spec.target.env)
     variables |= {
         "DUEBOOK_RUN_ID": run.id,
         "DUEBOOK_ATTEMPT": str(run.attempt),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ from duebook.triggers.days import DaySet, EveryNDays, MonthDays, Weekdays
 from duebook.triggers.daytimes import Calendar, ClockFields
 from duebook.triggers.every import every
 from duebook.triggers.fields import MAX_LENGTH, Field, Fields, check_text, parse_fields
+from duebook.triggers.words import MONTHS, WEEKDAYS
 from duebook.triggers.zones import Fold, Gap, line, zone_name
 
 if TYPE_CHECKING:
@@ -59,6 +61,15 @@ class Cron(TimelineTrigger):
         if not fields.hour.unrestricted:  # in every hour, real time carries it through
             cautions += jump_cautions(self.timeline.line, calendar, now)
         return tuple(cautions)
+
+    @property
+    def follows_real_time(self) -> bool:
+        """Whether gaps and folds pass it by, for it names no fixed wall times."""
+        return _compiled(self.expression, self.key)[0].follows_real_time
+
+    def why_not(self, wall: datetime) -> str | None:
+        """Which field excludes a wall time, the largest first; None when all of them allow it."""
+        return _exclusion(_compiled(self.expression, self.key)[0], wall)
 
     def to_json(self) -> dict[str, Any]:
         key = {} if self.key is None else {"key": self.key}
@@ -153,6 +164,39 @@ def _month_mask(fields: Fields) -> Callable[[int, int], int]:
         return of_month | of_week if fields.either_day else of_month & of_week
 
     return mask
+
+
+def _exclusion(fields: Fields, wall: datetime) -> str | None:
+    if wall.month not in fields.month.values:
+        return f"the month field excludes {MONTHS[wall.month - 1]}"
+    if why := _excluded_day(fields, wall):
+        return why
+    for part, value in (
+        (fields.hour, wall.hour),
+        (fields.minute, wall.minute),
+        (fields.second, wall.second),
+    ):
+        if value not in part.values:
+            return f"the {part.spec.name} field excludes {value}"
+    return None
+
+
+def _excluded_day(fields: Fields, wall: datetime) -> str | None:
+    length = monthrange(wall.year, wall.month)[1]
+    weekday = wall.isoweekday() % 7
+    first_weekday = (weekday - wall.day + 1) % 7
+    in_month = _of_month(fields.day_of_month, length, first_weekday) >> wall.day & 1
+    in_week = _of_week(fields.day_of_week, length, first_weekday) >> wall.day & 1
+    day = f"{WEEKDAYS[weekday]} {wall.day} {MONTHS[wall.month - 1]}"
+    if fields.either_day:
+        both = f"the day-of-month and day-of-week fields exclude {day}"
+        return None if in_month or in_week else both
+    if not in_month:
+        return f"the day-of-month field excludes {wall.day}"
+    if not in_week:
+        named = day if fields.day_of_week.specials else WEEKDAYS[weekday]
+        return f"the day-of-week field excludes {named}"
+    return None
 
 
 def _of_month(field: Field, length: int, first_weekday: int) -> int:

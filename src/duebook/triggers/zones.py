@@ -8,7 +8,7 @@ segment wall second and UTC second differ by a constant.
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
@@ -32,6 +32,7 @@ __all__ = [
     "Line",
     "Pattern",
     "Zone",
+    "day_start",
     "from_seconds",
     "line",
     "local_datetime",
@@ -92,6 +93,12 @@ def wall_second(moment: datetime) -> int:
     """A naive datetime as its wall second."""
     since = moment - NAIVE_EPOCH
     return since.days * DAY + since.seconds
+
+
+def day_start(day: date, tz: str) -> datetime:
+    """The first instant of a calendar day in a zone."""
+    wall = wall_second(datetime(day.year, day.month, day.day))  # noqa: DTZ001 - a wall time
+    return from_seconds(max(zone(tz).first_at(wall), FIRST_SECOND))
 
 
 def local_datetime(instant: datetime, tz: str) -> datetime:

@@ -132,3 +132,14 @@ def test_a_clock_set_back_is_told_once(
     told = [record.message for record in caplog.records if "behind" in record.message]
     assert len(told) == 1
     assert told[0].startswith("this machine's clock is 59m")
+
+
+def test_the_time_on_the_books_is_estimated_by_the_clock_that_cannot_jump(
+    store: SqliteStore, machine: Machine
+) -> None:
+    keeper = new_keeper(store, machine)
+    keeper.renew()
+    began = machine.wall
+    machine.pass_time(5)
+    machine.wall += timedelta(hours=1)
+    assert keeper.now == began + timedelta(seconds=5)

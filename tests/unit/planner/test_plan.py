@@ -11,9 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
+from duebook.model.plan import (
+    ActiveRun,
+    DueException,
+    Fire,
+    Plan,
+    Reason,
+    Skip,
+    Snapshot,
+    Stretch,
+)
 from duebook.model.schedule import load_spec
-from duebook.planner import plan, plan_broken, plan_end, plan_resume
+from duebook.planner import plan, plan_broken, plan_edit, plan_end, plan_pause, plan_resume
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -359,3 +368,82 @@ def test_the_short_way_to_a_plan_leads_to_the_same_plan(given_snapshot: Snapshot
     twice = replace(given_snapshot, spec=replace(spec, triggers=spec.triggers * 2))
     for now in (NOON, NOON + MINUTE, NOON + HOUR):
         assert plan(given_snapshot, now) == plan(twice, now)
+
+
+# -- edits, pauses and deletes forget nothing
+
+
+SKIPPED = DueException(NOON, "skip")
+
+
+def test_an_edit_records_what_a_person_took_out() -> None:
+    before = snapshot(NOON - MINUTE, exceptions=(SKIPPED,))
+    planned = plan_edit(before, before.spec, NOON + MINUTE)
+    assert said(planned) == [("skip", "12:00", Reason.SKIPPED_BY_USER)]
+    assert planned.used == (SKIPPED,)
+    assert planned.watermark == NOON + MINUTE
+
+
+def test_what_a_person_took_out_outlasts_a_pause() -> None:
+    before = snapshot(NOON - MINUTE, exceptions=(SKIPPED,))
+    paused = plan_pause(before, NOON + MINUTE)
+    assert paused.watermark < NOON
+    after = replace(before, status="paused", watermark=paused.watermark, seen=paused.seen)
+    resumed = plan_resume(after, NOON + 30 * MINUTE)
+    again = replace(after, status="active", watermark=resumed.watermark, seen=resumed.seen)
+    planned = plan(again, NOON + 30 * MINUTE)
+    assert ("skip", "12:00", Reason.SKIPPED_BY_USER) in said(resumed) + said(planned)
+
+
+def unripe() -> Snapshot:
+    """A due time that has come at noon and is planned later."""
+    before = snapshot(NOON - MINUTE, jitter="10m")
+    assert said(plan(before, NOON + timedelta(seconds=1))) == []
+    return before
+
+
+def test_an_edit_keeps_a_due_time_that_waits_for_its_jitter() -> None:
+    before = unripe()
+    planned = plan_edit(before, before.spec, NOON + timedelta(seconds=1))
+    assert said(planned) == []
+    after = replace(before, watermark=planned.watermark, seen=planned.seen)
+    ripe_at = plan(after, NOON + timedelta(seconds=1)).wake_at
+    assert ripe_at is not None
+    assert NOON < ripe_at < NOON + 10 * MINUTE
+    assert said(plan(after, ripe_at)) == [("fire", "12:00", "schedule")]
+
+
+def test_an_edit_records_a_due_time_that_only_the_old_definition_had_in_its_jitter() -> None:
+    other = snapshot(None, "30 * * * *").spec
+    planned = plan_edit(unripe(), other, NOON + timedelta(seconds=1))
+    assert said(planned) == [("skip", "12:00", Reason.EDITED)]
+
+
+def test_a_delete_records_a_due_time_that_waits_for_its_jitter() -> None:
+    (skip,) = plan_end(unripe(), NOON + timedelta(seconds=1))
+    assert (skip.due_from, skip.reason) == (NOON, Reason.DELETED)
+
+
+def test_an_entry_does_not_reach_over_due_times_that_were_decided_before() -> None:
+    waits = [{"schedule": "extract", "within": "1h"}]
+    before = replace(
+        snapshot(NOON - MINUTE, depends_on=waits, catchup="all", catchup_pace="0s"),
+        seen=(
+            Stretch(NOON, "live", NOON),
+            Stretch(NOON + 2 * HOUR, "done", NOON + 2 * HOUR),
+            Stretch(NOON + 3 * HOUR, "live", NOON + 3 * HOUR),
+        ),
+    )
+    assert said(plan(before, NOON + 3 * HOUR)) == [
+        ("skip", "12:00", Reason.DEPENDENCY),
+        ("skip", "15:00", Reason.DEPENDENCY),
+    ]
+
+
+def test_a_due_time_that_an_edit_excludes_is_recorded_once() -> None:
+    before = snapshot(NOON - MINUTE, catchup="all")
+    now = NOON + HOUR + 30 * MINUTE
+    spec = snapshot(None, exclude=["2026-01-01"]).spec
+    edited = plan_edit(before, spec, now)
+    after = replace(before, spec=spec, watermark=edited.watermark, seen=edited.seen)
+    assert said(edited) + said(plan(after, now)) == [("skip", "12:00-13:00/2", Reason.EXCLUDED)]

@@ -232,8 +232,8 @@ def test_a_reference_to_nothing_is_refused(path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         store._writer.run(
             lambda c: c.execute(
-                "INSERT INTO schedule_state VALUES (?, 1, 'active', 0, NULL, "
-                "NULL, NULL, NULL, NULL)",
+                "INSERT INTO schedule_state (schedule_id, version, status, watermark) "
+                "VALUES (?, 1, 'active', 0)",
                 (new_id(),),
             )
         )

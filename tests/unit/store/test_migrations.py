@@ -60,7 +60,7 @@ def test_every_table_is_strict(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         tables = connection.execute(
             "SELECT name, strict FROM pragma_table_list WHERE schema = 'main' "
-            "AND name NOT LIKE 'sqlite%'"
+            "AND type = 'table' AND name NOT LIKE 'sqlite%'"
         ).fetchall()
     assert [name for name, strict in tables if not strict] == []
 
@@ -222,7 +222,9 @@ def test_wrong_states_cannot_be_written(path: Path, table: str, values: dict[str
             "INSERT INTO schedules (id, namespace, name, version, created_at) "
             "VALUES ('s', 'd', 'n', 1, 0)"
         )
-        connection.execute("INSERT INTO node_sessions VALUES ('n', '', 1, '', '', '', 0, 0, NULL)")
+        connection.execute(
+            "INSERT INTO node_sessions VALUES ('n', '', 1, '', '', '', 0, 0, 0, NULL)"
+        )
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute(sql, list(row.values()))
 

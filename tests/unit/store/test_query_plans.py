@@ -24,7 +24,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10},
     "get_earliest_wake": {},
     "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
-    "list_claimable": {"queue": "default", "now": NOW, "limit": 5},
+    "list_claimable": {"queue": "default", "now": NOW, "limit": 5, "tasks": "[]"},
     "list_session_runs": {"id": "alive"},
     "list_orphans": {"limit": 10},
     "get_earliest_ready": {"now": NOW},
@@ -52,7 +52,7 @@ def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
         ((f"s{n}", NOW - 10 + n) for n in range(SCHEDULES)),
     )
     connection.executemany(
-        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, ?)",
+        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?)",
         [("alive", 2 * NOW, None), ("dead", 0, 1), *((f"old{n}", 0, 1) for n in range(dead))],
     )
     runs: list[tuple[Any, ...]] = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,17 +14,19 @@ from duebook.errors import Invalid, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["APPLICATION_ID", "connect", "translated"]
+__all__ = ["APPLICATION_ID", "WAIT", "connect", "translated"]
 
 _NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"}
 )
 APPLICATION_ID: Final = 0x44756542
 """Marks a file as Duebook's ("DueB")."""
+WAIT: Final = 30.0
+"""Seconds after which a lock that somebody holds is given up."""
 _NOT_A_DATABASE: Final = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
-def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
+def connect(path: Path, readonly: bool = False, durable: bool = True) -> sqlite3.Connection:
     """A connection with WAL, full durability and foreign keys; transactions are explicit.
 
     Raises Invalid for a file that is no database, or on a network file system (its locks lie);
@@ -33,21 +36,35 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
         _prepare_folder(path)
         _create_privately(path)
         connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, timeout=30.0
+            path, isolation_level=None, check_same_thread=False, timeout=WAIT
         )
         try:
             _refuse_foreign(connection, path)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            _use_wal(connection)
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
             connection.execute("PRAGMA foreign_keys = ON")
             # what a statement may have to undo is small, and slow to keep in a file
             connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute("PRAGMA busy_timeout = 30000")
             connection.execute(f"PRAGMA query_only = {'ON' if readonly else 'OFF'}")
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """SQLite does not wait here for another process that is doing the same, so we do."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _create_privately(path: Path) -> None:

@@ -7,23 +7,34 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.ids import looks_like_id
-from duebook.model.plan import DueException, Plan, Reason, Skip, Snapshot
+from duebook.ids import looks_like_id, new_id
+from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
-from duebook.store.base import LedgerEntry, Page
-from duebook.store.sqlite.planning import Planning, ledger_row, state_row
-from duebook.store.sqlite.rows import NewRun, moment, read_run, read_schedule, to_micros
+from duebook.model.schedule import Revision
+from duebook.store.base import LedgerEntry, Page, SessionSpan
+from duebook.store.sqlite.planning import new_run, skips_of, state_row
+from duebook.store.sqlite.rows import (
+    from_micros,
+    micros,
+    moment,
+    read_run,
+    read_schedule,
+    read_spec,
+    to_micros,
+)
+from duebook.store.sqlite.working import Working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.store.sqlite.statements import Row
 
 __all__ = ["People"]
 
 
-class People(Planning):
+class People(Working):
     """What the client's use cases need."""
 
     def create_schedule(
@@ -33,6 +44,7 @@ class People(Planning):
         name: str,
         spec: ScheduleSpec,
         next_due_at: datetime | None,
+        wake_at: datetime | None,
         by: str,
     ) -> None:
         now = to_micros(self.now)
@@ -51,11 +63,51 @@ class People(Planning):
             raise Conflict(f'schedule "{name}" exists already; choose another name') from error
         text = json.dumps(spec.to_json())
         self._run("insert_revision", id=schedule_id, version=1, spec=text, now=now, by=by)
-        due = to_micros(next_due_at)
-        self._run("insert_state", id=schedule_id, now=now, next_due_at=due, wake_at=due)
+        times = {"next_due_at": to_micros(next_due_at), "wake_at": to_micros(wake_at)}
+        self._run("insert_state", id=schedule_id, now=now, **times)
+        self._depend(schedule_id, namespace, spec)
 
-    def find_schedule(self, namespace: str, name: str) -> str:
+    def _depend(self, schedule_id: str, namespace: str, spec: ScheduleSpec) -> None:
+        for dependency in spec.depends_on:
+            self._run(
+                "insert_dependency",
+                namespace=namespace,
+                upstream=dependency.schedule,
+                schedule_id=schedule_id,
+            )
+
+    def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
+        id_, now = schedule.id, to_micros(self.now)
+        labels = json.dumps(dict(spec.labels))
+        text = json.dumps(spec.to_json())
+        self._run("insert_revision", id=id_, version=plan.version, spec=text, now=now, by=by)
+        self._run("update_schedule", id=id_, version=plan.version, labels=labels)
+        self._run("update_state_version", id=id_, version=plan.version)
+        self._run("delete_dependencies", schedule_id=id_)
+        self._depend(id_, schedule.namespace, spec)
+        for exception in plan.said:
+            self.add_exception(id_, exception)
+        if plan.status == "paused":
+            self._pause(plan, schedule.paused_at, schedule.paused_until, schedule.pause_reason)
+            self._record(skips_of(plan), None)
+        else:
+            self.commit([plan], None)
+
+    def list_revisions(self, schedule_id: str) -> list[Revision]:
+        schedule = self.get_schedule(schedule_id)
+        found = []
+        for version, text, valid_from, by in self._all("list_revisions", id=schedule_id):
+            try:
+                spec: ScheduleSpec | None = read_spec(text, schedule.name)
+            except Invalid:
+                spec = None
+            found.append(Revision(version, spec, moment(valid_from), by))
+        return found
+
+    def find_schedule(self, namespace: str, name: str, deleted: bool = False) -> str:
         row = self._one("find_schedule", namespace=namespace, name=name)
+        if row is None and deleted:
+            row = self._one("find_deleted", namespace=namespace, name=name)
         if row is None and looks_like_id(name):
             schedule = self._one("get_schedule", id=name)
             row = schedule if schedule and schedule[1] == namespace else None
@@ -79,25 +131,30 @@ class People(Planning):
 
     def list_exceptions(self, schedule_id: str) -> list[DueException]:
         said = self._exceptions(json.dumps([schedule_id])).get(schedule_id, [])
-        return sorted(said, key=lambda exception: exception.due_at)
+        return sorted((e for e in said if e.kind != "done"), key=lambda e: e.due_at)
 
-    def pause(self, plan: Plan, reason: str | None) -> None:
+    def pause(self, plan: Plan, reason: str | None, until: datetime | None = None) -> None:
+        self._pause(plan, self.now, until, reason)
+
+    def _pause(
+        self, plan: Plan, since: datetime | None, until: datetime | None, reason: str | None
+    ) -> None:
         self._run(
             "commit_state",
             **state_row(plan)
             | {
                 "status": "paused",
-                "wake_at": None,
-                "paused_at": to_micros(self.now),
+                "wake_at": to_micros(until),
+                "paused_at": to_micros(since),
+                "paused_until": to_micros(until),
                 "pause_reason": reason,
             },
         )
 
-    def delete_schedule(self, snapshot: Snapshot, skips: Sequence[Skip]) -> None:
-        id_, now = snapshot.schedule_id, to_micros(self.now)
-        common = {"session_id": None, "now": now}
-        entries = (ledger_row(id_, snapshot.version, skip) | common for skip in skips)
-        self._many("insert_ledger", entries)
+    def delete_schedule(self, schedule: Schedule, skips: Sequence[Skip]) -> None:
+        id_, now = schedule.id, to_micros(self.now)
+        self._record([((id_, schedule.version), skip) for skip in skips], None)
+        self._run("delete_dependencies", schedule_id=id_)
         self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED)
         self._run("delete_exceptions", id=id_)
         self._run("delete_state", id=id_)
@@ -121,25 +178,30 @@ class People(Planning):
         )
 
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
-        spec, now = snapshot.spec, to_micros(self.now)
-        pair = snapshot.schedule_id, snapshot.version
-        row = NewRun(
-            run_id,
-            self._definitions([pair])[pair].namespace,
-            *pair,
-            due_at=None,
-            origin="manual",
-            trigger="manual",
-            queue=spec.queue,
-            priority=spec.priority,
-            exclusive=spec.overlap != "allow",
-            wakes=True,
-            max_takeovers=spec.max_takeovers,
-            payload=None if payload is None else json.dumps(payload),
-            created_at=now,
-            ready_at=now,
-        )
-        self._insert("insert_run", [row])
+        fire = Fire(self.now, "manual", wakes=True)
+        definition = self._definition_of(snapshot)
+        row = new_run(run_id, definition, snapshot, fire, micros(self.now))
+        text = None if payload is None else json.dumps(payload)
+        self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
+
+    def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
+        definition, now = self._definition_of(snapshot), micros(self.now)
+        rows = [
+            new_run(new_id(), definition, snapshot, Fire(due_at, "backfill", wakes=True), now)
+            for due_at in due_times
+        ]
+        ids = [row.id for row in rows]
+        if self._insert("insert_run", rows) == len(rows):
+            return ids
+        missing = {row[0] for row in self._all("list_missing_runs", ids=json.dumps(ids))}
+        return [id_ for id_ in ids if id_ not in missing]
+
+    def reopen(self, run_id: str) -> None:
+        run = self.get_run(run_id)
+        if run.status in ("queued", "running"):
+            raise Conflict(f"run {run_id} has not ended: {run.status}")
+        self._end_attempt(run_id, run.status, run.error, run.exit_code)
+        self._run("reopen_run", id=run_id, now=to_micros(self.now))
 
     def cancel(self, run_id: str, reason: str) -> str:
         now = to_micros(self.now)
@@ -150,7 +212,7 @@ class People(Planning):
         run = self.get_run(run_id)
         if run.status != "running":
             raise Conflict(f"run {run_id} has ended already: {run.status}")
-        self._run("request_cancel", id=run_id, now=now)
+        self._run("request_cancel", id=run_id, now=now, reason=reason)
         return "requested"
 
     def find_run(self, namespace: str, text: str) -> str:
@@ -176,20 +238,38 @@ class People(Planning):
             rows = self._all("list_runs_of", schedule_id=schedule_id, limit=limit)
         return [read_run(row) for row in rows]
 
+    def list_runs_due(
+        self, schedule_id: str, since: datetime, until: datetime, limit: int
+    ) -> list[Run]:
+        rows = self._all(
+            "list_runs_due",
+            schedule_id=schedule_id,
+            since=to_micros(since),
+            until=to_micros(until),
+            limit=limit,
+        )
+        return [read_run(row) for row in rows]
+
     def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
+        return [_entry(row) for row in self._all("list_ledger", id=schedule_id, limit=limit)]
+
+    def list_ledger_between(
+        self, schedule_id: str, since: datetime, until: datetime, limit: int
+    ) -> list[LedgerEntry]:
+        rows = self._all(
+            "list_ledger_between",
+            id=schedule_id,
+            since=to_micros(since),
+            until=to_micros(until),
+            limit=limit,
+        )
+        return [_entry(row) for row in rows]
+
+    def list_sessions(self, since: datetime, until: datetime) -> list[SessionSpan]:
+        rows = self._all("list_sessions", since=to_micros(since), until=to_micros(until))
         return [
-            LedgerEntry(
-                moment(first),
-                moment(last),
-                count,
-                bool(exact),
-                reason,
-                json.loads(facts),
-                moment(at),
-            )
-            for first, last, count, exact, reason, facts, at in self._all(
-                "list_ledger", id=schedule_id, limit=limit
-            )
+            SessionSpan(id_, node, roles, moment(start), moment(seen), from_micros(end))
+            for id_, node, roles, start, seen, end in rows
         ]
 
     def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]:
@@ -200,3 +280,19 @@ class People(Planning):
             (Page(attempt, seq), LogLine(moment(at), stream, text))
             for attempt, seq, at, stream, text in rows
         ]
+
+
+def _entry(row: Row) -> LedgerEntry:
+    first, last, count, exact, verdict, reason, facts, at, version, session_id = row
+    return LedgerEntry(
+        due_from=moment(first),
+        due_to=moment(last),
+        count=count,
+        exact=bool(exact),
+        verdict=verdict,
+        reason=reason,
+        facts=json.loads(facts),
+        at=moment(at),
+        version=version,
+        session_id=session_id,
+    )

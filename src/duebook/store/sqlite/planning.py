@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import new_id
-from duebook.model.plan import ActiveRun, DueException, Fire, Plan, Reason, Skip, Snapshot
+from duebook.model.plan import (
+    ActiveRun,
+    DueException,
+    Fire,
+    Plan,
+    Reason,
+    Skip,
+    Snapshot,
+    Upstream,
+)
 from duebook.store.sqlite.rows import (
+    Copied,
     MovedState,
     NewRun,
     clean,
+    copied,
     facts_text,
     from_micros,
+    micros,
+    micros_of,
     moment,
     read_spec,
+    read_stretches,
+    stretches_text,
     to_micros,
 )
 from duebook.store.sqlite.statements import Row, Statements
@@ -28,20 +44,19 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["UNREADABLE_AGAIN", "Definitions", "Planning", "ledger_row", "state_row"]
+__all__ = ["UNREADABLE_AGAIN", "Definitions", "Planning", "new_run", "skips_of", "state_row"]
 
 MOST_KNOWN: Final = 100_000
 UNREADABLE_AGAIN: Final = timedelta(minutes=1)
 
 
 class Definition(NamedTuple):
-    """A revision, with whose it is."""
+    """A revision, with what its runs copy from it."""
 
-    namespace: str
     name: str
     spec: ScheduleSpec
-    trigger: str
-    """what its runs say about where they come from"""
+    expire_after: int | None
+    copied: Copied
 
 
 Definitions = dict[tuple[str, int], Definition]
@@ -76,12 +91,9 @@ class Planning(Statements):
     def _snapshots(self, rows: list[Row]) -> list[Snapshot]:
         ids = json.dumps([row[0] for row in rows])
         definitions = self._definitions([(row[0], row[1]) for row in rows])
-        active = {
-            row[0]: (ActiveRun(row[1], from_micros(row[2]), moment(row[3])),)
-            for row in self._all("list_active", ids=ids)
-        }
+        active = {row[0]: (_active_run(row),) for row in self._all("list_active", ids=ids)}
         exceptions = self._exceptions(ids) if self._one("get_any_exception") else {}
-        return [
+        snapshots = [
             Snapshot(
                 id_,
                 definition.name,
@@ -91,10 +103,33 @@ class Planning(Statements):
                 moment(watermark),
                 active.get(id_, ()),
                 tuple(exceptions[id_]) if id_ in exceptions else (),
+                read_stretches(seen) if seen else (),
+                from_micros(considered_at),
+                fired=fired,
+                paused_until=from_micros(paused_until),
             )
-            for id_, version, status, watermark in rows
+            for id_, version, status, watermark, seen, considered_at, fired, paused_until in rows
             if (definition := definitions.get((id_, version)))
         ]
+        return [s if s.spec.plain else self._with_facts(s) for s in snapshots]
+
+    def _with_facts(self, snapshot: Snapshot) -> Snapshot:
+        """The rarer facts, for the schedules whose policies ask for them."""
+        spec, ids = snapshot.spec, json.dumps([snapshot.schedule_id])
+        facts: dict[str, Any] = {}
+        if spec.overlap == "cancel":
+            facts["active"] = tuple(map(_active_run, self._all("list_all_active", ids=ids)))
+        if snapshot.considered_at is not None:
+            facts["settled_at"] = from_micros(self._all("list_settled", ids=ids)[0][1])
+        if spec.skip_if_successful:
+            found = [_active_run(row) for row in self._all("list_by_hand", ids=ids)]
+            facts["by_hand"] = found[0] if found else None
+        if spec.depends_on:
+            facts["upstreams"] = {
+                name: Upstream(bool(exists), from_micros(succeeded_at))
+                for _, name, exists, succeeded_at in self._all("list_upstreams", ids=ids)
+            }
+        return replace(snapshot, **facts)
 
     def _exceptions(self, ids: str) -> dict[str, list[DueException]]:
         exceptions: dict[str, list[DueException]] = {}
@@ -118,8 +153,13 @@ class Planning(Statements):
                     self._unreadable[id_, version] = str(error)
         return self._known
 
+    def _definition_of(self, owner: Plan | Snapshot) -> Definition:
+        """What was read when the schedule was taken."""
+        pair = owner.schedule_id, owner.version
+        return self._known.get(pair) or self._definitions([pair])[pair]
+
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
-        now = to_micros(self.now)
+        now = micros(self.now)
         plans = self._save_states(plans)
         self._many(
             "delete_exception",
@@ -135,17 +175,22 @@ class Planning(Statements):
             for decision in plan.decisions
             if isinstance(decision, Fire)
         ]
-        specs = self._definitions([(plan.schedule_id, plan.version) for plan in plans])
+        for _, _, fire in fires:
+            for run_id in fire.cancels:
+                self._give_way(run_id)
         inserted = self._insert(
             "insert_run",
-            [
-                _new_run(id_, specs[plan.schedule_id, plan.version], plan, fire, now)
-                for id_, plan, fire in fires
-            ],
+            [new_run(id_, self._definition_of(plan), plan, fire, now) for id_, plan, fire in fires],
         )
         doubled = self._doubled(fires) if inserted < len(fires) else []
-        self._record(plans, doubled, session_id, now)
+        self._record([skip for plan in plans for skip in skips_of(plan)] + doubled, session_id)
         return inserted
+
+    def _give_way(self, run_id: str) -> None:
+        """A run that a newer due time replaces: it ends, or is asked to."""
+        now = to_micros(self.now)
+        if not self._one("cancel_queued_run", id=run_id, now=now, reason=Reason.SUPERSEDED):
+            self._run("request_cancel", id=run_id, now=now, reason=Reason.SUPERSEDED)
 
     def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Write what follows for the schedules; returns the plans of versions still in force."""
@@ -163,32 +208,31 @@ class Planning(Statements):
         versions: dict[str, int] = dict(self._all("list_versions", ids=ids))
         return [plan for plan in plans if versions.get(plan.schedule_id) == plan.version]
 
-    def _doubled(self, fires: list[tuple[str, Plan, Fire]]) -> list[tuple[Plan, Skip]]:
+    def _doubled(self, fires: list[tuple[str, Plan, Fire]]) -> list[tuple[tuple[str, int], Skip]]:
         """Due times that had a run already: the unique key kept a second one out."""
         ids = json.dumps([id_ for id_, _, _ in fires])
         missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
         return [
-            (plan, Skip(fire.due_at, fire.due_at, 1, True, Reason.ALREADY_STARTED))
+            (
+                (plan.schedule_id, plan.version),
+                Skip(fire.due_at, fire.due_at, 1, True, Reason.ALREADY_STARTED),
+            )
             for id_, plan, fire in fires
             if id_ in missing
         ]
 
     def _record(
-        self,
-        plans: Sequence[Plan],
-        doubled: list[tuple[Plan, Skip]],
-        session_id: str | None,
-        now: int | None,
+        self, skips: Sequence[tuple[tuple[str, int], Skip]], session_id: str | None
     ) -> None:
-        skips = [(p, d) for p in plans for d in p.decisions if isinstance(d, Skip)]
-        self._many(
-            "insert_ledger",
-            (
-                ledger_row(plan.schedule_id, plan.version, skip)
-                | {"session_id": session_id, "now": now}
-                for plan, skip in skips + doubled
-            ),
-        )
+        """Entries for the ledger; one that goes on where the latest ended only prolongs it."""
+        common = {"session_id": session_id, "now": to_micros(self.now)}
+        rows = [_ledger_row(*pair, skip) | common for pair, skip in skips]
+        new = [
+            row
+            for row in rows
+            if row["follows"] is None or not self._run("extend_ledger", **row).rowcount
+        ]
+        self._many("insert_ledger", new)
 
     def earliest_wake(self) -> datetime | None:
         return from_micros(self._value("get_earliest_wake"))
@@ -198,48 +242,61 @@ class Planning(Statements):
 def _definition(text: str, namespace: str, name: str) -> Definition:
     """Definitions never change, so the same text is read once."""
     spec = read_spec(text, name)
-    return Definition(namespace, name, spec, f"schedule:{spec.trigger_text}")
+    return Definition(name, spec, micros_of(spec.expire_after), copied(namespace, spec))
+
+
+def _active_run(row: Row) -> ActiveRun:
+    _, id_, due_at, since, origin, status = row
+    return ActiveRun(id_, from_micros(due_at), moment(since), origin, status)
 
 
 def _moved(plan: Plan) -> MovedState:
+    next_due_at = to_micros(plan.next_due_at)
+    same = plan.wake_at is plan.next_due_at  # mostly, and asking is cheaper than converting
     return MovedState(
-        to_micros(plan.watermark),
-        to_micros(plan.next_due_at),
-        to_micros(plan.wake_at),
+        micros(plan.watermark),
+        next_due_at,
+        next_due_at if same else to_micros(plan.wake_at),
         plan.problem,
+        plan.fired,
+        stretches_text(plan.seen) if plan.seen else None,
+        to_micros(plan.considered_at),
         plan.schedule_id,
         plan.version,
     )
 
 
 def state_row(plan: Plan) -> dict[str, object]:
-    unpaused = {"status": plan.status, "paused_at": None, "pause_reason": None}
-    return _moved(plan)._asdict() | unpaused
+    nothing = {"paused_at": None, "paused_until": None, "pause_reason": None}
+    return _moved(plan)._asdict() | {"status": plan.status} | nothing
 
 
-def _new_run(id_: str, definition: Definition, plan: Plan, fire: Fire, now: int | None) -> NewRun:
-    """A run takes over from its definition what claims and takeovers ask for."""
-    spec = definition.spec
+def new_run(
+    id_: str, definition: Definition, owner: Plan | Snapshot, fire: Fire, now: int
+) -> NewRun:
+    expire_after = definition.expire_after
     return NewRun(
         id_,
-        definition.namespace,
-        plan.schedule_id,
-        plan.version,
+        owner.schedule_id,
+        owner.version,
         to_micros(fire.due_at),
         fire.origin,
-        definition.trigger,
-        spec.queue,
-        spec.priority,
-        spec.overlap != "allow",
         fire.wakes,
-        spec.max_takeovers,
         None,
         now,
         now,
+        None if expire_after is None else now + expire_after,
+        *definition.copied,
     )
 
 
-def ledger_row(schedule_id: str, version: int, skip: Skip) -> dict[str, object]:
+def skips_of(plan: Plan) -> list[tuple[tuple[str, int], Skip]]:
+    """What a plan has for the ledger, under whose name."""
+    pair = plan.schedule_id, plan.version
+    return [(pair, decision) for decision in plan.decisions if isinstance(decision, Skip)]
+
+
+def _ledger_row(schedule_id: str, version: int, skip: Skip) -> dict[str, object]:
     return {
         "schedule_id": schedule_id,
         "version": version,
@@ -249,4 +306,5 @@ def ledger_row(schedule_id: str, version: int, skip: Skip) -> dict[str, object]:
         "exact": skip.exact,
         "reason": skip.reason,
         "facts": facts_text(skip.facts),
+        "follows": to_micros(skip.follows),
     }

@@ -11,7 +11,7 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 -- name: take_due
 -- The schedules that want to be looked at, the most overdue first.
-SELECT schedule_id, version, status, watermark
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
 FROM schedule_state
 WHERE wake_at <= :now
 ORDER BY wake_at
@@ -23,7 +23,8 @@ SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL
 
 -- name: get_state
 -- One schedule's state, for what people do to it.
-SELECT schedule_id, version, status, watermark FROM schedule_state WHERE schedule_id = :id
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+FROM schedule_state WHERE schedule_id = :id
 
 -- name: list_definitions
 -- The definitions of the given (id, version) pairs.
@@ -35,12 +36,48 @@ JOIN schedules AS s ON s.id = r.schedule_id
 
 -- name: list_active
 -- The oldest active run of each of the given schedules that has one, however many there are.
-SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at)
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = (
     SELECT oldest.rowid FROM runs AS oldest INDEXED BY runs_active
     WHERE oldest.schedule_id = wanted.value AND oldest.status IN ('queued', 'running')
     ORDER BY oldest.created_at LIMIT 1)
+
+-- name: list_all_active
+-- All active runs of the given schedules, for policies that cancel them.
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
+FROM json_each(:ids) AS wanted
+JOIN runs AS r INDEXED BY runs_active
+    ON r.schedule_id = wanted.value AND r.status IN ('queued', 'running')
+ORDER BY r.created_at
+
+-- name: list_by_hand
+-- The latest run without a due time that succeeded, of each of the given schedules.
+SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status
+FROM json_each(:ids) AS wanted
+JOIN runs AS r ON r.rowid = (
+    SELECT latest.rowid FROM runs AS latest
+    WHERE latest.schedule_id = wanted.value AND latest.due_at IS NULL
+        AND latest.status = 'succeeded' AND latest.origin IN ('manual', 'enqueue')
+    ORDER BY latest.started_at DESC LIMIT 1)
+
+-- name: list_settled
+-- When the latest run of each of the given schedules ended.
+SELECT wanted.value, (
+    SELECT max(finished_at) FROM runs
+    WHERE schedule_id = wanted.value AND finished_at IS NOT NULL)
+FROM json_each(:ids) AS wanted
+
+-- name: list_upstreams
+-- The schedules that the given ones depend on, and when each succeeded last.
+SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
+    SELECT finished_at FROM runs
+    WHERE schedule_id = s.id AND finished_at IS NOT NULL AND status = 'succeeded'
+    ORDER BY finished_at DESC LIMIT 1)
+FROM json_each(:ids) AS wanted
+JOIN schedule_deps AS d ON d.schedule_id = wanted.value
+LEFT JOIN schedules AS s
+    ON s.namespace = d.namespace AND s.name = d.upstream AND s.deleted_at IS NULL
 
 -- name: get_any_exception
 -- Whether anybody said anything about any due time; mostly not.
@@ -64,22 +101,27 @@ UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_
 -- name: move_state
 -- An active schedule that stays active moves on; only the version that was planned.
 UPDATE schedule_state
-SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = :problem
+SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = :problem,
+    fired = :fired, seen = :seen, considered_at = :considered_at
 WHERE schedule_id = :schedule_id AND version = :version AND status = 'active'
 
 -- name: commit_state
 -- A schedule's state after its plan; only the version that was planned.
 UPDATE schedule_state
 SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at,
-    paused_at = :paused_at, pause_reason = :pause_reason, problem = :problem
+    fired = :fired, seen = :seen, considered_at = :considered_at,
+    paused_at = :paused_at, paused_until = :paused_until, pause_reason = :pause_reason,
+    problem = :problem
 WHERE schedule_id = :schedule_id AND version = :version
 
 -- name: insert_run
 -- A due time that fires becomes a run, once.
-INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority, exclusive,
-    wakes, max_takeovers, payload, status, created_at, ready_at)
-VALUES (:id, :namespace, :schedule_id, :version, :due_at, :origin, :trigger, :queue, :priority, :exclusive,
-    :wakes, :max_takeovers, :payload, 'queued', :created_at, :ready_at)
+INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status)
+VALUES (:id, :schedule_id, :version, :due_at, :origin, :wakes, :payload, :created_at, :ready_at,
+    :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
+    :max_takeovers, 'queued')
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
 -- name: list_missing_runs
@@ -92,6 +134,16 @@ INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdic
     session_id, at)
 VALUES (:schedule_id, :version, :due_from, :due_to, :count, :exact, 'skipped', :reason, :facts,
     :session_id, :now)
+
+-- name: extend_ledger
+-- The latest entry goes on, when the next due time met the same fate for the same reason.
+UPDATE ledger
+SET due_to = :due_to, count = count + :count, exact = exact AND :exact, at = :now,
+    session_id = :session_id
+WHERE id = (
+        SELECT id FROM ledger WHERE schedule_id = :schedule_id
+        ORDER BY due_to DESC, id DESC LIMIT 1)
+    AND due_to = :follows AND version = :version AND reason = :reason AND facts = :facts
 
 -- name: delete_exception
 -- An exception is used up once its due time is decided.
@@ -109,6 +161,28 @@ ON CONFLICT DO UPDATE SET moved_to = excluded.moved_to
 UPDATE schedule_state SET wake_at = :now
 WHERE schedule_id = :schedule_id AND status = 'active' AND (wake_at IS NULL OR wake_at > :now)
 
+-- name: wake_dependents
+-- Look again at schedules that wait for this one's success.
+UPDATE schedule_state SET wake_at = :now
+WHERE status = 'active' AND seen IS NOT NULL AND wake_at > :now AND schedule_id IN (
+    SELECT d.schedule_id FROM schedules AS s
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE s.id = :schedule_id)
+
+-- name: get_any_dependency
+-- Whether any schedule depends on another.
+SELECT 1 FROM schedule_deps LIMIT 1
+
+-- name: insert_dependency
+-- A schedule asks to be woken by the success of another.
+INSERT INTO schedule_deps (namespace, upstream, schedule_id)
+VALUES (:namespace, :upstream, :schedule_id)
+ON CONFLICT DO NOTHING
+
+-- name: delete_dependencies
+-- What a schedule depended on before.
+DELETE FROM schedule_deps WHERE schedule_id = :schedule_id
+
 -- name: insert_schedule
 -- A new schedule.
 INSERT INTO schedules (id, namespace, name, version, labels, created_at, created_by)
@@ -119,6 +193,19 @@ VALUES (:id, :namespace, :name, 1, :labels, :now, :by)
 INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
 VALUES (:id, :version, :spec, :now, :by)
 
+-- name: list_revisions
+-- The definitions of a schedule, the first one first.
+SELECT version, spec, valid_from, by FROM schedule_revisions WHERE schedule_id = :id
+ORDER BY version
+
+-- name: update_schedule
+-- Another definition comes into force.
+UPDATE schedules SET version = :version, labels = :labels WHERE id = :id
+
+-- name: update_state_version
+-- The state follows the definition.
+UPDATE schedule_state SET version = :version WHERE schedule_id = :id
+
 -- name: insert_state
 -- The state a schedule begins with.
 INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at)
@@ -127,6 +214,11 @@ VALUES (:id, 1, 'active', :now, :next_due_at, :wake_at)
 -- name: find_schedule
 -- The live schedule of that name in the namespace.
 SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NULL
+
+-- name: find_deleted
+-- The schedule of that name that was deleted last.
+SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NOT NULL
+ORDER BY deleted_at DESC, id DESC LIMIT 1
 
 -- name: delete_state
 -- A deleted schedule is never looked at again.
@@ -143,7 +235,8 @@ DELETE FROM schedule_exceptions WHERE schedule_id = :id
 -- name: get_schedule
 -- One schedule with its definition and state.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
-    st.watermark, st.next_due_at, st.paused_at, st.pause_reason, st.problem
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
 FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -152,7 +245,8 @@ WHERE s.id = :id
 -- name: list_schedules
 -- The schedules of a namespace by name, a page at a time.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
-    st.watermark, st.next_due_at, st.paused_at, st.pause_reason, st.problem
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
 FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 JOIN schedule_state AS st ON st.schedule_id = s.id
@@ -163,7 +257,8 @@ LIMIT :limit
 -- name: list_upcoming
 -- The active schedules of a namespace that are due first.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
-    st.watermark, st.next_due_at, st.paused_at, st.pause_reason, st.problem
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
 FROM schedule_state AS st
 JOIN schedules AS s ON s.id = st.schedule_id
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
@@ -173,36 +268,55 @@ LIMIT :limit
 
 -- name: insert_session
 -- A node begins.
-INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at)
-VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at)
+INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at)
+VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now)
 
 -- name: renew_session
 -- A node lives on; no row when it was declared dead.
-UPDATE node_sessions SET expires_at = :expires_at WHERE id = :id AND ended_at IS NULL
+UPDATE node_sessions SET expires_at = :expires_at, seen_at = :now
+WHERE id = :id AND ended_at IS NULL
 
 -- name: get_session_alive
 -- Whether a node may still claim.
 SELECT 1 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 
 -- name: end_session
--- A node leaves, or is declared dead.
-UPDATE node_sessions SET ended_at = :now WHERE id = :id AND ended_at IS NULL
+-- A node leaves.
+UPDATE node_sessions SET ended_at = :now, seen_at = :now WHERE id = :id AND ended_at IS NULL
 
 -- name: end_expired_sessions
 -- Nodes whose lease ran out are dead.
 UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
 RETURNING id
 
+-- name: list_sessions
+-- The nodes that lived at some time of a stretch, the first one first.
+SELECT id, node, roles, started_at, seen_at, ended_at FROM node_sessions
+WHERE started_at <= :until AND (ended_at IS NULL OR ended_at >= :since)
+ORDER BY started_at
+
 -- name: list_claimable
--- Queued work by priority; of runs that exclude each other the first, when none is under way.
+-- Queued work by priority; of runs that exclude each other the first, begun ones before others.
 SELECT id
 FROM runs AS r
 WHERE status = 'queued' AND queue = :queue AND ready_at <= :now
+    AND (expires_at IS NULL OR expires_at > :now OR attempt > 0)
+    AND (task IS NULL OR task IN (SELECT value FROM json_each(:tasks)))
     AND (exclusive = 0 OR NOT EXISTS (
         SELECT 1 FROM runs AS other INDEXED BY runs_active
         WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
             AND (other.status = 'running'
+                OR (other.attempt > 0 AND r.attempt = 0)
                 OR (other.exclusive = 1 AND other.queue = r.queue AND other.ready_at <= :now
+                    AND (other.attempt > 0 OR r.attempt = 0)
+                    AND (other.priority > r.priority
+                        OR (other.priority = r.priority
+                            AND (other.ready_at, other.rowid) < (r.ready_at, r.rowid)))))))
+    AND (max_concurrent IS NULL OR max_concurrent > (
+        SELECT count(*) FROM runs AS other INDEXED BY runs_active
+        WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
+            AND (other.status = 'running'
+                OR (other.queue = r.queue AND other.ready_at <= :now
                     AND (other.priority > r.priority
                         OR (other.priority = r.priority
                             AND (other.ready_at, other.rowid) < (r.ready_at, r.rowid)))))))
@@ -224,9 +338,41 @@ WHERE status = 'queued' AND ready_at > created_at AND ready_at > :now
 -- name: settle_run
 -- Only the current token ends a run.
 UPDATE runs
-SET status = :status, finished_at = :now, reason = :reason, error = :error, exit_code = :exit_code
+SET status = :status, finished_at = :now, reason = :reason, error = :error,
+    exit_code = :exit_code, failures = failures + (:status = 'failed')
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING wakes, schedule_id
+
+-- name: retry_run
+-- A failed attempt is followed by another after a while.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error,
+    exit_code = :exit_code
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+
+-- name: reopen_run
+-- A person opens a run again that had ended, as another attempt.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
+    exit_code = NULL, cancel_requested_at = NULL, expires_at = NULL
+WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
+
+-- name: expire_runs
+-- Work that nobody began in time is not begun any more.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired'
+WHERE id IN (
+    SELECT id FROM runs
+    WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= :now
+    ORDER BY expires_at
+    LIMIT :limit)
+RETURNING wakes, schedule_id
+
+-- name: get_earliest_expiry
+-- When the next run that nobody has begun runs out.
+SELECT min(expires_at) FROM runs
+WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL
 
 -- name: get_token_state
 -- Whether a token that settled nothing had settled before.
@@ -257,8 +403,10 @@ LIMIT :limit
 -- The account of an attempt that is over while its run goes on.
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
     outcome, error, exit_code)
-SELECT id, attempt, session_id, claimed_at, started_at, :now, :outcome, :error, NULL
+SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), started_at,
+    coalesce(finished_at, :now), :outcome, :error, :exit_code
 FROM runs WHERE id = :id
+ON CONFLICT DO NOTHING
 
 -- name: requeue_run
 -- Another node takes the run over as a new attempt.
@@ -276,7 +424,8 @@ WHERE id = :id AND status = 'running'
 
 -- name: list_session_runs
 -- What the books say a node is working on, and which of it was asked to end.
-SELECT id, attempt, cancel_requested_at FROM runs WHERE session_id = :id AND status = 'running'
+SELECT id, attempt, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
+FROM runs WHERE session_id = :id AND status = 'running'
 
 -- name: cancel_queued_run
 -- A run that nobody has begun ends at once.
@@ -290,19 +439,17 @@ UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, canc
 WHERE schedule_id = :id AND status = 'queued'
 
 -- name: request_cancel
--- The owner of a running run is asked to end it.
-UPDATE runs SET cancel_requested_at = :now
+-- The owner of a running run is asked to end it, and why.
+UPDATE runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status = 'running' AND cancel_requested_at IS NULL
 
 -- name: get_run
 -- One run with the names of its schedule and node.
-SELECT r.id, r.namespace, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
-    r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
-    r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
-FROM runs AS r
-LEFT JOIN schedules AS s ON s.id = r.schedule_id
-LEFT JOIN node_sessions AS n ON n.id = r.session_id
-WHERE r.id = :id
+SELECT * FROM run_details WHERE id = :id
+
+-- name: list_runs_by_id
+-- Several runs, in the order of the given ids.
+SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value
 
 -- name: find_runs
 -- The run of that id, or up to two whose id begins so.
@@ -320,33 +467,31 @@ ORDER BY a.attempt
 
 -- name: list_runs
 -- The newest runs of a namespace.
-SELECT r.id, r.namespace, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue, r.priority,
-    r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
-    r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
-FROM runs AS r
-LEFT JOIN schedules AS s ON s.id = r.schedule_id
-LEFT JOIN node_sessions AS n ON n.id = r.session_id
-WHERE r.namespace = :namespace
-ORDER BY r.rowid DESC
-LIMIT :limit
+SELECT * FROM run_details WHERE namespace = :namespace ORDER BY place DESC LIMIT :limit
 
 -- name: list_runs_of
 -- The newest runs of a schedule.
-SELECT r.id, r.namespace, r.schedule_id, s.name, r.version, r.due_at, r.origin, r.trigger, r.queue,
-    r.priority, r.status, r.attempt, r.losses, r.payload, r.created_at, r.ready_at, r.claimed_at,
-    r.started_at, r.finished_at, n.node, r.cancel_requested_at, r.reason, r.error, r.exit_code
-FROM runs AS r
-JOIN schedules AS s ON s.id = r.schedule_id
-LEFT JOIN node_sessions AS n ON n.id = r.session_id
-WHERE r.schedule_id = :schedule_id
-ORDER BY r.rowid DESC
+SELECT * FROM run_details WHERE schedule_id = :schedule_id ORDER BY place DESC LIMIT :limit
+
+-- name: list_runs_due
+-- The runs whose due time lies in a stretch, both ends included.
+SELECT * FROM run_details
+WHERE schedule_id = :schedule_id AND due_at >= :since AND due_at <= :until
+ORDER BY due_at
 LIMIT :limit
 
 -- name: list_ledger
 -- The newest entries about a schedule's due times.
-SELECT due_from, due_to, count, exact, reason, facts, at
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id
 FROM ledger WHERE schedule_id = :id
 ORDER BY due_to DESC, id DESC
+LIMIT :limit
+
+-- name: list_ledger_between
+-- The entries that touch a stretch, both ends included.
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id
+FROM ledger WHERE schedule_id = :id AND due_to >= :since AND due_from <= :until
+ORDER BY due_from, id
 LIMIT :limit
 
 -- name: insert_log
@@ -376,11 +521,35 @@ DELETE FROM runs WHERE id IN (
 -- Retention: a small batch of entries written long ago.
 DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < :before ORDER BY at LIMIT :limit)
 
+-- name: delete_old_sessions
+-- Retention: nodes that left long ago, once the runs that they ended are forgotten.
+DELETE FROM node_sessions WHERE id IN (
+    SELECT n.id FROM node_sessions AS n
+    WHERE n.ended_at < :before
+        AND NOT EXISTS (
+            SELECT 1 FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running')
+    LIMIT :limit)
+
+-- name: list_old_schedules
+-- Retention: schedules deleted long ago, of which no history is left.
+SELECT s.id FROM schedules AS s
+WHERE s.deleted_at < :before
+    AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.schedule_id = s.id)
+    AND NOT EXISTS (SELECT 1 FROM ledger AS l WHERE l.schedule_id = s.id)
+LIMIT :limit
+
+-- name: delete_revisions
+-- Retention: the definitions of a schedule that is forgotten.
+DELETE FROM schedule_revisions WHERE schedule_id = :id
+
+-- name: forget_schedule
+-- Retention: nothing is left of it.
+DELETE FROM schedules WHERE id = :id
+
 -- name: check_overlaps
--- Invariant: runs that exclude each other are never under way together.
+-- Invariant: runs that exclude each other are never under way together (status: for the index).
 SELECT schedule_id, count(*) FROM runs
-WHERE status = 'running' AND status IN ('queued', 'running') AND exclusive = 1
-    AND schedule_id IS NOT NULL
+WHERE status = 'running' AND status IN ('queued', 'running') AND exclusive = 1 AND schedule_id IS NOT NULL
 GROUP BY schedule_id HAVING count(*) > 1
 
 -- name: check_abandoned

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid
+from duebook.model.plan import Stretch
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
+from duebook.model.target import TaskTarget
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -17,20 +20,29 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "Copied",
     "MovedState",
     "NewRun",
     "clean",
+    "copied",
     "facts_text",
     "from_micros",
+    "micros",
+    "micros_of",
     "moment",
     "read_run",
     "read_schedule",
     "read_spec",
+    "read_stretches",
+    "stretches_text",
     "to_micros",
 ]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
+_RUN_FIELDS: Final = [field.name for field in fields(Run)]
+_RUN_TIMES: Final = [place for place, name in enumerate(_RUN_FIELDS) if name.endswith("_at")]
+_RUN_PAYLOAD: Final = _RUN_FIELDS.index("payload")
 
 
 class MovedState(NamedTuple):
@@ -40,28 +52,68 @@ class MovedState(NamedTuple):
     next_due_at: int | None
     wake_at: int | None
     problem: str | None
+    fired: int
+    seen: str | None
+    considered_at: int | None
     schedule_id: str
     version: int
+
+
+class Copied(NamedTuple):
+    """What a run takes over from its definition, because claims and takeovers ask for it."""
+
+    namespace: str
+    trigger: str
+    queue: str
+    priority: int
+    task: str | None
+    exclusive: bool
+    max_concurrent: int | None
+    max_takeovers: int
 
 
 class NewRun(NamedTuple):
     """The values of `insert_run`, in its order."""
 
     id: str
-    namespace: str
     schedule_id: str
     version: int
     due_at: int | None
     origin: str
+    wakes: bool
+    payload: str | None
+    created_at: int
+    ready_at: int
+    expires_at: int | None
+    namespace: str
     trigger: str
     queue: str
     priority: int
+    task: str | None
     exclusive: bool
-    wakes: bool
+    max_concurrent: int | None
     max_takeovers: int
-    payload: str | None
-    created_at: int | None
-    ready_at: int | None
+
+
+def copied(namespace: str, spec: ScheduleSpec) -> Copied:
+    return Copied(
+        namespace,
+        f"schedule:{spec.trigger_text}",
+        spec.queue,
+        spec.priority,
+        spec.target.name if isinstance(spec.target, TaskTarget) else None,
+        spec.overlap != "allow",
+        spec.max_concurrent,
+        spec.max_takeovers,
+    )
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICRO
+
+
+def micros_of(length: timedelta | None) -> int | None:
+    return None if length is None else length // _MICRO
 
 
 def to_micros(moment: datetime | None) -> int | None:
@@ -88,57 +140,52 @@ def read_spec(text: str, name: str) -> ScheduleSpec:
 
 
 def read_schedule(row: Sequence[Any]) -> Schedule:
-    id_, namespace, name, version, spec, status, created, watermark, next_due, paused, why, bad = (
-        row
-    )
-    definition: ScheduleSpec | None = None
+    (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
+    next_due_at, paused_at, paused_until, pause_reason, problem = row[9:]
+    spec: ScheduleSpec | None = None
     try:
-        definition = read_spec(spec, name)
+        spec = read_spec(text, name)
     except Invalid as error:  # one that a newer node wrote must not hide all others
-        bad = bad or f"this node cannot read the definition: {error}"
+        problem = problem or f"this node cannot read the definition: {error}"
     return Schedule(
-        id_,
-        namespace,
-        name,
-        version,
-        definition,
-        status,
-        moment(created),
-        from_micros(watermark),
-        from_micros(next_due),
-        from_micros(paused),
-        why,
-        bad,
+        id=id_,
+        namespace=namespace,
+        name=name,
+        version=version,
+        spec=spec,
+        status=status,
+        created_at=moment(created_at),
+        created_by=created_by,
+        watermark=from_micros(watermark),
+        next_due_at=from_micros(next_due_at),
+        paused_at=from_micros(paused_at),
+        paused_until=from_micros(paused_until),
+        pause_reason=pause_reason,
+        problem=problem,
     )
 
 
 def read_run(row: Sequence[Any]) -> Run:
-    return Run(
-        id=row[0],
-        namespace=row[1],
-        schedule_id=row[2],
-        schedule=row[3],
-        version=row[4],
-        due_at=from_micros(row[5]),
-        origin=row[6],
-        trigger=row[7],
-        queue=row[8],
-        priority=row[9],
-        status=row[10],
-        attempt=row[11],
-        losses=row[12],
-        payload=json.loads(row[13]) if row[13] else None,
-        created_at=moment(row[14]),
-        ready_at=moment(row[15]),
-        claimed_at=from_micros(row[16]),
-        started_at=from_micros(row[17]),
-        finished_at=from_micros(row[18]),
-        node=row[19],
-        cancel_requested_at=from_micros(row[20]),
-        reason=row[21],
-        error=row[22],
-        exit_code=row[23],
-    )
+    """A row of run_details, whose columns are those of a Run."""
+    values: list[Any] = list(row[: len(_RUN_FIELDS)])
+    for place in _RUN_TIMES:
+        if values[place] is not None:
+            values[place] = _EPOCH + _MICRO * values[place]
+    if values[_RUN_PAYLOAD] is not None:
+        values[_RUN_PAYLOAD] = json.loads(values[_RUN_PAYLOAD])
+    return Run(*values)
+
+
+def read_stretches(text: str | None) -> tuple[Stretch, ...]:
+    if text is None:
+        return ()
+    return tuple(Stretch(moment(until), kind, moment(at)) for until, kind, at in json.loads(text))
+
+
+def stretches_text(stretches: Sequence[Stretch]) -> str | None:
+    if not stretches:
+        return None
+    return json.dumps([(to_micros(s.until), s.kind, to_micros(s.seen_at)) for s in stretches])
 
 
 def clean(text: str | None) -> str | None:

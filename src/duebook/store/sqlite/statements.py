@@ -13,7 +13,7 @@ from duebook.store.sqlite.rows import moment, read_run, to_micros
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime, timedelta
 
     from duebook.clock import Ratchet
@@ -93,7 +93,7 @@ class Statements:
         self._point(f"after:{query}")
         return cursor.rowcount
 
-    def _insert(self, query: str, /, rows: list[Row]) -> int:
+    def _insert(self, query: str, /, rows: Sequence[Row]) -> int:
         """As `_rows`, but many at a time: half the cost of a row is that of its statement."""
         self._point(f"before:{query}")
         sql, _ = POSITIONAL[query]

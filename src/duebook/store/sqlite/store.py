@@ -41,7 +41,7 @@ class SqliteStore:
 
     `clock` is the database's clock: SQLite has none of its own, so it is the machine's, kept from
     running backwards by the file. `hook` is called before and after every statement and COMMIT;
-    tests crash there.
+    tests crash there. Books that are not `durable` survive this process, but not the machine.
     """
 
     def __init__(
@@ -49,11 +49,12 @@ class SqliteStore:
         path: Path,
         clock: Callable[[], datetime] = utc_now,
         hook: Callable[[str], None] | None = None,
+        durable: bool = True,
     ) -> None:
         self._path = path
         self._clock = Ratchet(clock)
         self._hook = hook
-        self._writer = Writer(path, hook)
+        self._writer = Writer(path, hook, durable)
         self._definitions: Definitions = {}  # the writer's; each reader has its own
         self._readers = threading.local()
         self._open: list[sqlite3.Connection] = []

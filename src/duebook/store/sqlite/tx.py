@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from duebook.store.sqlite.people import People
 from duebook.store.sqlite.upkeep import Upkeep
-from duebook.store.sqlite.working import Working
 
 __all__ = ["SqliteTx"]
 
 
-class SqliteTx(Working, People, Upkeep):
+class SqliteTx(People, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""

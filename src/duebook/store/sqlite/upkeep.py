@@ -30,8 +30,15 @@ class Upkeep(Statements):
 
     def purge(self, before: datetime, limit: int) -> int:
         old = to_micros(before)
-        runs = self._run("delete_old_runs", before=old, limit=limit).rowcount
-        return runs + self._run("delete_old_ledger", before=old, limit=limit - runs).rowcount
+        left = limit
+        # in this order: a session is forgotten only when no old run is left
+        for query in ("delete_old_runs", "delete_old_ledger", "delete_old_sessions"):
+            left -= self._run(query, before=old, limit=left).rowcount
+        forgotten = self._all("list_old_schedules", before=old, limit=left)
+        for (schedule_id,) in forgotten:
+            self._run("delete_revisions", id=schedule_id)
+            self._run("forget_schedule", id=schedule_id)
+        return limit - left + len(forgotten)
 
     def check(self) -> list[str]:
         problems = [

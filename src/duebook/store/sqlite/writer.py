@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Unavailable
-from duebook.store.sqlite.connection import connect, translated
+from duebook.store.sqlite.connection import WAIT, connect, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Writer"]
 
 MOST_IN_GROUP: Final = 100
-WAIT: Final = 30.0
-"""Seconds after which an operation that could not begin is given up."""
 
 
 def _open_lock(path: str) -> int:
@@ -38,10 +36,12 @@ def _open_lock(path: str) -> int:
 class Writer:
     """Runs operations on its connection, each all or nothing, durable when its future is done."""
 
-    def __init__(self, path: Path, hook: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, path: Path, hook: Callable[[str], None] | None, durable: bool = True
+    ) -> None:
         self._path = path
         self._hook = hook
-        self._connection = connect(path)
+        self._connection = connect(path, durable=durable)
         try:
             self._lock_file = _open_lock(f"{path}-lock")
         except BaseException:

@@ -16,6 +16,8 @@ CREATE TABLE schedules (
     deleted_at INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
+    WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE schedule_revisions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
@@ -34,22 +36,37 @@ CREATE TABLE schedule_state (
     watermark INTEGER NOT NULL,
     next_due_at INTEGER,
     wake_at INTEGER,
+    fired INTEGER NOT NULL DEFAULT 0 CHECK (fired >= 0),
+    seen TEXT CHECK (seen IS NULL OR json_valid(seen)),
+    considered_at INTEGER,
     paused_at INTEGER,
+    paused_until INTEGER,
     pause_reason TEXT,
     problem TEXT,
-    CHECK (wake_at IS NULL OR status = 'active'),
-    CHECK ((status = 'paused') = (paused_at IS NOT NULL))
+    CHECK (wake_at IS NULL OR status = 'active'
+        OR (paused_until IS NOT NULL AND wake_at = paused_until)),
+    CHECK ((status = 'paused') = (paused_at IS NOT NULL)),
+    CHECK (paused_until IS NULL OR status = 'paused')
 ) STRICT;
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE schedule_exceptions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
     due_at INTEGER NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('skip', 'moved_away', 'moved_here')),
+    kind TEXT NOT NULL CHECK (kind IN ('skip', 'moved_away', 'moved_here', 'done')),
     moved_to INTEGER,
     PRIMARY KEY (schedule_id, due_at, kind),
     CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
+
+-- Whom the success of a schedule wakes; by name, for it may be deleted and made again.
+CREATE TABLE schedule_deps (
+    namespace TEXT NOT NULL,
+    upstream TEXT NOT NULL,
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    PRIMARY KEY (namespace, upstream, schedule_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
 
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
@@ -60,6 +77,7 @@ CREATE TABLE node_sessions (
     tzdata TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL, -- its last sign of life
     ended_at INTEGER
 ) STRICT;
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
@@ -79,7 +97,9 @@ CREATE TABLE runs (
     step TEXT,
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
+    task TEXT,
     exclusive INTEGER NOT NULL CHECK (exclusive IN (0, 1)),
+    max_concurrent INTEGER CHECK (max_concurrent >= 1),
     wakes INTEGER NOT NULL CHECK (wakes IN (0, 1)),
     max_takeovers INTEGER NOT NULL,
     payload TEXT CHECK (payload IS NULL OR json_valid(payload)),
@@ -87,8 +107,9 @@ CREATE TABLE runs (
         CHECK (status = 'queued' OR status = 'running' OR status = 'succeeded'
             OR status = 'failed' OR status = 'cancelled'),
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     losses INTEGER NOT NULL DEFAULT 0 CHECK (losses >= 0),
-    session_id TEXT REFERENCES node_sessions (id),
+    session_id TEXT, -- no reference: sessions are forgotten after their runs, without a search
     created_at INTEGER NOT NULL,
     ready_at INTEGER NOT NULL,
     claimed_at INTEGER,
@@ -113,9 +134,12 @@ CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status =
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
+CREATE INDEX runs_expiring ON runs (expires_at)
+    WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 CREATE INDEX runs_of_schedule ON runs (schedule_id); -- with rowid, the order of creation
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE run_attempts (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -129,6 +153,16 @@ CREATE TABLE run_attempts (
     exit_code INTEGER,
     PRIMARY KEY (run_id, attempt)
 ) STRICT, WITHOUT ROWID;
+
+-- A run as people see it, with the names of its schedule and node.
+CREATE VIEW run_details AS
+SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at, r.origin,
+    r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
+    r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
+    r.cancel_requested_at, r.reason, r.error, r.exit_code, r.rowid AS place
+FROM runs AS r
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+LEFT JOIN node_sessions AS n ON n.id = r.session_id;
 
 CREATE TABLE run_logs (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

@@ -1,0 +1,54 @@
+"""The client: every use case of schedules and runs, one transaction each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.book.runs import Runs
+from duebook.book.schedules import Schedules
+from duebook.ids import check_name
+from duebook.settings import database_path, load_settings
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from duebook.store.base import Store
+
+__all__ = ["Book", "Duebook", "Runs", "Schedules"]
+
+
+class Book:
+    """A namespace of the books; safe to use from several threads."""
+
+    def __init__(self, store: Store, namespace: str = "default") -> None:
+        self.store = store
+        self.namespace = check_name(namespace, "namespace")
+        self.schedules = Schedules(store, self.namespace)
+        self.runs = Runs(store, self.namespace)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Book:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Duebook(Book):
+    """The books at a place: `sqlite:///path/duebook.db` or a path.
+
+    Without one, the setting `database_url` decides, and the file .duebook/duebook.db otherwise.
+    """
+
+    def __init__(self, database_url: str | None = None, namespace: str | None = None) -> None:
+        from duebook.store.sqlite import SqliteStore
+
+        settings = load_settings({"database_url": database_url, "namespace": namespace})
+        super().__init__(SqliteStore(database_path(settings.database_url)), settings.namespace)

@@ -1,0 +1,51 @@
+"""Which past due times a backfill runs: those without a run, and the runs to open again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid
+from duebook.planner import DueTimes, instant_before
+from duebook.settings import RETENTION
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.plan import Snapshot
+    from duebook.model.run import Run
+    from duebook.store.base import Tx
+
+__all__ = ["find_missing"]
+
+MOST_BACKFILLED: Final = 10_000
+
+
+def find_missing(
+    tx: Tx, snapshot: Snapshot, since: datetime, until: datetime, reprocess: str | None
+) -> tuple[list[datetime], list[Run]]:
+    """The due times of a range without a run, and the runs that shall be opened again."""
+    if until > tx.now:
+        raise Invalid(f"end {format_instant(until)} is not over yet")
+    if since < (horizon := tx.now - RETENTION):
+        raise Invalid(
+            f"start {format_instant(since)} is before {format_instant(horizon)}, from where on "
+            "the books are kept: nobody could tell what ran"
+        )
+    due = DueTimes.of(snapshot, tx.now)
+    decided = until if snapshot.watermark is None else min(until, snapshot.watermark)
+    if due.count(instant_before(since), decided) > MOST_BACKFILLED:
+        raise Invalid(
+            f"there are more than {MOST_BACKFILLED:,} due times from {format_instant(since)} "
+            f"to {format_instant(until)}; fill a shorter range"
+        )
+    runs = tx.list_runs_due(snapshot.schedule_id, since, until, 2 * MOST_BACKFILLED)
+    have = {run.due_at for run in runs}
+    missing = [at for at in due.among(instant_before(since), decided) if at not in have]
+    return missing, [run for run in runs if _shall_run_again(run, reprocess)]
+
+
+def _shall_run_again(run: Run, reprocess: str | None) -> bool:
+    if run.status in ("queued", "running"):
+        return False
+    return reprocess == "all" or (reprocess == "failed" and run.status != "succeeded")

@@ -1,0 +1,81 @@
+"""What people do with runs: look at them, cancel, open again, read what they printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.errors import Invalid, NotFound, shorten
+from duebook.ids import looks_like_prefix, new_id
+from duebook.store.base import START, Page
+
+if TYPE_CHECKING:
+    from duebook.model.run import Attempt, LogLine, Run
+    from duebook.store.base import Store, Tx
+
+    # inside the class below `list` is a method
+    Attempts = list[Attempt]
+    Lines = list[tuple[Page, LogLine]]
+    RunList = list[Run]
+
+__all__ = ["Runs"]
+
+
+class Runs:
+    """What people do with runs. Every method takes an id or the beginning of one."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def get(self, run_id: str) -> Run:
+        """Raises NotFound, also for the runs of other namespaces."""
+        return self._store.read(lambda tx: self._find(tx, run_id))
+
+    def list(self, schedule: str | None = None, limit: int = 20) -> RunList:
+        """The newest first; of a schedule also after it was deleted."""
+        namespace = self._namespace
+
+        def work(tx: Tx) -> RunList:
+            schedule_id = None
+            if schedule is not None:
+                schedule_id = tx.find_schedule(namespace, schedule, deleted=True)
+            return tx.list_runs(namespace, schedule_id, limit)
+
+        return self._store.read(work)
+
+    def cancel(self, run_id: str) -> str:
+        """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
+
+        def work(tx: Tx) -> str:
+            return tx.cancel(self._find(tx, run_id).id, "cancelled")
+
+        return self._store.transact(work)
+
+    def retry(self, run_id: str) -> Run:
+        """Open a run again that has ended, as another attempt; raises Conflict when it has not."""
+
+        def work(tx: Tx) -> Run:
+            run = self._find(tx, run_id)
+            tx.reopen(run.id)
+            return tx.get_run(run.id)
+
+        return self._store.transact(work)
+
+    def attempts(self, run_id: str) -> Attempts:
+        """The attempts that ended while the run went on; the oldest first."""
+        return self._store.read(lambda tx: tx.list_attempts(self._find(tx, run_id).id))
+
+    def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
+        """Lines from a place on, with the place of each."""
+        if limit < 1:
+            raise Invalid(f"limit {limit} is no number from 1 on")
+
+        def work(tx: Tx) -> Lines:
+            return tx.list_log(self._find(tx, run_id).id, after, limit)
+
+        return self._store.read(work)
+
+    def _find(self, tx: Tx, run_id: str) -> Run:
+        if not looks_like_prefix(run_id):
+            raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
+        return tx.get_run(tx.find_run(self._namespace, run_id))

@@ -1,0 +1,337 @@
+"""What people do with schedules: define, change, pause, move, ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.book.backfill import find_missing
+from duebook.errors import Conflict, Invalid, shorten
+from duebook.explain import Explanation, explain_at, explain_between
+from duebook.ids import check_name, new_id
+from duebook.model.fields import check_payload
+from duebook.model.plan import DueException
+from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.target import CommandTarget, payload_variables
+from duebook.planner import (
+    DueTimes,
+    first_plan,
+    plan,
+    plan_edit,
+    plan_end,
+    plan_pause,
+    plan_resume,
+)
+from duebook.timetext import format_instant, parse_instant
+from duebook.triggers.at import At
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.plan import Snapshot
+    from duebook.model.run import Run
+    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.store.base import LedgerEntry, Store, Tx
+
+    # inside the class below `list` is a method
+    Entries = list[LedgerEntry]
+    Explanations = list[Explanation]
+    Listed = list[Schedule]
+    Moments = list[datetime]
+    Revisions = list[Revision]
+    RunList = list[Run]
+    Said = list[DueException]
+
+__all__ = ["Schedules"]
+
+MOST_EXPLAINED: Final = 1_000
+MOST_PREVIEWED: Final = 10_000
+
+
+class Schedules:
+    """What people do with schedules. Every method takes a name or an id; raises NotFound."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def create(self, name: str, by: str = "", **definition: Any) -> Schedule:
+        """A new schedule from `trigger`, `target`, `payload` and policies.
+
+        Raises InvalidSchedule with every wrong field, and Conflict when the name is taken.
+        """
+        check_name(name)
+        spec = load_spec(definition, name)
+
+        def work(tx: Tx) -> Schedule:
+            schedule_id = new_id()
+            fixed = spec.anchored(tx.now)
+            _refuse_past(fixed, tx.now)
+            next_due_at, wake_at = first_plan(schedule_id, fixed, tx.now)
+            if next_due_at is None:
+                raise InvalidSchedule({"trigger": "trigger has no due time from now on"})
+            namespace = self._namespace
+            tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, by)
+            return tx.get_schedule(schedule_id)
+
+        return self._store.transact(work)
+
+    def get(self, name: str) -> Schedule:
+        """One schedule, with its latest run."""
+
+        def work(tx: Tx) -> Schedule:
+            schedule_id = self._find(tx, name)
+            runs = tx.list_runs(self._namespace, schedule_id, 1)
+            return replace(tx.get_schedule(schedule_id), last_run=runs[0] if runs else None)
+
+        return self._store.read(work)
+
+    def list(self, after: str = "", limit: int = 100) -> Listed:
+        """By name, from the one after `after` on."""
+        namespace = self._namespace
+        return self._store.read(lambda tx: tx.list_schedules(namespace, after, limit))
+
+    def upcoming(self, limit: int = 3) -> Listed:
+        """The active schedules that are due first."""
+        namespace = self._namespace
+        return self._store.read(lambda tx: tx.list_upcoming(namespace, limit))
+
+    def update(
+        self, name: str, by: str = "", version: int | None = None, **changes: Any
+    ) -> Schedule:
+        """Change some fields of the definition; None puts a policy back to its default.
+
+        What is pending follows the new definition; what only the old one knew is recorded as
+        edited. Raises InvalidSchedule, and Conflict when `version` is no longer the latest.
+        """
+
+        def work(tx: Tx) -> Schedule:
+            schedule = tx.get_schedule(self._find(tx, name))
+            if version is not None and version != schedule.version:
+                raise Conflict(
+                    f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
+                    "read it again"
+                )
+            snapshot = tx.snapshot(schedule.id)
+            form = load_changes(snapshot.spec, changes)
+            spec = load_spec(form, schedule.name).anchored(schedule.created_at)
+            planned = plan_edit(snapshot, spec, tx.now)
+            tx.update_schedule(schedule, spec, planned, by)
+            return tx.get_schedule(schedule.id)
+
+        return self._store.transact(work)
+
+    def revisions(self, name: str) -> Revisions:
+        """Every definition that was in force, the first one first."""
+        return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name)))
+
+    def delete(self, name: str) -> None:
+        """Queued runs are cancelled, running ones finish, the name is free again."""
+
+        def work(tx: Tx) -> None:
+            schedule = tx.get_schedule(self._find(tx, name))
+            # what nobody here can read has due times that nobody here can count
+            skips = plan_end(tx.snapshot(schedule.id), tx.now) if schedule.spec else ()
+            tx.delete_schedule(schedule, skips)
+
+        self._store.transact(work)
+
+    def pause(
+        self, name: str, reason: str | None = None, until: str | datetime | None = None
+    ) -> Schedule:
+        """Nothing is decided until `resume`, or by itself at `until`; what waits goes on waiting.
+
+        Raises Conflict when it is not active, and Invalid for an `until` that is not to come.
+        """
+        moment = None if until is None else parse_instant(until)
+
+        def work(tx: Tx) -> Schedule:
+            snapshot = self._in_state(tx, name, "active")
+            if moment is not None and moment <= tx.now:
+                raise Invalid(f"until {format_instant(moment)} is in the past")
+            tx.pause(plan_pause(snapshot, tx.now), reason, moment)
+            return tx.get_schedule(snapshot.schedule_id)
+
+        return self._store.transact(work)
+
+    def resume(self, name: str) -> Schedule:
+        """Go on; due times that fell meanwhile follow `on_resume`."""
+
+        def work(tx: Tx) -> Schedule:
+            snapshot = self._in_state(tx, name, "paused")
+            tx.commit([plan_resume(snapshot, tx.now)], None)
+            return tx.get_schedule(snapshot.schedule_id)
+
+        return self._store.transact(work)
+
+    def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
+        """A run now; uses up no due time, and is accepted also while paused.
+
+        Raises Invalid for a payload that is no JSON object.
+        """
+        if payload is not None:
+            check_payload("payload", payload)
+
+        def work(tx: Tx) -> Run:
+            snapshot, run_id = tx.snapshot(self._find(tx, name)), new_id()
+            if payload is not None and isinstance(snapshot.spec.target, CommandTarget):
+                payload_variables(payload)
+            tx.create_run(snapshot, run_id, payload)
+            return tx.get_run(run_id)
+
+        return self._store.transact(work)
+
+    def reschedule(self, name: str, at: str | datetime) -> Schedule:
+        """Move only the next due time; an `at` that is not in the future fires at once."""
+        moment = parse_instant(at)
+
+        def work(tx: Tx) -> Schedule:
+            snapshot, next_due_at = self._next(tx, name)
+            if moment <= tx.now:  # behind the watermark it is due at once, and not missed
+                tx.commit([plan(snapshot, tx.now)], None)
+            origin = _where_from(snapshot, next_due_at)
+            if origin != next_due_at:
+                tx.remove_exception(snapshot.schedule_id, DueException(next_due_at, "moved_here"))
+            away = DueException(origin, "moved_away", moment)
+            here = DueException(moment, "moved_here")
+            return self._say(tx, snapshot, away, here)
+
+        return self._store.transact(work)
+
+    def skip_next(self, name: str) -> tuple[Schedule, datetime]:
+        """Leave the next due time out; returns which one that was."""
+
+        def work(tx: Tx) -> tuple[Schedule, datetime]:
+            snapshot, next_due_at = self._next(tx, name)
+            return self._say(tx, snapshot, DueException(next_due_at, "skip")), next_due_at
+
+        return self._store.transact(work)
+
+    def backfill(
+        self,
+        name: str,
+        start: str | datetime,
+        end: str | datetime,
+        reprocess: str | None = None,
+        dry_run: bool = False,
+    ) -> RunList | Moments:
+        """Runs for the past due times from `start` to `end` that have none.
+
+        `reprocess="failed"` or `"all"` opens the runs there are again, as new attempts. With
+        `dry_run` nothing happens, and the due times that would run are returned. Raises Invalid
+        for a range that is not over, before the retention horizon, or of too many due times.
+        """
+        since, until = _range(start, end)
+        if reprocess not in (None, "failed", "all"):
+            raise Invalid(f'reprocess "{shorten(reprocess)}" is not one of failed, all')
+
+        def work(tx: Tx) -> RunList | Moments:
+            snapshot = tx.snapshot(self._find(tx, name))
+            missing, again = find_missing(tx, snapshot, since, until, reprocess)
+            if dry_run:
+                return sorted([*missing, *(run.due_at for run in again if run.due_at)])
+            ids = tx.create_backfill(snapshot, missing)
+            for run in again:
+                tx.reopen(run.id)
+            return [tx.get_run(run_id) for run_id in (*ids, *(run.id for run in again))]
+
+        return self._store.read(work) if dry_run else self._store.transact(work)
+
+    def preview(self, name: str, count: int = 10) -> Moments:
+        """The next due times, with what was said about single ones."""
+        if not 0 < count <= MOST_PREVIEWED:
+            raise Invalid(f"count {count} is no number 1 to {MOST_PREVIEWED:,}")
+
+        def work(tx: Tx) -> Moments:
+            snapshot = tx.snapshot(self._find(tx, name))
+            due = DueTimes.of(snapshot, tx.now)
+            found: Moments = []
+            place: datetime | None = tx.now
+            while place is not None and len(found) < count:
+                place = due.next_after(place)
+                found += [] if place is None else [place]
+            return found
+
+        return self._store.read(work)
+
+    def explain(
+        self,
+        name: str,
+        at: str | datetime | None = None,
+        start: str | datetime | None = None,
+        end: str | datetime | None = None,
+    ) -> Explanation | Explanations:
+        """What became of a due time and why, in a sentence; or of each from `start` to `end`.
+
+        `at` may be a wall time without an offset: it is read in the schedule's zone. Deleted
+        schedules answer as well.
+        """
+        namespace = self._namespace
+
+        def work(tx: Tx) -> Explanation | Explanations:
+            schedule_id = tx.find_schedule(namespace, name, deleted=True)
+            if at is not None:
+                return explain_at(tx, schedule_id, at)
+            if start is None or end is None:
+                raise Invalid("explain needs `at`, or `start` and `end`")
+            return explain_between(tx, schedule_id, *_range(start, end), MOST_EXPLAINED)
+
+        return self._store.read(work)
+
+    def ledger(self, name: str, limit: int = 20) -> Entries:
+        """The newest due times that did not become runs, and why; also of deleted schedules."""
+
+        def work(tx: Tx) -> Entries:
+            schedule_id = tx.find_schedule(self._namespace, name, deleted=True)
+            return tx.list_ledger(schedule_id, limit)
+
+        return self._store.read(work)
+
+    def exceptions(self, name: str) -> Said:
+        """What was said about due times to come: skipped ones and moved ones."""
+        return self._store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
+
+    def _find(self, tx: Tx, name: str) -> str:
+        return tx.find_schedule(self._namespace, name)
+
+    def _in_state(self, tx: Tx, name: str, status: str) -> Snapshot:
+        snapshot = tx.snapshot(self._find(tx, name))
+        if snapshot.status != status:
+            raise Conflict(f'schedule "{name}" is {snapshot.status}, not {status}')
+        return snapshot
+
+    def _next(self, tx: Tx, name: str) -> tuple[Snapshot, datetime]:
+        """An active schedule, and its next due time."""
+        snapshot = self._in_state(tx, name, "active")
+        next_due_at = DueTimes.of(snapshot, tx.now).next_after(tx.now)
+        if next_due_at is None:
+            raise Conflict(f'schedule "{name}" has no next due time')
+        return snapshot, next_due_at
+
+    def _say(self, tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
+        """Record what a person said about due times, and plan anew with it."""
+        for exception in exceptions:
+            tx.add_exception(snapshot.schedule_id, exception)
+        tx.commit([plan(tx.snapshot(snapshot.schedule_id), tx.now)], None)
+        return tx.get_schedule(snapshot.schedule_id)
+
+
+def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
+    """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
+    moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
+    return next(moved, due_at)
+
+
+def _refuse_past(spec: ScheduleSpec, now: datetime) -> None:
+    for trigger in spec.triggers:
+        if isinstance(trigger, At) and trigger.instant <= now:
+            raise InvalidSchedule(
+                {"trigger": f"at {format_instant(trigger.instant)} is in the past"}
+            )
+
+
+def _range(start: str | datetime, end: str | datetime) -> tuple[datetime, datetime]:
+    since, until = parse_instant(start), parse_instant(end)
+    if until < since:
+        raise Invalid(f"end {format_instant(until)} is before start {format_instant(since)}")
+    return since, until

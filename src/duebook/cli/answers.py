@@ -1,0 +1,177 @@
+"""The commands that answer about due times, past and to come: explain, preview, backfill."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duebook.cli.arguments import name_argument, read_moment
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, when, wrapped
+from duebook.cli.times import due_table
+from duebook.clock import utc_now
+from duebook.errors import printable
+from duebook.explain import Explanation, explanation_form
+from duebook.model.forms import run_form
+from duebook.model.run import Run
+from duebook.timetext import format_instant
+from duebook.triggers.zones import local_datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.plan import DueException
+    from duebook.model.schedule import Schedule
+
+__all__ = ["backfill_command", "explain_command", "preview_command"]
+
+
+@click.command("explain")
+@name_argument
+@click.option("--at", metavar="TIME", help="A due time; without an offset, in the schedule's zone.")
+@click.option("--from", "start", metavar="INSTANT", help="Every due time from here …")
+@click.option("--to", "end", metavar="INSTANT", help="… up to here. [default: now]")
+@json_option
+def explain_command(
+    name: str, at: str | None, start: str | None, end: str | None, as_json: bool
+) -> None:
+    """Say what became of a due time, and why; or why a time is none.
+
+    \b
+    Examples:
+      duebook explain backup --at 2026-03-29T02:30
+      duebook explain backup --from 2026-03-28T00:00Z --to 2026-03-30T00:00Z
+    """
+    if (at is None) == (start is None) or (end is not None and start is None):
+        raise click.UsageError("give either --at TIME, or --from INSTANT and --to INSTANT")
+    with open_book() as book:
+        if at is not None:
+            answer = book.schedules.explain(name, at=utc_now() if at == "now" else at)
+        else:
+            since, until = read_moment(start or "now"), read_moment(end or "now")
+            answer = book.schedules.explain(name, start=since, end=until)
+    if isinstance(answer, Explanation):
+        print_json(explanation_form(answer)) if as_json else _say(answer.text, 2)
+    elif as_json:
+        print_json([explanation_form(explanation) for explanation in answer])
+    else:
+        _print_explanations(answer)
+
+
+def _say(text: str, indent: int) -> None:
+    click.echo(wrapped(printable(text), indent))
+
+
+def _print_explanations(explanations: list[Explanation]) -> None:
+    if not explanations:
+        click.echo("no due times there")
+    clock = "%H:%M:%S" if any(e.at.second for e in explanations) else "%H:%M"
+    for explanation in explanations:
+        wall = f"{local_datetime(explanation.at, explanation.tz):%a %Y-%m-%d {clock}}"
+        _say(f"{wall}  {explanation.text}", len(wall) + 2)
+
+
+@click.command("preview")
+@name_argument
+@click.option(
+    "--count",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    help="How many due times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of UTC instants.")
+def preview_command(name: str, count: int, as_json: bool) -> None:
+    """Show the next due times of a schedule, with what was said about single ones."""
+    with open_book() as book:
+        due_times = book.schedules.preview(name, count)
+        if as_json:
+            print_json([format_instant(due_at) for due_at in due_times])
+            return
+        schedule, said = book.schedules.get(name), book.schedules.exceptions(name)
+    _print_preview(schedule, due_times, said)
+
+
+def _print_preview(schedule: Schedule, due_times: list[datetime], said: list[DueException]) -> None:
+    triggers = schedule.spec.triggers if schedule.spec else ()
+    for trigger in triggers:
+        click.echo(wrapped(trigger.describe()))
+    by_hand = {e.due_at: "by hand" for e in said if e.kind == "moved_here"}
+    tz = next((trigger.tz for trigger in triggers if hasattr(trigger, "tz")), "UTC")
+    for line in due_table(triggers, due_times, utc_now().replace(microsecond=0), tz, by_hand):
+        click.echo(f"  {line}")
+    for exception in said:
+        if exception.kind == "skip":
+            click.echo(f"  left out by hand: {when(exception.due_at)}")
+    if not due_times:
+        click.echo("  no due time is to come")
+    if schedule.status != "active":
+        click.echo(f"note: the schedule is {schedule.status}", err=True)
+
+
+@click.command("backfill")
+@name_argument
+@click.option("--from", "start", metavar="INSTANT", required=True, help="The first due time.")
+@click.option("--to", "end", metavar="INSTANT", required=True, help="The last; may be `now`.")
+@click.option(
+    "--reprocess",
+    type=click.Choice(["failed", "all"]),
+    help="Run due times again that have a run already.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@json_option
+def backfill_command(
+    name: str, start: str, end: str, yes: bool, dry_run: bool, as_json: bool, **options: Any
+) -> None:
+    """Queue runs for past due times that have none.
+
+    \b
+    Example:
+      duebook backfill report --from 2026-03-01T00:00Z --to 2026-03-08T00:00Z
+    """
+    since, until = read_moment(start), read_moment(end)
+    with open_book() as book:
+        found = book.schedules.backfill(name, since, until, dry_run=True, **options)
+        due_times = [due_at for due_at in found if isinstance(due_at, datetime)]
+        if dry_run and as_json:
+            print_json([format_instant(due_at) for due_at in due_times])
+            return
+        click.echo(_filled(due_times), err=as_json)
+        if dry_run or (due_times and not yes and not _agreed(len(due_times))):
+            return
+        runs = book.schedules.backfill(name, since, until, **options) if due_times else list[Run]()
+    if as_json:
+        print_json([run_form(run) for run in runs if isinstance(run, Run)])
+    elif runs:
+        click.echo(f"queued {_count(len(runs), 'run')}; see: duebook runs {name}")
+
+
+def _filled(due_times: Sequence[datetime]) -> str:
+    if not due_times:
+        return "nothing to fill: every due time there has a run"
+    first, last = when(due_times[0]), when(due_times[-1])
+    count = _count(len(due_times), "due time")
+    return f"{count}\n  first  {first}" + (f"\n  last   {last}" if len(due_times) > 1 else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _agreed(number: int) -> bool:
+    """Whether the person at the terminal says yes; raises UsageError when nobody is there."""
+    if not _at_terminal():
+        raise click.UsageError("nobody can be asked here; give --yes to queue the runs")
+    if click.confirm(f"queue {_count(number, 'run')}?", err=True):
+        return True
+    click.echo("nothing was queued", err=True)
+    return False
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()

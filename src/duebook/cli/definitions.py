@@ -1,0 +1,118 @@
+"""The commands that define schedules: add and update."""
+
+from __future__ import annotations
+
+from shutil import which
+from typing import Any
+
+import click
+
+from duebook.cli.arguments import name_argument, user
+from duebook.cli.definition_options import (
+    POLICIES,
+    definition_options,
+    read_policies,
+    read_retry,
+    read_target,
+)
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, when, wrapped
+from duebook.cli.trigger_options import build_trigger, names_trigger, trigger_options
+from duebook.errors import Invalid, printable
+from duebook.model.forms import schedule_form
+
+__all__ = ["add_command", "update_command"]
+
+
+@click.command("add")
+@click.argument("name")
+@trigger_options(cron_option=True)
+@definition_options
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@json_option
+def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Add a schedule that runs COMMAND when it is due.
+
+    \b
+    Examples:
+      duebook add backup --cron "30 2 * * *" --tz Europe/Brussels -- pg_dump mydb
+      duebook add ping --every 10s -- curl -fsS http://localhost/health
+      duebook add report --weekly "MON 09:00" --shell 'make report | mail me'
+      duebook add load --every 1h --depends-on extract:1h --retry 3 -- ./load
+    """
+    target = read_target(command, options)
+    if target is None:
+        raise click.UsageError("give either a COMMAND after --, or --shell TEXT")
+    definition = read_policies(options) | read_retry(options, None)
+    trigger = build_trigger(options, key=name)
+    with open_book() as book:
+        schedule = book.schedules.create(
+            name, by=user(), trigger=trigger, target=target, **definition
+        )
+        if as_json:
+            print_json(schedule_form(schedule))
+            return
+        click.echo(f"added {name}: {trigger.describe()}")
+        click.echo(f"next due {when(schedule.next_due_at)}")
+    _note_missing(command, target)
+
+
+def _note_missing(command: tuple[str, ...], target: dict[str, Any]) -> None:
+    if command and which(command[0], path=target.get("env", {}).get("PATH")) is None:
+        click.echo(f'note: there is no program "{printable(command[0])}" on this machine', err=True)
+
+
+@click.command("update")
+@name_argument
+@trigger_options(cron_option=True)
+@definition_options
+@click.option(
+    "--reset",
+    metavar="POLICY",
+    multiple=True,
+    help="Put a policy back to its default, such as catchup-window.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@json_option
+def update_command(
+    name: str, command: tuple[str, ...], reset: tuple[str, ...], as_json: bool, **options: Any
+) -> None:
+    """Change what is given of a schedule's definition; the rest stays.
+
+    What is pending follows the new definition; what only the old one knew is
+    recorded as edited.
+
+    \b
+    Examples:
+      duebook update backup --cron "0 3 * * *" --tz Europe/Brussels
+      duebook update backup --overlap queue --retry 3 --reset timeout
+      duebook update backup -- pg_dump --format=custom mydb
+    """
+    with open_book() as book:
+        former = book.schedules.get(name)
+        retry = former.spec.retry.to_json() if former.spec and former.spec.retry else None
+        changes = _reset(reset) | read_policies(options) | read_retry(options, retry)
+        target = read_target(command, options)
+        if target is not None:
+            changes["target"] = target
+        if names_trigger(options):
+            changes["trigger"] = build_trigger(options, key=former.name)
+        if not changes:
+            raise click.UsageError("give what shall change")
+        schedule = book.schedules.update(former.id, user(), former.version, **changes)
+        if as_json:
+            print_json(schedule_form(schedule))
+            return
+        fields = ", ".join(changes)
+        click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))
+        if schedule.status == "active":
+            click.echo(f"next due {when(schedule.next_due_at)}")
+    _note_missing(command, target or {})
+
+
+def _reset(names: tuple[str, ...]) -> dict[str, None]:
+    known = {name.replace("_", "-"): name for name in (*POLICIES, "payload")}
+    for name in names:
+        if name not in known:
+            raise Invalid(f'--reset "{name}" is no policy; known are {", ".join(known)}')
+    return {known[name]: None for name in names}

@@ -1,0 +1,8 @@
+"""Says in a sentence what became of a due time, from ledger, runs, revisions and sessions."""
+
+from __future__ import annotations
+
+from duebook.explain.answer import Explanation, explanation_form
+from duebook.explain.inquiry import explain_at, explain_between
+
+__all__ = ["Explanation", "explain_at", "explain_between", "explanation_form"]

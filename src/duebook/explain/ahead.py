@@ -1,0 +1,90 @@
+"""Says what will become of a due time that is not decided yet; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.explain.answer import Explanation
+from duebook.explain.words import Clock, as_moment, length_text, short_id
+from duebook.model.plan import Defer, Reason
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.plan import DueException
+    from duebook.model.schedule import Schedule
+
+__all__ = ["explain_coming", "explain_deferred", "explain_paused", "explain_said"]
+
+
+def explain_coming(
+    schedule: Schedule, due_at: datetime, ripe_at: datetime, moved_from: str, clock: Clock
+) -> Explanation:
+    """A due time in the future; `clock.asked` is now."""
+    text = f"due in {length_text(due_at - clock.asked)}, at {clock.time(due_at)}"
+    if ripe_at != due_at:
+        text += f", planned at {clock.time(ripe_at)} by its jitter"
+    if moved_from:
+        text += f"; a person moved it there{moved_from}"
+    reason = None
+    if schedule.status == "paused":
+        reason = str(Reason.PAUSED)
+        text += f", but {_pause(schedule, clock)}"
+    return Explanation(due_at, "to_come", text, reason)
+
+
+def explain_said(exception: DueException, clock: Clock) -> Explanation | None:
+    """A due time that a person took out; None: they did not."""
+    due_at, when = exception.due_at, clock.time(exception.due_at)
+    if exception.kind == "skip":
+        text = f"will be skipped at {when}: a person asked for it"
+        return Explanation(due_at, "to_come", text, Reason.SKIPPED_BY_USER)
+    if exception.kind == "moved_away" and exception.moved_to:
+        text = f"will not run at {when}: a person moved it to {clock.time(exception.moved_to)}"
+        return Explanation(due_at, "to_come", text, Reason.SUPERSEDED)
+    return None
+
+
+def explain_paused(schedule: Schedule, due_at: datetime, clock: Clock) -> Explanation:
+    """A due time that fell, or still waited, when nothing is decided."""
+    policy = schedule.spec.on_resume if schedule.spec else "skip"
+    text = f"waiting: {_pause(schedule, clock)}"
+    if schedule.paused_at is not None and due_at > schedule.paused_at:
+        verb = "record it as skipped" if policy == "skip" else "catch up"
+        text += f"; on_resume={policy} will {verb}"
+    return Explanation(due_at, "waiting", text, Reason.PAUSED)
+
+
+def _pause(schedule: Schedule, clock: Clock) -> str:
+    text = "the schedule is paused"
+    if schedule.paused_at:
+        text += f" since {clock.minute(schedule.paused_at)}"
+    if schedule.paused_until:
+        text += f", until {clock.minute(schedule.paused_until)}"
+    return f"{text} ({schedule.pause_reason})" if schedule.pause_reason else text
+
+
+def explain_deferred(defer: Defer, due_at: datetime, clock: Clock) -> Explanation:
+    """A due time that waits, by itself or behind the one that does."""
+    text = _why_deferred(defer, clock)
+    if due_at > defer.due_at:
+        text = f"waiting behind {clock.time(defer.due_at)}, which is {text}"
+    return Explanation(due_at, "waiting", text, defer.reason)
+
+
+def _why_deferred(defer: Defer, clock: Clock) -> str:
+    facts = defer.facts
+    if defer.reason == Reason.PACE:
+        return f"waiting its turn: the backlog goes on at {clock.time(defer.until)}"
+    if defer.reason == Reason.DEPENDENCY:
+        missing = "" if facts.get("exists", True) else ", which does not exist"
+        return (
+            f"waiting for {facts.get('schedule')} to succeed within {facts.get('within')}"
+            f"{missing}, until {clock.time(defer.until)}"
+        )
+    if "run" in facts:
+        since = as_moment(facts.get("since"))
+        active = f"is active since {clock.minute(since)}" if since else "is active"
+        return f"waiting: run {short_id(facts['run'])} {active}"
+    first = as_moment(facts.get("due_at"))
+    return f"waiting: the run of {clock.time(first)} goes first" if first else "waiting"

@@ -1,0 +1,45 @@
+"""What an explanation is: a value, its sentence and its JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["Explanation", "explanation_form"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became, or will become, of one due time; or why an instant is none.
+
+    `verdict` is ran, running, queued, cancelled, skipped, waiting, to_come, not_due or unknown;
+    `reason` is a stable code, where there is one.
+    """
+
+    at: datetime
+    verdict: str
+    text: str
+    reason: str | None = None
+    run_id: str | None = None
+    tz: str = "UTC"
+    """the zone of the times in the text"""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explanation_form(explanation: Explanation) -> dict[str, Any]:
+    """The JSON object, the same in REST and on the command line."""
+    return {
+        "at": format_instant(explanation.at),
+        "verdict": explanation.verdict,
+        "reason": explanation.reason,
+        "run_id": explanation.run_id,
+        "text": explanation.text,
+        "tz": explanation.tz,
+    }

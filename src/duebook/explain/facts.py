@@ -1,0 +1,179 @@
+"""Gathers what explanations need from one transaction, each fact once; decides nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import DuebookError
+from duebook.explain.skips import Outage, Skipped
+from duebook.explain.undue import raw_due_times, zone_of
+from duebook.explain.words import Clock, as_moment
+from duebook.model.plan import Reason
+from duebook.planner import DueTimes, plan
+
+if TYPE_CHECKING:
+    from duebook.model.plan import DueException, Plan, Snapshot
+    from duebook.model.run import Run
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.store.base import LedgerEntry, SessionSpan, Tx
+
+__all__ = ["Facts"]
+
+MOST_ENTRIES: Final = 1_000
+LOOK_BACK: Final = timedelta(days=90)
+"""How far before a due time the end of the scheduler before it is looked for."""
+ALIVE: Final = timedelta(minutes=1)
+"""A scheduler that was seen so recently is running."""
+_MICRO: Final = timedelta(microseconds=1)
+_SECOND: Final = timedelta(seconds=1)
+_MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
+
+
+class Facts:
+    """What the books know about one schedule."""
+
+    def __init__(self, tx: Tx, schedule_id: str) -> None:
+        self._tx = tx
+        self.now = tx.now
+        self.schedule = tx.get_schedule(schedule_id)
+        self.revisions = tx.list_revisions(schedule_id)
+        self._sessions: dict[datetime, list[SessionSpan]] = {}
+
+    @property
+    def deleted(self) -> bool:
+        return self.schedule.status == "deleted"
+
+    # -- definitions
+
+    def decided(self, at: datetime) -> bool:
+        """Whether whatever is due at an instant has been decided."""
+        watermark = self.schedule.watermark
+        return watermark is None or at <= watermark
+
+    def spec_at(self, at: datetime) -> ScheduleSpec | None:
+        """The definition in force for an instant; None when this node cannot read it."""
+        if not self.decided(at):
+            return self.schedule.spec
+        valid = [revision for revision in self.revisions if revision.valid_from <= at]
+        return (valid or self.revisions)[-1 if valid else 0].spec
+
+    def spec_of(self, entry: LedgerEntry) -> ScheduleSpec | None:
+        """The definition that knew the due times of an entry; of an edit, the one before it."""
+        version = entry.version - (entry.reason == Reason.EDITED)
+        return next((r.spec for r in self.revisions if r.version == version), None)
+
+    def clock_at(self, at: datetime) -> Clock:
+        return Clock(zone_of(self.spec_at(at)), at)
+
+    # -- what was decided
+
+    def run_at(self, at: datetime) -> Run | None:
+        """The run of a due time; of the one within the second, when a whole second is asked."""
+        runs = self._tx.list_runs_due(self.schedule.id, at, _until(at), 1)
+        return runs[0] if runs else None
+
+    def entry_at(self, at: datetime) -> LedgerEntry | None:
+        """The entry that covers a due time, the narrowest of several."""
+        found = self._tx.list_ledger_between(self.schedule.id, at, _until(at), MOST_ENTRIES)
+        return self.entry_among(found, at)
+
+    def entry_among(self, entries: list[LedgerEntry], at: datetime) -> LedgerEntry | None:
+        """The one of several that covers a due time best: what is said about it alone."""
+        covering = [entry for entry in entries if self.covers(entry, at)]
+        return min(covering, key=lambda e: (e.due_to - e.due_from, -e.at.timestamp()), default=None)
+
+    def covers(self, entry: LedgerEntry, at: datetime) -> bool:
+        """Whether an entry is about a due time: of a range, about those its definition yields."""
+        if at <= entry.due_from <= _until(at) or at <= entry.due_to <= _until(at):
+            return True
+        if entry.count == 1 or not entry.due_from < at < entry.due_to:
+            return False
+        due = self.due_times_of(entry)
+        return due is None or due.knows(at)
+
+    def due_times_of(self, entry: LedgerEntry) -> DueTimes | None:
+        """The due times among which an entry's are; None when the definition is not readable."""
+        spec = self.spec_of(entry)
+        if spec is None:
+            return None
+        if entry.reason == Reason.EXCLUDED:
+            return raw_due_times(spec)
+        return DueTimes(spec, (), self.now, self.schedule.id)
+
+    def runs_between(self, start: datetime, end: datetime, limit: int) -> list[Run]:
+        return self._tx.list_runs_due(self.schedule.id, start, end, limit)
+
+    def entries_between(self, start: datetime, end: datetime, limit: int) -> list[LedgerEntry]:
+        return self._tx.list_ledger_between(self.schedule.id, start, end, limit)
+
+    def skipped(self, entry: LedgerEntry, due_at: datetime) -> Skipped:
+        """A due time of an entry, with what its sentence needs."""
+        spec, outage, fired = self.spec_of(entry), None, False
+        if entry.reason in _MISSED:
+            grace = spec.grace if spec else timedelta()
+            outage = self._outage(due_at, grace, entry.at)
+        if entry.reason == Reason.COALESCED and (into := as_moment(entry.facts.get("into"))):
+            fired = self.run_at(into) is not None
+        return Skipped(entry, due_at, spec, outage, fired)
+
+    # -- who was running
+
+    def _outage(self, due_at: datetime, grace: timedelta, decided_at: datetime) -> Outage | None:
+        """The time without a scheduler that the due time fell into, or that began right after."""
+        spans = self._spans(decided_at)
+        ends = [end for start, end in spans if start <= due_at + grace]
+        since = max(ends, default=None)
+        if since is not None and since > due_at + grace:
+            return None
+        until = min((start for start, _ in spans if start > due_at + grace), default=decided_at)
+        return Outage(since, until)
+
+    def _spans(self, until: datetime) -> list[tuple[datetime, datetime]]:
+        """When each scheduler lived."""
+        if until not in self._sessions:
+            self._sessions[until] = self._tx.list_sessions(until - LOOK_BACK, until)
+        return [
+            (session.started_at, self.now if session.ended_at is None else session.seen_at)
+            for session in self._sessions[until]
+            if "scheduler" in session.roles.split(",")
+        ]
+
+    def scheduler_runs(self) -> bool:
+        sessions = self._tx.list_sessions(self.now - ALIVE, self.now)
+        return any(
+            session.ended_at is None
+            and "scheduler" in session.roles.split(",")
+            and self.now - session.seen_at <= ALIVE
+            for session in sessions
+        )
+
+    # -- what is not decided yet
+
+    @cached_property
+    def exceptions(self) -> list[DueException]:
+        return [] if self.deleted else self._tx.list_exceptions(self.schedule.id)
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """The schedule as the planner sees it; None when it was deleted or cannot be read."""
+        try:
+            return self._tx.snapshot(self.schedule.id)
+        except DuebookError:
+            return None
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """What the planner would decide now; None when it cannot."""
+        if self.snapshot is None or self.schedule.problem:
+            return None
+        try:
+            return plan(self.snapshot, self.now)
+        except Exception:  # the tick records it as the schedule's problem
+            return None
+
+
+def _until(at: datetime) -> datetime:
+    """People ask about whole seconds; a moved due time may have a fraction."""
+    return at if at.microsecond else at + _SECOND - _MICRO

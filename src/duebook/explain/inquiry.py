@@ -1,0 +1,260 @@
+"""Asks the facts about a due time in order: its run, its ledger entry, and else its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from duebook.explain.ahead import explain_coming, explain_deferred, explain_paused, explain_said
+from duebook.explain.answer import Explanation
+from duebook.explain.facts import Facts
+from duebook.explain.runs import explain_run, ran_briefly
+from duebook.explain.skips import Skipped, skip_text
+from duebook.explain.undue import (
+    Asked,
+    gap_text,
+    in_fold,
+    omitted_at,
+    raw_due_times,
+    read_asked,
+    undue_text,
+    zone_of,
+)
+from duebook.explain.words import Clock, day_text, length_text
+from duebook.model.plan import Defer, Fire, Reason, Skip
+from duebook.planner import DueTimes, instant_before
+from duebook.settings import RETENTION
+from duebook.store.base import LedgerEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from duebook.model.plan import DueException
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.store.base import Tx
+
+__all__ = ["explain_at", "explain_between"]
+
+LONG_RANGE: Final = 20
+"""Due times of one ledger entry that are told one by one; more are told at once."""
+
+
+def explain_at(tx: Tx, schedule_id: str, at: str | datetime) -> Explanation:
+    """What became of the due time `at`, or why it is none.
+
+    A wall time without an offset is read in the schedule's zone. Raises InvalidTime.
+    """
+    facts = Facts(tx, schedule_id)
+    asked = read_asked(at, zone_of(facts.schedule.spec))
+    tz = zone_of(facts.spec_at(asked.at))
+    asked = read_asked(at, tz)
+    told = _explain_gap(facts, asked) if asked.wall else _explain(facts, asked.at)
+    return replace(told, tz=tz)
+
+
+def explain_between(
+    tx: Tx, schedule_id: str, start: datetime, end: datetime, limit: int
+) -> list[Explanation]:
+    """One explanation for each due time from `start` to `end`, in order; the first `limit`.
+
+    A long range of the ledger is one explanation that says how many due times it stands for.
+    """
+    facts = Facts(tx, schedule_id)
+    runs = facts.runs_between(start, end, limit)
+    have = {run.due_at for run in runs}
+    found = [explain_run(run, facts.clock_at(run.due_at or start), facts.now) for run in runs]
+    entries = facts.entries_between(start, end, limit)
+    most = len(found) + limit
+    for entry in entries:
+        if len(found) >= most:
+            break
+        for told in _explain_entry(facts, entry, entries, start, end):
+            if told.at not in have:
+                have.add(told.at)
+                found.append(told)
+    for at in _undecided(facts, start, end, limit):
+        if at not in have and facts.entry_among(entries, at) is None:
+            found.append(_unrecorded(facts, at))  # noqa: PERF401 - clearer with its condition
+    found.sort(key=lambda explanation: explanation.at)
+    return [replace(told, tz=zone_of(facts.spec_at(told.at))) for told in found[:limit]]
+
+
+def _explain(facts: Facts, at: datetime) -> Explanation:
+    run, entry = facts.run_at(at), facts.entry_at(at)
+    if run is not None and run.due_at is not None:
+        told = explain_run(run, facts.clock_at(at), facts.now)
+        if entry is not None and run.origin == "backfill":
+            told = replace(told, text=f"{told.text}; before, it was skipped ({entry.reason})")
+        return told
+    if entry is not None:
+        return _explain_skip(facts.skipped(entry, at), facts.clock_at(at))
+    return _unrecorded(facts, at)
+
+
+def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
+    return Explanation(skipped.due_at, "skipped", skip_text(skipped, clock), skipped.entry.reason)
+
+
+def _explain_gap(facts: Facts, asked: Asked) -> Explanation:
+    """About a wall time that no clock showed."""
+    spec, gap = facts.spec_at(asked.at), gap_text(asked, facts.now)
+    known, left_out = omitted_at(spec, asked) if spec else (False, None)
+    if left_out is not None:
+        return Explanation(asked.at, "skipped", f"{gap}; {left_out}", "dst_gap")
+    if spec is not None and asked.wall is not None and not known:
+        due = DueTimes(spec, (), facts.now, facts.schedule.id)
+        why = undue_text(spec, due, asked.at, asked.wall, zone_of(spec))
+        return Explanation(asked.at, "not_due", f"{gap}; {why}")
+    told = _explain(facts, asked.at)
+    run, clock = facts.run_at(asked.at), facts.clock_at(asked.at)
+    brief = ran_briefly(run, clock) if run else None
+    if brief is None and told.verdict == "skipped":
+        brief = f"due at {clock.time(asked.at)} instead, {told.text}"
+    return replace(told, text=f"{gap}; {brief or told.text}")
+
+
+# -- ranges
+
+
+def _explain_entry(
+    facts: Facts, entry: LedgerEntry, entries: list[LedgerEntry], start: datetime, end: datetime
+) -> Iterator[Explanation]:
+    """The due times of an entry within a range: each of a few, or all of them at once."""
+    first, last = max(entry.due_from, start), min(entry.due_to, end)
+    due = facts.due_times_of(entry)
+    if entry.count == 1:
+        told = facts.entry_among(entries, entry.due_from) or entry
+        yield _explain_skip(facts.skipped(told, entry.due_from), facts.clock_at(entry.due_from))
+    elif due is not None and due.count(instant_before(first), last) <= LONG_RANGE:
+        for at in due.among(instant_before(first), last):
+            if facts.entry_among(entries, at) == entry:
+                yield _explain_skip(facts.skipped(entry, at), facts.clock_at(at))
+    else:
+        yield _explain_range(facts, entry, due, first, last)
+
+
+def _explain_range(
+    facts: Facts, entry: LedgerEntry, due: DueTimes | None, first: datetime, last: datetime
+) -> Explanation:
+    number, at_least = entry.count, "" if entry.exact else "at least "
+    if due is not None:
+        first = due.next_after(instant_before(first)) or first
+        last = due.last(instant_before(first), last) or last
+        if (first, last) != (entry.due_from, entry.due_to):
+            number = due.count(instant_before(first), last)
+    clock = facts.clock_at(first)
+    told = _explain_skip(facts.skipped(entry, first), clock)
+    span = f"{at_least}{number:,} due times from {clock.time(first)} to {clock.time(last)}"
+    return replace(told, text=f"{span}, {told.text}")
+
+
+def _undecided(facts: Facts, start: datetime, end: datetime, limit: int) -> list[datetime]:
+    """The due times of a range that are still to be decided, what people said included."""
+    spec, watermark = facts.schedule.spec, facts.schedule.watermark
+    if spec is None or watermark is None or facts.schedule.status == "completed":
+        return []
+    found = {e.due_at for e in facts.exceptions if start <= e.due_at <= end}
+    regular = raw_due_times(spec).among(max(instant_before(start), watermark), end)
+    for at, _ in zip(regular, range(limit), strict=False):
+        found.add(at)
+    return sorted(found)[:limit]
+
+
+# -- what has neither run nor entry
+
+
+def _unrecorded(facts: Facts, at: datetime) -> Explanation:
+    schedule, spec = facts.schedule, facts.spec_at(at)
+    clock = facts.clock_at(at)
+    said = [e for e in facts.exceptions if 0 <= (e.due_at - at).total_seconds() < 1]
+    if said:
+        return _said(facts, said, clock)
+    if at < schedule.created_at:
+        text = f"not due: the schedule was created on {clock.full(schedule.created_at)}"
+        return Explanation(at, "not_due", text)
+    if spec is None:
+        return Explanation(at, "unknown", "unknown: this node cannot read the definition")
+    return _not_due(facts, spec, at, clock) or _without_trace(facts, at, clock)
+
+
+def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
+    """About a due time that a person took out or put in."""
+    here = next((e for e in said if e.kind == "moved_here"), None)
+    if here is None:
+        told = explain_said(said[0], clock)
+        return told or _pending(facts, said[0].due_at, clock)
+    if here.due_at <= facts.now:
+        return _pending(facts, here.due_at, clock)
+    origin = next((e.due_at for e in facts.exceptions if e.moved_to == here.due_at), None)
+    since = f" from {clock.time(origin)}" if origin else " "
+    return explain_coming(
+        facts.schedule, here.due_at, here.due_at, since, replace(clock, asked=facts.now)
+    )
+
+
+def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation | None:
+    """Why the definition does not yield it; None: it does."""
+    due = DueTimes(spec, (), facts.now, facts.schedule.id)
+    if due.knows(at):
+        return None
+    if raw_due_times(spec).knows(at):
+        text = f"excluded: {day_text(clock.wall(at))} is left out by the definition"
+        return Explanation(at, "skipped", text, Reason.EXCLUDED)
+    text = in_fold(spec, at, clock, facts.now) or undue_text(
+        spec, due, at, clock.wall(at), clock.tz
+    )
+    return Explanation(at, "not_due", text)
+
+
+def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:
+    """A due time of the definition about which the books say nothing, or not yet."""
+    schedule, spec = facts.schedule, facts.schedule.spec
+    if facts.deleted:
+        return Explanation(at, "not_due", "not due: the schedule was deleted", Reason.DELETED)
+    if facts.decided(at):
+        old = at < facts.now - RETENTION
+        why = f"they are kept for {RETENTION.days} days" if old else "nobody ever saw it"
+        return Explanation(at, "unknown", f"unknown: the books have no entry for it; {why}")
+    if schedule.status == "completed":
+        most = f" after its max_runs of {spec.max_runs}" if spec and spec.max_runs else ""
+        return Explanation(at, "not_due", f"not due: the schedule has completed{most}")
+    if at <= facts.now:
+        return _pending(facts, at, clock)
+    ripe_at = at if facts.snapshot is None else DueTimes.of(facts.snapshot, at).ripe_at(at)
+    return explain_coming(schedule, at, ripe_at, "", replace(clock, asked=facts.now))
+
+
+def _pending(facts: Facts, at: datetime, clock: Clock) -> Explanation:
+    """A due time that has come and is not decided."""
+    if facts.schedule.status == "paused":
+        return explain_paused(facts.schedule, at, clock)
+    if facts.plan is None:
+        problem = facts.schedule.problem or "its definition cannot be read"
+        return Explanation(at, "waiting", f"waiting: the schedule cannot be planned: {problem}")
+    for decision in facts.plan.decisions:
+        if isinstance(decision, Defer) and decision.due_at <= at:
+            return explain_deferred(decision, at, clock)
+        if isinstance(decision, Skip) and decision.due_from <= at <= decision.due_to:
+            return _about_to_be_skipped(facts, decision, at, clock)
+        if isinstance(decision, Fire) and decision.due_at == at:
+            break
+    since = f"due {length_text(facts.now - at)} ago, at {clock.time(at)}"
+    looked = "a scheduler is about to look" if facts.scheduler_runs() else "no scheduler is running"
+    return Explanation(at, "waiting", f"{since}; {looked}")
+
+
+def _about_to_be_skipped(facts: Facts, skip: Skip, at: datetime, clock: Clock) -> Explanation:
+    entry = LedgerEntry(
+        skip.due_from,
+        skip.due_to,
+        skip.count,
+        skip.exact,
+        "skipped",
+        skip.reason,
+        dict(skip.facts),
+        facts.now,
+        facts.schedule.version,
+    )
+    text = skip_text(facts.skipped(entry, at), clock)
+    return Explanation(at, "waiting", f"not decided yet; as things stand {text}", skip.reason)

@@ -1,0 +1,105 @@
+"""Says what became of a due time that has a run; pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import shorten
+from duebook.explain.answer import Explanation
+from duebook.explain.words import Clock, length_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.run import Run
+
+__all__ = ["explain_run", "ran_briefly"]
+
+_SECOND: Final = timedelta(seconds=1)
+_WHY_ENDED: Final = {
+    "deleted": "the schedule was deleted",
+    "superseded": "a newer due time took its place",
+    "expired": "nobody had begun it in time",
+    "cancelled": "a person asked for it",
+}
+
+
+def explain_run(run: Run, clock: Clock, now: datetime) -> Explanation:
+    """A sentence with when it ran, how late, for how long, and how it ended."""
+    due_at = run.due_at or run.created_at
+    if run.status == "queued":
+        verdict, text = "queued", _queued(run, clock, now)
+    elif run.started_at is None:
+        verdict, text = _never_begun(run, clock)
+    elif run.status == "running":
+        length = length_text(now - run.started_at)
+        parts = [f"running since {_began(run, clock)}", *_late(run), f"for {length}"]
+        verdict, text = "running", f"{', '.join(parts)}, on {run.node}{_attempt(run)}"
+    else:
+        verdict, text = "ran", _ran(run, clock)
+    return Explanation(due_at, verdict, text, run.reason, run.id)
+
+
+def ran_briefly(run: Run, clock: Clock) -> str | None:
+    """`ran at 03:00`, with its end only when that was no success; None: it has not ended."""
+    if run.started_at is None or run.finished_at is None:
+        return None
+    end = "" if run.status == "succeeded" else f", {_end(run)}"
+    return f"ran at {clock.minute(run.started_at)}{end}"
+
+
+def _ran(run: Run, clock: Clock) -> str:
+    parts = [f"ran at {_began(run, clock)}", *_late(run)]
+    if run.started_at and run.finished_at:
+        parts.append(f"for {length_text(run.finished_at - run.started_at)}")
+    return ", ".join([*parts, _end(run)])
+
+
+def _began(run: Run, clock: Clock) -> str:
+    began = clock.time(run.started_at or run.created_at)
+    return began if run.origin == "schedule" else f"{began} by {run.origin}"
+
+
+def _late(run: Run) -> list[str]:
+    """How late the attempt began; a backfill cannot be late."""
+    if run.due_at is None or run.started_at is None or run.origin == "backfill":
+        return []
+    late = run.started_at - run.due_at
+    return [f"{length_text(late)} late"] if late >= _SECOND else []
+
+
+def _end(run: Run) -> str:
+    where = f" on {run.node}" if run.node else ""
+    why = "" if run.status == "succeeded" else _why(run)
+    return f"{run.status}{where}{_attempt(run)}{why}"
+
+
+def _why(run: Run) -> str:
+    why = run.error or _WHY_ENDED.get(run.reason or "", run.reason)
+    return f": {shorten(why, 200)}" if why else ""
+
+
+def _attempt(run: Run) -> str:
+    return f" (attempt {run.attempt})" if run.attempt > 1 else ""
+
+
+def _queued(run: Run, clock: Clock, now: datetime) -> str:
+    if run.ready_at > now:
+        return (
+            f"waiting for attempt {run.attempt + 1}, at {clock.time(run.ready_at)}, "
+            f"after {run.failures or run.attempt} that failed"
+        )
+    again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
+    by = "" if run.origin == "schedule" else f" by {run.origin}"
+    since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
+    return f"queued{by}{again} {since}: no worker has begun it"
+
+
+def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
+    at = f" at {clock.time(run.finished_at)}" if run.finished_at else ""
+    if run.status == "running":
+        return "running", f"claimed by {run.node}, about to begin{_attempt(run)}"
+    if run.status == "cancelled":
+        return "cancelled", f"cancelled{at} before it began{_why(run)}"
+    return "ran", f"{run.status}{at}{_attempt(run)}{_why(run)}"

@@ -1,0 +1,158 @@
+"""Says why an instant is no due time of a definition: its fields, bounds, gaps and folds; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import InvalidTime
+from duebook.explain.words import Clock, day_text, wall_text
+from duebook.planner import DueTimes, instant_before
+from duebook.timetext import format_duration, parse_instant
+from duebook.triggers.at import At
+from duebook.triggers.cron import Cron
+from duebook.triggers.every import Every
+from duebook.triggers.zones import (
+    FIRST_SECOND,
+    LAST_SECOND,
+    Jump,
+    from_seconds,
+    to_seconds,
+    wall_datetime,
+    wall_second,
+    zone,
+)
+
+if TYPE_CHECKING:
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.triggers import Trigger
+
+__all__ = [
+    "Asked",
+    "gap_text",
+    "in_fold",
+    "omitted_at",
+    "raw_due_times",
+    "read_asked",
+    "undue_text",
+    "zone_of",
+]
+
+FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person asked about: an instant, or a wall time that clocks jumped over."""
+
+    at: datetime
+    wall: datetime | None = None
+    """what no clock ever showed; `at` is when it was jumped over"""
+    jump: Jump | None = None
+
+
+def zone_of(spec: ScheduleSpec | None) -> str:
+    """The zone of a schedule: that of its first trigger."""
+    return getattr(spec.triggers[0], "tz", "UTC") if spec else "UTC"
+
+
+def read_asked(at: str | datetime, tz: str) -> Asked:
+    """An instant, or a wall time of the zone when it has no offset; raises InvalidTime."""
+    wall = _naive(at)
+    if wall is None:
+        return Asked(parse_instant(at))
+    place, clocks = wall_second(wall), zone(tz)
+    second = clocks.last_at(place) if wall.fold else clocks.first_at(place)
+    second = min(max(second, FIRST_SECOND), LAST_SECOND)
+    if clocks.wall_at(second) == place:
+        return Asked(from_seconds(second) + timedelta(microseconds=wall.microsecond))
+    second = clocks.first_at(place)
+    jump = next(clocks.jumps(second - 1, second), None)
+    return Asked(from_seconds(second), wall if jump else None, jump)
+
+
+def _naive(at: str | datetime) -> datetime | None:
+    """The wall time, where there is no offset."""
+    if isinstance(at, datetime):
+        return at if at.utcoffset() is None else None
+    try:
+        return parse_instant(f"{at}Z").replace(tzinfo=None)
+    except InvalidTime:
+        return None
+
+
+def gap_text(asked: Asked, now: datetime) -> str:
+    """`02:30 did not exist on 9 March (clocks moved from 02:00 to 03:00)`"""
+    assert asked.wall is not None and asked.jump is not None  # noqa: S101, PT018 - a gap
+    before, after = (wall_text(wall_datetime(at)) for at in (asked.jump.before, asked.jump.after))
+    exist, move = ("did", "moved") if asked.at <= now else ("does", "move")
+    wall = f"{wall_text(asked.wall)} {exist} not exist on {day_text(asked.wall)}"
+    return f"{wall} (clocks {move} from {before} to {after})"
+
+
+def omitted_at(spec: ScheduleSpec, asked: Asked) -> tuple[bool, str | None]:
+    """Whether the wall time is one of the definition's, and what left it out, if anything did."""
+    why = None
+    for trigger in spec.triggers:
+        for omission in trigger.omitted(asked.at - _SECOND, asked.at):
+            if omission.wall == asked.wall and omission.moved_to is not None:
+                return True, None
+            if omission.wall == asked.wall:
+                why = _why_left_out(trigger)
+    return why is not None, why
+
+
+def _why_left_out(trigger: Trigger) -> str:
+    if getattr(trigger, "gap", "") == "skip":
+        return "gap=skip left it out"
+    if isinstance(trigger, Cron) and trigger.follows_real_time:
+        return "an expression with a star there follows real time, which left it out"
+    return "a jump this long brings nothing back"
+
+
+def raw_due_times(spec: ScheduleSpec, seed: str = "") -> DueTimes:
+    """What the triggers yield within the bounds, whatever days are excluded."""
+    return DueTimes(replace(spec, exclude=()), (), FIRST, seed)
+
+
+def in_fold(spec: ScheduleSpec, at: datetime, clock: Clock, now: datetime) -> str | None:
+    """What to say about the second pass of a wall time that is due the first time only."""
+    wall = clock.wall(at)
+    first = zone(clock.tz).first_at(wall_second(wall))
+    if first >= to_seconds(at) or not raw_due_times(spec).knows(from_seconds(first)):
+        return None
+    came = "came" if at <= now else "comes"
+    return f"{wall_text(wall)} {came} twice on {day_text(wall)}; it is due the first time only"
+
+
+def undue_text(spec: ScheduleSpec, due: DueTimes, at: datetime, wall: datetime, tz: str) -> str:
+    """Why `at`, which clocks show or would have shown as `wall`, is no due time; what follows."""
+    clock = Clock(tz, at)
+    if spec.start_at and at < spec.start_at:
+        why = f"the schedule begins on {clock.full(spec.start_at)}"
+    elif spec.end_at and at > spec.end_at:
+        why = f"the schedule ended on {clock.full(spec.end_at)}"
+    else:
+        why = _why_undue(spec.triggers, wall, clock)
+    following = due.next_after(at)
+    if following is not None:
+        return f"not due: {why}; the next is {clock.full(following)}"
+    last = due.last(FIRST, instant_before(at))
+    return f"not due: {why}; {f'the last was {clock.full(last)}' if last else 'there is none'}"
+
+
+def _why_undue(triggers: tuple[Trigger, ...], wall: datetime, clock: Clock) -> str:
+    trigger = triggers[0]
+    if len(triggers) > 1:
+        return f"none of its {len(triggers)} triggers yields it"
+    if isinstance(trigger, Cron):
+        return trigger.why_not(wall) or "it is between two due times"
+    if isinstance(trigger, Every):
+        since = f" from {clock.full(trigger.anchor)}" if trigger.anchor else ""
+        return f"every {format_duration(trigger.period)}{since}"
+    if isinstance(trigger, At):
+        return "it is due once"
+    text = trigger.describe()
+    return f"{text[0].lower()}{text[1:]}"

@@ -1,0 +1,205 @@
+"""Reads the single fields of a definition; every complaint names the field and what is right."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.ids import check_name
+from duebook.timetext import (
+    format_duration,
+    format_instant,
+    parse_date,
+    parse_duration,
+    parse_instant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+__all__ = [
+    "DateRange",
+    "Dependency",
+    "Reader",
+    "check_payload",
+    "one_of",
+    "read_date_ranges",
+    "read_dependencies",
+    "read_flag",
+    "read_instant",
+    "read_labels",
+    "read_length",
+    "read_name",
+    "read_positive_length",
+    "read_text",
+    "whole",
+]
+
+Reader = "Callable[[str, Any], Any]"
+
+MAX_PAYLOAD: Final = 1_000_000
+MOST_RANGES: Final = 1_000
+MOST_DEPENDENCIES: Final = 100
+LONGEST: Final = timedelta(days=36_500)
+"""So that now plus or minus any length is a time that can be written."""
+EARLIEST: Final = date(1900, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DateRange:
+    """Calendar days, the first and the last included."""
+
+    first: date
+    last: date
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}/{self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A schedule that must have succeeded within a length of time; `wait`: how long to hope."""
+
+    schedule: str
+    within: timedelta
+    wait: timedelta = timedelta()
+
+    def to_json(self) -> dict[str, str]:
+        form = {"schedule": self.schedule, "within": format_duration(self.within)}
+        return form | ({"wait": format_duration(self.wait)} if self.wait else {})
+
+
+def check_payload(key: str, value: Any) -> dict[str, Any]:
+    """A JSON object of bounded size; raises Invalid."""
+    if not isinstance(value, dict):
+        raise Invalid(f"{key} {shorten(value)} is no JSON object")
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"{key} is no JSON object: {shorten(str(error))}") from None
+    if "\\u0000" in text:
+        raise Invalid(f"{key} has a NUL character, which no variable can hold")
+    if size > MAX_PAYLOAD:
+        raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
+    return value
+
+
+def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, dict) and all(
+        isinstance(k, str) and isinstance(v, str) and 0 < len(k) <= 64 and len(v) <= 256
+        for k, v in value.items()
+    ):
+        return tuple(sorted(value.items()))
+    raise Invalid(f"{key} {shorten(value)} is no object of short texts")
+
+
+def read_text(key: str, value: Any) -> str:
+    if isinstance(value, str) and len(value) <= 10_000:
+        return value
+    raise Invalid(f"{key} {shorten(value)} is no text of up to 10,000 characters")
+
+
+def read_length(key: str, value: Any) -> timedelta:
+    try:
+        length = parse_duration(value)
+    except Invalid as error:
+        raise Invalid(f"{key}: {error}") from None
+    if length > LONGEST:
+        raise Invalid(f"{key} {format_duration(length)} is longer than 100 years")
+    return length
+
+
+def read_positive_length(key: str, value: Any) -> timedelta:
+    length = read_length(key, value)
+    if not length:
+        raise Invalid(f"{key} 0s is no length; leave it out for none")
+    return length
+
+
+def read_instant(key: str, value: Any) -> datetime:
+    try:
+        instant = parse_instant(value)
+    except Invalid as error:
+        raise Invalid(f"{key}: {error}") from None
+    if instant.date() < EARLIEST:
+        raise Invalid(f"{key} {format_instant(instant)} is before 1900")
+    return instant
+
+
+def read_flag(key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise Invalid(f"{key} {shorten(value)} is neither true nor false")
+
+
+def read_name(key: str, value: Any) -> str:
+    return check_name(value, key)
+
+
+def one_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
+    def read(key: str, value: Any) -> str:
+        if value not in allowed:
+            raise Invalid(f'{key} "{shorten(value)}" is not one of {", ".join(allowed)}')
+        return str(value)
+
+    return read
+
+
+def whole(low: int, high: int) -> Callable[[str, Any], int]:
+    def read(key: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise Invalid(f"{key} {shorten(value)} is no whole number {low} to {high:,}")
+        return value
+
+    return read
+
+
+def read_date_ranges(key: str, value: Any) -> tuple[DateRange, ...]:
+    """Days such as 2026-12-25 and ranges such as 2026-12-24/2027-01-02, in order."""
+    items = value if isinstance(value, list | tuple) else [value]
+    if len(items) > MOST_RANGES:
+        raise Invalid(f"{key} has {len(items):,} ranges; at most {MOST_RANGES:,} are allowed")
+    return tuple(sorted(_date_range(key, item) for item in items))
+
+
+def _date_range(key: str, item: Any) -> DateRange:
+    if isinstance(item, DateRange):
+        return item
+    first, slash, last = item.partition("/") if isinstance(item, str) else (item, "", "")
+    try:
+        found = DateRange(parse_date(first), parse_date(last if slash else first))
+    except Invalid as error:
+        raise Invalid(f"{key}: {error}, or a range like 2026-12-24/2027-01-02") from None
+    if found.first > found.last:
+        raise Invalid(f'{key}: "{item}" ends before it begins')
+    if found.first < EARLIEST:
+        raise Invalid(f'{key}: "{item}" begins before 1900')
+    return found
+
+
+def read_dependencies(key: str, value: Any) -> tuple[Dependency, ...]:
+    """Objects such as {"schedule": "extract", "within": "1h", "wait": "10m"}."""
+    items = value if isinstance(value, list | tuple) else [value]
+    if len(items) > MOST_DEPENDENCIES:
+        raise Invalid(f"{key} has {len(items)} items; at most {MOST_DEPENDENCIES} are allowed")
+    return tuple(_dependency(key, item) for item in items)
+
+
+def _dependency(key: str, item: Any) -> Dependency:
+    if isinstance(item, Dependency):
+        return item
+    allowed = {"schedule", "within", "wait"}
+    if not isinstance(item, dict) or not {"schedule", "within"} <= set(item) <= allowed:
+        raise Invalid(
+            f'{key} {shorten(item)} is no object such as {{"schedule": "extract", "within": "1h"}}'
+        )
+    return Dependency(
+        check_name(item["schedule"], f"{key} schedule"),
+        read_positive_length(f"{key} within", item["within"]),
+        read_length(f"{key} wait", item.get("wait", timedelta())),
+    )

@@ -1,0 +1,136 @@
+"""When a failed attempt is followed by another: a value and its arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.timetext import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.run import Outcome
+
+__all__ = ["Retry", "fraction", "load_retry"]
+
+MOST_ATTEMPTS: Final = 1_000
+LONGEST_DELAY: Final = timedelta(days=30)
+_SCALE: Final = 1 << 64
+
+
+def fraction(*seed: object) -> float:
+    """A number from 0 up to 1 that is as good as random, and the same for the same seed."""
+    digest = blake2b("\0".join(map(str, seed)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / _SCALE
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try again after a failure; `attempts` counts the first try.
+
+    The delay grows by `backoff` with each failure up to `max_delay`; with `jitter` it is
+    shortened by up to a half, so that what failed together does not return together. `on` names
+    the failures that are worth it: exit codes, and reasons such as "timeout" or the names of
+    exceptions; empty means all of them.
+    """
+
+    attempts: int = 3
+    delay: timedelta = timedelta(seconds=10)
+    backoff: float = 2.0
+    max_delay: timedelta = timedelta(minutes=10)
+    jitter: bool = True
+    on: tuple[int | str, ...] = ()
+
+    if TYPE_CHECKING:  # lengths may be given as text
+
+        def __init__(
+            self,
+            attempts: int = 3,
+            delay: str | timedelta = ...,
+            backoff: float = 2.0,
+            max_delay: str | timedelta = ...,
+            jitter: bool = True,
+            on: Sequence[int | str] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name in ("delay", "max_delay"):
+            object.__setattr__(self, name, _length(name, getattr(self, name)))
+        object.__setattr__(self, "on", _failures(self.on))
+        if not _is_whole(self.attempts) or not 1 <= self.attempts <= MOST_ATTEMPTS:
+            raise Invalid(f"retry attempts {shorten(self.attempts)} is no number 1 to 1,000")
+        if isinstance(self.backoff, bool) or not isinstance(self.backoff, int | float):
+            raise Invalid(f"retry backoff {shorten(self.backoff)} is no number")
+        if not 1 <= self.backoff <= 100:
+            raise Invalid(f"retry backoff {self.backoff} is not between 1 and 100")
+        if not isinstance(self.jitter, bool):
+            raise Invalid(f"retry jitter {shorten(self.jitter)} is neither true nor false")
+
+    def delay_after(self, outcome: Outcome, failures: int, seed: str) -> timedelta | None:
+        """How long to wait after the `failures`-th failure; None: that was the last try."""
+        if failures >= self.attempts or not self._worth(outcome):
+            return None
+        seconds = self.delay.total_seconds()
+        for _ in range(failures - 1):
+            seconds = min(seconds * self.backoff, self.max_delay.total_seconds())
+        seconds = min(seconds, self.max_delay.total_seconds())
+        if self.jitter:
+            seconds *= 1 - fraction(seed, failures) / 2
+        return timedelta(seconds=seconds)
+
+    def _worth(self, outcome: Outcome) -> bool:
+        if outcome.status != "failed":
+            return False
+        if not self.on:
+            return True
+        kind = (outcome.error or "").partition(":")[0]
+        return not {outcome.exit_code, outcome.reason, kind}.isdisjoint(self.on)
+
+    def to_json(self) -> dict[str, Any]:
+        form: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default or field.name == "attempts":
+                plain = format_duration(value) if isinstance(value, timedelta) else value
+                form[field.name] = list(plain) if isinstance(plain, tuple) else plain
+        return form
+
+
+def load_retry(form: object) -> Retry:
+    """From its JSON form, or a number of attempts; raises Invalid that names the part."""
+    if isinstance(form, Retry):
+        return form
+    if _is_whole(form):
+        return Retry(attempts=form)  # type: ignore[arg-type]
+    known = [field.name for field in fields(Retry)]
+    if not isinstance(form, dict):
+        raise Invalid(f'retry {shorten(form)} is no object such as {{"attempts": 3}}')
+    if unknown := [key for key in form if key not in known]:
+        raise Invalid(f'retry key "{shorten(unknown[0])}" is unknown; known are {", ".join(known)}')
+    return Retry(**form)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _length(name: str, value: Any) -> timedelta:
+    try:
+        length = parse_duration(value)
+    except Invalid as error:
+        raise Invalid(f"retry {name}: {error}") from None
+    if length > LONGEST_DELAY:
+        raise Invalid(f"retry {name} {format_duration(length)} is longer than 30 days")
+    return length
+
+
+def _failures(value: Any) -> tuple[int | str, ...]:
+    items = value if isinstance(value, list | tuple) else [value]
+    for item in items:
+        if not _is_whole(item) and not (isinstance(item, str) and 0 < len(item) <= 200):
+            raise Invalid(f"retry on {shorten(item)} is neither an exit code nor a name")
+    return tuple(items)

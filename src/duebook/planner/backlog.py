@@ -1,0 +1,71 @@
+"""What a plan finds waiting: pieces of time beyond the watermark, each seen as live or missed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.plan import Stretch
+from duebook.planner.due import instant_before
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.plan import Snapshot
+    from duebook.planner.due import DueTimes
+
+__all__ = ["Piece", "pieces_until", "remaining"]
+
+MOST_STRETCHES: Final = 50
+"""Beyond, the newest two become one: so many outages while one due time waits. What is decided
+stays apart from what is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """(after, until], with what the first plan that saw it made of its due times."""
+
+    after: datetime
+    until: datetime
+    kind: str
+    seen_at: datetime
+
+
+def pieces_until(
+    snapshot: Snapshot, due: DueTimes, watermark: datetime, now: datetime
+) -> list[Piece]:
+    """What was seen and left waiting, and what this plan is the first to see, up to `now`."""
+    pieces: list[Piece] = []
+    place = watermark
+    for stretch in snapshot.seen:
+        if stretch.until > place:
+            pieces.append(Piece(place, stretch.until, stretch.kind, stretch.seen_at))
+            place = stretch.until
+    if now <= place:
+        return pieces
+    missed_until = due.ripe_until(place, instant_before(now - snapshot.spec.grace))
+    if missed_until > place:
+        pieces.append(Piece(place, missed_until, "missed", now))
+        place = missed_until
+    horizon = due.ripe_until(place, now)
+    if horizon > place:
+        pieces.append(Piece(place, horizon, "live", now))
+    return pieces
+
+
+def remaining(pieces: list[Piece], watermark: datetime) -> tuple[Stretch, ...]:
+    """What is still to be decided after a plan that got as far as the watermark."""
+    if not pieces or pieces[-1].until <= watermark:
+        return ()
+    stretches: list[Stretch] = []
+    for piece in pieces:
+        if piece.until <= watermark:
+            continue
+        last = stretches[-1] if stretches else None
+        same = last is not None and last.kind == piece.kind and piece.kind != "missed"
+        full = len(stretches) >= MOST_STRETCHES
+        if last is not None and (same or (full and "done" not in (last.kind, piece.kind))):
+            stretches[-1] = Stretch(piece.until, last.kind, last.seen_at)
+        else:
+            stretches.append(Stretch(piece.until, piece.kind, piece.seen_at))  # type: ignore[arg-type]
+    return tuple(stretches)

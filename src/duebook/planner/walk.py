@@ -1,0 +1,374 @@
+"""Walks through the due times that wait, in order, and lets the policies decide about each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.plan import ActiveRun, Decision, Defer, Fire, Plan, Reason, Skip
+from duebook.planner.backlog import remaining
+from duebook.planner.due import instant_before
+from duebook.timetext import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from duebook.model.fields import Dependency
+    from duebook.model.plan import Snapshot
+    from duebook.model.run import Origin
+    from duebook.planner.backlog import Piece
+    from duebook.planner.due import DueTimes
+
+__all__ = ["MOST_AT_ONCE", "RECHECK", "Walk"]
+
+MOST_AT_ONCE: Final = 1_000
+"""Due times that one plan fires; with more, the rest follows in the next plan at once."""
+RECHECK: Final = timedelta(minutes=1)
+"""When to look again at a schedule that waits for a run to end; its settle wakes it earlier."""
+_MICRO: Final = timedelta(microseconds=1)
+
+
+class Walk:
+    """One plan in the making. Whoever asks a step gets True when the walk goes on, and False
+    when something must wait: nothing behind it is decided then."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        due: DueTimes,
+        pieces: list[Piece],
+        watermark: datetime,
+        now: datetime,
+    ) -> None:
+        self._snapshot = snapshot
+        self._spec = snapshot.spec
+        self._due = due
+        self._pieces = pieces
+        self._now = now
+        self._decisions: list[Decision] = []
+        self._watermark = watermark
+        self._blocker: ActiveRun | Fire | None = next(iter(snapshot.active), None)
+        most = snapshot.spec.max_runs
+        self._left = None if most is None else max(most - snapshot.fired, 0)
+        self._considered_at = snapshot.considered_at
+        self._considered_now = False
+        self._fired = 0
+        self._deferred: Defer | None = None
+        self._again = False
+
+    def go(self) -> None:
+        """Decide as much as can be decided now."""
+        for at in self._due.put_in_until(self._watermark):  # moved to the past: due at once
+            if not self._consider(at, "schedule", at):
+                return
+        for piece in self._pieces:
+            if not self._decide_piece(piece):
+                return
+
+    def _decide_piece(self, piece: Piece) -> bool:
+        if piece.kind == "done":
+            return self._pass_decided(piece)
+        if not self._any(piece):
+            return self._advance(piece.until)
+        if self._left == 0:
+            return self._skip_rest(piece, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
+        if piece.kind == "live":
+            return self._live(piece)
+        if self._spec.catchup == "skip":
+            return self._skip_rest(piece, Reason.MISSED, {"catchup": "skip"})
+        if self._spec.catchup == "one":
+            return self._keep_newest(piece, self._last("missed"), Reason.COALESCED)
+        self._expire(piece)
+        if self._spec.overlap in ("latest", "cancel") and self._any(piece):
+            return self._keep_newest(piece, self._last("missed"), Reason.SUPERSEDED)
+        return self._backlog(piece)
+
+    # -- pieces
+
+    def _pass_decided(self, piece: Piece) -> bool:
+        """Only what was moved here afterwards is still to be decided."""
+        for at in self._due.put_in_until(piece.until):
+            if at > self._watermark:
+                self._watermark = instant_before(at)
+                if not self._consider(at, "schedule", at):
+                    return False
+        self._watermark = piece.until
+        return True
+
+    def _live(self, piece: Piece) -> bool:
+        while self._any(piece):
+            if self._left == 0:
+                return self._decide_piece(piece)
+            if self._fired == MOST_AT_ONCE:
+                self._again = True
+                return False
+            if self._collapses():
+                return self._keep_newest(piece, self._last(), Reason.SUPERSEDED)
+            if self._blocks_the_rest():
+                return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
+            due_at = self._next()
+            if not self._consider(due_at, "schedule", self._due.ripe_at(due_at)):
+                return False
+        return self._advance(piece.until)
+
+    def _keep_newest(self, piece: Piece, newest: datetime, reason: Reason) -> bool:
+        """The others of the piece give way to the newest one, wherever that waits."""
+        if newest > piece.until:
+            return self._skip_rest(piece, reason, {"into": newest})
+        self._skip_until(instant_before(newest), reason, {"into": newest})
+        live = piece.kind == "live"
+        since = self._due.ripe_at(newest) if live else piece.seen_at
+        if not self._consider(newest, "schedule" if live else "catchup", since):
+            return False
+        return self._advance(piece.until)
+
+    def _backlog(self, piece: Piece) -> bool:
+        """Each missed due time is considered in its turn."""
+        while self._any(piece):
+            if self._left == 0:
+                return self._decide_piece(piece)
+            if self._fired == MOST_AT_ONCE:
+                self._again = True
+                return False
+            due_at = self._next()
+            if (ready_at := self._paced_until(due_at)) is not None:
+                return self._defer(due_at, Reason.PACE, ready_at, {})
+            if self._blocks_the_rest() and not self._spec.catchup_pace:
+                return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
+            if not self._consider(due_at, "catchup", piece.seen_at):
+                return False
+            self._considered_at, self._considered_now = self._now, True
+        return self._advance(piece.until)
+
+    def _expire(self, piece: Piece) -> None:
+        """Beyond window and limit the newest are kept."""
+        window, limit = self._spec.catchup_window, self._spec.catchup_limit
+        if window is not None:
+            facts = {"catchup_window": format_duration(window)}
+            oldest = min(self._kept_after(piece), piece.until)
+            self._skip_until(oldest, Reason.EXPIRED, facts)
+        later = sum(
+            self._due.count(other.after, other.until)
+            for other in self._pieces
+            if other.kind == "missed" and other.after >= piece.until
+        )
+        cut = self._due.newest_from(self._watermark, piece.until, max(limit - later, 0))
+        self._skip_until(cut, Reason.EXPIRED, {"catchup_limit": limit})
+
+    def _paced_until(self, due_at: datetime) -> datetime | None:
+        """When the backlog goes on; None: now."""
+        pace = self._spec.catchup_pace
+        if not pace or self._considered_at is None:
+            return None
+        following = self._due.next_after(due_at)
+        if following is not None:
+            pace = min(pace, (following - due_at) / 2)
+        ready_at = self._considered_at + pace
+        if self._considered_now:
+            return max(ready_at, self._now + _MICRO)
+        settled_at = self._snapshot.settled_at
+        idle = self._blocker is None
+        if idle and settled_at is not None and settled_at >= self._considered_at:
+            return None
+        return None if ready_at <= self._now else ready_at
+
+    # -- one due time
+
+    def _consider(self, due_at: datetime, origin: Origin, since: datetime) -> bool:
+        """The policies in their order; `since`: from when it may wait for others."""
+        if self._left == 0:
+            return self._skip(due_at, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
+        if origin == "schedule" and self._done_by_hand(due_at):
+            by_hand = self._snapshot.by_hand
+            return self._skip(due_at, Reason.ALREADY_SUCCEEDED, _facts_of(by_hand))
+        overlap, busy = self._spec.overlap, self._blocker is not None
+        if overlap == "skip" and busy:
+            return self._skip(due_at, Reason.OVERLAP, _facts_of(self._blocker))
+        if self._collapses() and (newest := self._last()) > due_at:
+            return self._skip(due_at, Reason.SUPERSEDED, {"into": newest})
+        if overlap in ("queue", "latest") and busy:
+            again = self._now + RECHECK
+            return self._defer(due_at, Reason.OVERLAP, again, _facts_of(self._blocker))
+        for dependency in self._spec.depends_on:
+            if not self._met(dependency):
+                return self._unmet(due_at, dependency, since)
+        return self._fire(due_at, origin)
+
+    def _collapses(self) -> bool:
+        """Whether of several due times that wait only the newest counts."""
+        overlap = self._spec.overlap
+        return overlap == "cancel" or (overlap == "latest" and self._blocker is not None)
+
+    def _blocks_the_rest(self) -> bool:
+        """Whether every due time that follows in this plan meets the same fate."""
+        spec = self._spec
+        return self._blocker is not None and spec.overlap == "skip" and not spec.skip_if_successful
+
+    def _done_by_hand(self, due_at: datetime) -> bool:
+        by_hand = self._snapshot.by_hand
+        if not self._spec.skip_if_successful or by_hand is None:
+            return False
+        previous = self._due.before(due_at)
+        return previous is None or by_hand.since > previous
+
+    def _met(self, dependency: Dependency) -> bool:
+        upstream = self._snapshot.upstreams.get(dependency.schedule)
+        succeeded_at = None if upstream is None else upstream.succeeded_at
+        return succeeded_at is not None and succeeded_at >= self._now - dependency.within
+
+    def _unmet(self, due_at: datetime, dependency: Dependency, since: datetime) -> bool:
+        upstream = self._snapshot.upstreams.get(dependency.schedule)
+        facts = {
+            "schedule": dependency.schedule,
+            "within": format_duration(dependency.within),
+            "exists": upstream is not None and upstream.exists,
+            "succeeded_at": None if upstream is None else upstream.succeeded_at,
+        }
+        patience = since + dependency.wait
+        if self._now < patience:
+            return self._defer(due_at, Reason.DEPENDENCY, patience, facts)
+        return self._skip(due_at, Reason.DEPENDENCY, facts)
+
+    def _fire(self, due_at: datetime, origin: Origin) -> bool:
+        spec = self._spec
+        wakes = spec.overlap in ("queue", "latest") or spec.catchup == "all"
+        cancels: tuple[str, ...] = ()
+        if spec.overlap == "cancel":
+            cancels = tuple(run.id for run in self._snapshot.active if _gives_way(run))
+        fire = Fire(due_at, origin, wakes, cancels)
+        self._decisions.append(fire)
+        self._blocker = self._blocker or fire
+        self._fired += 1
+        if self._left is not None:
+            self._left -= 1
+        return self._pass(due_at)
+
+    def _skip(self, due_at: datetime, reason: Reason, facts: Mapping[str, Any]) -> bool:
+        last, follows = self._decisions[-1] if self._decisions else None, self._due.before(due_at)
+        same = isinstance(last, Skip) and last.reason == reason and last.facts == facts
+        if isinstance(last, Skip) and same and last.due_to == follows:
+            self._decisions[-1] = replace(last, due_to=due_at, count=last.count + 1)
+        else:
+            self._decisions.append(Skip(due_at, due_at, 1, True, reason, facts, follows))
+        return self._pass(due_at)
+
+    def _defer(
+        self, due_at: datetime, reason: Reason, until: datetime, facts: Mapping[str, Any]
+    ) -> bool:
+        if due_at > self._watermark:
+            self._advance(instant_before(due_at))
+        self._deferred = Defer(due_at, reason, until, facts)
+        return False
+
+    # -- the place of the walk
+
+    def _any(self, piece: Piece) -> bool:
+        following = self._due.next_after(self._watermark)
+        return following is not None and following <= piece.until
+
+    def _next(self) -> datetime:
+        following = self._due.next_after(self._watermark)
+        assert following is not None  # noqa: S101 - the caller has asked _any
+        return following
+
+    def _last(self, kind: str | None = None) -> datetime:
+        """The newest due time that waits, and that no bound drops."""
+        for piece in reversed(self._pieces):
+            if piece.kind != "done" and kind in (None, piece.kind):
+                after = max(self._kept_after(piece), self._watermark)
+                found = self._due.last(after, piece.until)
+                if found is not None:
+                    return found
+        return datetime.min.replace(tzinfo=self._now.tzinfo)
+
+    def _kept_after(self, piece: Piece) -> datetime:
+        """From where on the due times of a piece are not dropped for their age."""
+        if piece.kind == "missed" and self._spec.catchup == "skip":
+            return piece.until
+        window = self._spec.catchup_window
+        if piece.kind == "missed" and self._spec.catchup == "all" and window is not None:
+            return max(piece.after, instant_before(piece.seen_at - window))
+        return piece.after
+
+    def _pass(self, due_at: datetime) -> bool:
+        return self._advance(due_at) if due_at > self._watermark else True
+
+    def _advance(self, until: datetime) -> bool:
+        self._decisions += self._due.left_out(self._watermark, until)
+        self._watermark = until
+        return True
+
+    def _skip_rest(self, piece: Piece, reason: Reason, facts: Mapping[str, Any]) -> bool:
+        self._skip_until(piece.until, reason, facts)
+        return True
+
+    def _skip_until(self, until: datetime, reason: Reason, facts: Mapping[str, Any]) -> None:
+        if until > self._watermark:
+            self._decisions += self._due.skip_all(self._watermark, until, reason, facts)
+            self._advance(until)
+
+    # -- the result
+
+    def plan(self) -> Plan:
+        """The decisions with the state that follows from them: what is next, or completion."""
+        snapshot, horizon = self._snapshot, self._watermark
+        seen = remaining(self._pieces, self._watermark)
+        if seen:
+            horizon = seen[-1].until
+        over = self._left == 0
+        next_due_at = None if over else self._due.next_after(horizon)
+        wake_at = self._wake_at(None if over else self._due.wake_after(horizon))
+        waits = self._deferred is not None or self._again or bool(seen)
+        decisions, status = tuple(self._decisions), snapshot.status
+        if status == "active" and next_due_at is None and not waits:
+            decisions = tuple(_waking(decision) for decision in decisions)
+            busy = self._blocker is not None
+            status = "active" if busy or wake_at else "completed"
+            wake_at = wake_at or (self._now + RECHECK if busy else None)
+        held = None if self._deferred is None else self._deferred.due_at
+        return Plan(
+            snapshot.schedule_id,
+            snapshot.version,
+            decisions if self._deferred is None else (*decisions, self._deferred),
+            status,
+            self._watermark,
+            next_due_at,
+            wake_at if status == "active" else snapshot.paused_until,
+            used=tuple(
+                e
+                for e in snapshot.exceptions
+                if e.due_at <= self._watermark and (held is None or e.due_at < held)
+            )
+            if snapshot.exceptions
+            else (),
+            seen=seen,
+            considered_at=self._considered_at if seen else None,
+            fired=snapshot.fired + self._fired,
+        )
+
+    def _wake_at(self, due: datetime | None) -> datetime | None:
+        if self._again:
+            return self._now
+        if self._deferred is None:
+            return due
+        # what comes next must be seen in time, also while it will have to wait
+        return self._deferred.until if due is None else min(due, self._deferred.until)
+
+
+def _facts_of(blocker: ActiveRun | Fire | None) -> dict[str, object]:
+    """What was active: a run, or the due time that this very plan fires."""
+    if isinstance(blocker, Fire):
+        return {"due_at": blocker.due_at}
+    return {} if blocker is None else {"run": blocker.id, "since": blocker.since}
+
+
+def _gives_way(run: ActiveRun) -> bool:
+    """Runs that people asked for are not taken from them before they have begun."""
+    return run.status == "running" or run.origin in ("schedule", "catchup")
+
+
+def _waking(decision: Decision) -> Decision:
+    """The last run of a schedule wakes it, so that it completes at once."""
+    return replace(decision, wakes=True) if isinstance(decision, Fire) else decision

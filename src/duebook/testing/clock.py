@@ -1,0 +1,38 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+__all__ = ["VirtualClock"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class VirtualClock:
+    """Called, it tells the time; `monotonic` tells it as seconds."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start
+
+    def __call__(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return (self._now - _EPOCH).total_seconds()
+
+    def move_to(self, moment: datetime) -> None:
+        """Raises Invalid for a moment that is past."""
+        if moment < self._now:
+            raise Invalid(f"{format_instant(moment)} is past; it is {format_instant(self._now)}")
+        self._now = moment
+
+    def move(self, length: timedelta) -> None:
+        self.move_to(self._now + length)

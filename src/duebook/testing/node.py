@@ -1,0 +1,162 @@
+"""A simulated node: the real ticker, dispatcher and keeper, with places that only pretend to work.
+
+It never acts by itself: the simulation calls its steps in the order of virtual time.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.engine.dispatcher import Dispatcher
+from duebook.engine.keeper import Keeper
+from duebook.engine.settling import conclude
+from duebook.engine.ticker import Ticker
+from duebook.ids import new_id
+from duebook.model.run import Outcome
+from duebook.store.base import SessionInfo
+from duebook.triggers import tzdata_version
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.run import Claim, Token
+    from duebook.store.base import Store
+    from duebook.testing.clock import VirtualClock
+    from duebook.testing.stand_ins import StandIns
+
+__all__ = ["LEASE", "SimulatedNode"]
+
+LEASE: Final = timedelta(minutes=1)
+FOR_EVER: Final = timedelta(days=36_500)
+
+
+class VirtualPlaces:
+    """Implements engine.slots.Places: work is a time at which it will have ended."""
+
+    def __init__(self, number: int, clock: VirtualClock, stand_ins: StandIns) -> None:
+        self.claiming = threading.Lock()
+        self._number = number
+        self._clock = clock
+        self._stand_ins = stand_ins
+        self._work: dict[Token, tuple[datetime, Claim, Outcome]] = {}
+
+    @property
+    def free(self) -> int:
+        return self._number - len(self._work)
+
+    @property
+    def next_end(self) -> datetime | None:
+        return min((ends_at for ends_at, _, _ in self._work.values()), default=None)
+
+    def begin(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            length, outcome = self._stand_ins.begin(claim)
+            self._work[claim.token] = (self._clock() + length, claim, outcome)
+
+    def working(self) -> set[Token]:
+        return set(self._work)
+
+    def stop(self, token: Token, reason: str) -> None:
+        if token in self._work:
+            _, claim, _ = self._work[token]
+            self._work[token] = (self._clock(), claim, Outcome("cancelled", reason))
+
+    def stop_all(self, reason: str) -> None:
+        for token in self.working():
+            self.stop(token, reason)
+
+    def take_ended(self) -> list[tuple[Claim, Outcome]]:
+        """What has ended by now, in the order of its end."""
+        now = self._clock()
+        ended = sorted(
+            (work for work in self._work.values() if work[0] <= now), key=lambda work: work[0]
+        )
+        for _, claim, _ in ended:
+            del self._work[claim.token]
+        return [(claim, outcome) for _, claim, outcome in ended]
+
+
+class SimulatedNode:
+    """Scheduler and worker in one, with a session for each role."""
+
+    def __init__(
+        self, name: str, store: Store, clock: VirtualClock, stand_ins: StandIns, slots: int
+    ) -> None:
+        self.name = name
+        self.alive = True
+        self._store = store
+        self._clock = clock
+        self.places = VirtualPlaces(slots, clock, stand_ins)
+        session_id = self._begin_session("worker", LEASE)
+        self.keeper = Keeper(
+            store, session_id, LEASE, self.places, lambda *_: None, clock.monotonic
+        )
+        queues = ("default",)
+        self._dispatcher = Dispatcher(
+            store, self.places, session_id, queues, lambda: stand_ins.tasks
+        )
+        self._ticker = Ticker(store)
+        self._scheduler: str | None = None
+        self.scheduler_up()
+
+    def _begin_session(self, role: str, lease: timedelta) -> str:
+        session = SessionInfo(new_id(), self.name, 0, role, __version__, tzdata_version())
+        self._store.transact(lambda tx: tx.begin_session(session, lease))
+        return session.id
+
+    def scheduler_up(self) -> None:
+        if self._scheduler is None:
+            self._scheduler = self._begin_session("scheduler", FOR_EVER)
+            self._ticker.session_id = self._scheduler
+
+    def scheduler_down(self) -> None:
+        if (session_id := self._scheduler) is not None:
+            self._store.transact(lambda tx: tx.end_session(session_id))
+            self._scheduler = None
+
+    def kill(self) -> None:
+        """It does nothing any more, and says good-bye to nobody; its lease runs out."""
+        self.alive = False
+        self.scheduler_down()  # a scheduler holds nothing that others would wait for
+
+    @property
+    def keeps_at(self) -> datetime:
+        """When its keeper wants to renew the lease."""
+        return self._clock() + timedelta(seconds=max(self.keeper.due_in, 0))
+
+    @property
+    def plans(self) -> bool:
+        return self.alive and self._scheduler is not None
+
+    def tick(self) -> datetime | None:
+        """Plan what is due; returns when to look again."""
+        return self._ticker.step()
+
+    @property
+    def session_id(self) -> str:
+        return self.keeper.session_id
+
+    def keep(self) -> bool:
+        """Renew the lease and look after the dead; whether that changed any run."""
+        before = self.keeper.changes
+        self.keeper.step()
+        return self.keeper.changes > before
+
+    def obey(self) -> None:
+        """Stop what was cancelled."""
+        if self.places.working():
+            self.keeper.obey()
+
+    def work(self) -> tuple[bool, datetime | None]:
+        """End what has ended and begin what is ready: whether it did, and when more is ready."""
+        ended = self.places.take_ended()
+        if ended:
+            self._store.transact(
+                lambda tx: [conclude(tx, claim, outcome) for claim, outcome in ended]
+            )
+        before = self.places.free
+        ready_at = self._dispatcher.step()
+        return bool(ended) or self.places.free < before, ready_at

@@ -1,0 +1,233 @@
+"""Simulates days of scheduling in seconds; nothing in it waits, and nothing is left to chance."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from duebook.book import Book
+from duebook.errors import NotFound
+from duebook.store.sqlite import SqliteStore
+from duebook.testing.clock import VirtualClock
+from duebook.testing.node import LEASE, SimulatedNode
+from duebook.testing.stand_ins import StandIns
+from duebook.timetext import parse_duration, parse_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+    from types import TracebackType
+
+    from duebook.model.run import Run
+    from duebook.store.base import LedgerEntry
+
+__all__ = ["Simulation"]
+
+MOST_STEPS: Final = 100_000
+"""Steps at one instant after which something is told to run for ever in no time."""
+EVERYTHING: Final = 1_000_000
+
+
+class Simulation:
+    """Books of their own, nodes and a virtual clock that stands at `start`.
+
+    >>> from duebook import cron
+    >>> with Simulation(start="2026-02-07T12:00:00Z") as sim:
+    ...     sim.task("etl", takes="90m")
+    ...     _ = sim.book.schedules.create("etl", trigger=cron("0 * * * *"), target="etl")
+    ...     sim.advance("3h")
+    ...     [run.status for run in sim.runs("etl")]
+    ['succeeded', 'running']
+    """
+
+    def __init__(
+        self,
+        start: str | datetime = "2026-01-01T00:00:00Z",
+        nodes: int = 1,
+        slots: int = 1_000,
+        namespace: str = "default",
+    ) -> None:
+        folder = tempfile.mkdtemp(prefix="duebook-simulation-")
+        self._clock = VirtualClock(parse_instant(start))
+        self._store = SqliteStore(Path(folder) / "duebook.db", self._clock, durable=False)
+        self._finalizer = weakref.finalize(self, _end, self._store, folder)
+        self._stand_ins = StandIns()
+        self._slots = slots
+        self._turn = 0
+        self._watchful_until = self.now
+        self._expiry: datetime | None = None
+        self._nodes: list[SimulatedNode] = []
+        self.book = Book(self._store, namespace)
+        for _ in range(nodes):
+            self.start_node()
+
+    @property
+    def now(self) -> datetime:
+        return self._clock()
+
+    def task(
+        self,
+        name: str,
+        takes: str | timedelta = "0s",
+        fails: int = 0,
+        error: str | None = None,
+    ) -> None:
+        """Let workers know a task, or change it: each attempt takes so long, the next `fails`
+        attempts fail, whichever run they belong to.
+
+        A schedule with a command needs none; the name of the schedule changes how its command
+        behaves. A run of a task that nobody knows waits.
+        """
+        self._stand_ins.add(name, takes, fails, error)
+
+    # -- time
+
+    def advance(self, length: str | timedelta) -> None:
+        """Let time pass; all that falls due, ends, fails or is taken over meanwhile happens."""
+        self.advance_to(self.now + parse_duration(length))
+
+    def advance_to(self, instant: str | datetime) -> None:
+        """As `advance`; raises Invalid for an instant that is past."""
+        target = parse_instant(instant)
+        following = self._come_to_rest()
+        steps = 0
+        while (moment := self._next(following)) is not None and moment <= target:
+            steps = steps + 1 if moment <= self.now else 0
+            if steps > MOST_STEPS:
+                raise _restless(self.now)
+            self._clock.move_to(max(moment, self.now))
+            if self._keep() or (following is not None and following <= self.now):
+                following = self._come_to_rest()
+        self._clock.move_to(target)
+        self._keep()
+
+    def _next(self, following: datetime | None) -> datetime | None:
+        """When the next thing happens: something `following`, or a keeper that must look out."""
+        moments = [] if following is None else [following]
+        if self.now < self._watchful_until:
+            moments += [node.keeps_at for node in self._alive]
+        return min(moments, default=None)
+
+    def _keep(self) -> bool:
+        """Whether the keepers brought back work of the dead, or ended some.
+
+        Leases are renewed only when something happens, as long as nobody has died: renewals in
+        between would change nothing.
+        """
+        if self.now >= self._watchful_until:
+            self._renew_all()
+        due = [node for node in self._alive if node.keeps_at <= self.now]
+        if self._expiry is not None and self._expiry <= self.now:
+            due = due or self._alive[:1]
+        return any([node.keep() for node in due])  # noqa: C419 - each of them
+
+    def _renew_all(self) -> None:
+        nodes = [node for node in self._alive if node.keeps_at <= self.now]
+        if nodes:
+            self._store.transact(lambda tx: [tx.renew(n.session_id, LEASE) for n in nodes])
+        for node in nodes:
+            node.keeper.renew_as_ever()
+
+    def _come_to_rest(self) -> datetime | None:
+        """Do what can be done at this instant; returns when the next thing happens."""
+        for _ in range(MOST_STEPS):
+            wake_at = self._tick()
+            busy, moments = wake_at is not None and wake_at <= self.now, [wake_at]
+            for node in self._alive:
+                node.obey()
+                did, ready_at = node.work()
+                busy = busy or did
+                moments += [ready_at, node.places.next_end]
+            if not busy:
+                self._expiry = self._store.read(lambda tx: tx.earliest_expiry())
+                moments.append(self._expiry if self._alive else None)
+                return min((moment for moment in moments if moment is not None), default=None)
+        raise _restless(self.now)
+
+    def _tick(self) -> datetime | None:
+        """The nodes take turns; when none plans, nothing is due."""
+        planning = [node for node in self._alive if node.plans]
+        if not planning:
+            return None
+        self._turn += 1
+        return planning[self._turn % len(planning)].tick()
+
+    # -- faults
+
+    @property
+    def _alive(self) -> list[SimulatedNode]:
+        return [node for node in self._nodes if node.alive]
+
+    def scheduler_down(self) -> None:
+        """Nobody plans until `scheduler_up`; workers go on with what is queued."""
+        for node in self._alive:
+            node.scheduler_down()
+
+    def scheduler_up(self) -> None:
+        for node in self._alive:
+            node.scheduler_up()
+
+    def kill_node(self, which: int | str) -> None:
+        """End a node in the midst of its work, by its number or name (`run.node`).
+
+        The others take its runs over when its lease has run out.
+        """
+        self._node(which).kill()
+        self._watch()
+
+    def start_node(self) -> str:
+        """One more node; returns its name."""
+        name = f"node-{len(self._nodes)}"
+        self._nodes.append(
+            SimulatedNode(name, self._store, self._clock, self._stand_ins, self._slots)
+        )
+        self._watch()
+        return name
+
+    def _watch(self) -> None:
+        """Until the dead are buried, keepers look out for them as often as they do in earnest."""
+        self._watchful_until = self.now + 3 * LEASE
+
+    def _node(self, which: int | str) -> SimulatedNode:
+        for number, node in enumerate(self._nodes):
+            if which in (number, node.name):
+                return node
+        raise NotFound(f'there is no node "{which}"; known are {self._names()}')
+
+    def _names(self) -> str:
+        return ", ".join(node.name for node in self._nodes)
+
+    # -- what happened
+
+    def runs(self, name: str | None = None) -> list[Run]:
+        """Of a schedule (also a deleted one) or of all, the oldest first."""
+        return self.book.runs.list(name, limit=EVERYTHING)[::-1]
+
+    def ledger(self, name: str) -> list[LedgerEntry]:
+        """The due times of a schedule that did not run, the oldest first."""
+        return self.book.schedules.ledger(name, limit=EVERYTHING)[::-1]
+
+    def close(self) -> None:
+        self._finalizer()
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _restless(now: datetime) -> RuntimeError:
+    return RuntimeError(f"{MOST_STEPS} steps at {now}: something repeats in no time")
+
+
+def _end(store: SqliteStore, folder: str) -> None:
+    store.close()
+    shutil.rmtree(folder, ignore_errors=True)

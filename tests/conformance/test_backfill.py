@@ -1,0 +1,193 @@
+"""Backfill: runs for past due times that have none, and runs that are opened again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.errors import Invalid, NotFound
+from duebook.model.run import Run
+from tests.conformance.builders import (
+    BEGIN,
+    MINUTE,
+    VirtualClock,
+    add_schedule,
+    begin,
+    claim,
+    get_ledger,
+    get_runs,
+    get_schedule,
+    settle,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.book import Book
+    from duebook.store.base import Store
+
+LONG = timedelta(days=365)
+
+
+def minute(number: int) -> datetime:
+    return BEGIN + number * MINUTE
+
+
+def due_times(runs: object) -> list[datetime | None]:
+    assert isinstance(runs, list)
+    return [run.due_at for run in runs if isinstance(run, Run)]
+
+
+@pytest.fixture
+def job(store: Store, clock: VirtualClock) -> str:
+    """Minutely; of 12:01 to 12:05 the last one ran and succeeded, the others were missed."""
+    begin(store, lease=LONG)
+    job = add_schedule(store, catchup="skip", overlap="queue", grace="30s")
+    clock.advance(5 * MINUTE)
+    tick(store)
+    settle(store, claim(store)[0].token)
+    return job
+
+
+def test_due_times_without_a_run_are_filled_oldest_first(
+    book: Book, clock: VirtualClock, job: str
+) -> None:
+    before = get_schedule(book.store, job)
+    runs = book.schedules.backfill("job", minute(1), minute(5))
+    assert due_times(runs) == [minute(n) for n in (1, 2, 3, 4)]
+    assert {run.origin for run in runs if isinstance(run, Run)} == {"backfill"}
+    assert get_schedule(book.store, job) == before, "no due time of the trigger is used up"
+    assert clock.now == minute(5)
+    assert book.schedules.backfill("job", minute(1), minute(5)) == [], "each is filled once"
+
+
+def test_both_ends_of_the_range_are_included(book: Book, job: str) -> None:
+    assert job
+    assert due_times(book.schedules.backfill("job", minute(2), minute(3))) == [minute(2), minute(3)]
+
+
+def test_a_backfill_runs_one_after_the_other_and_keeps_due_times_waiting(
+    book: Book, clock: VirtualClock, job: str
+) -> None:
+    book.schedules.backfill("job", minute(2), minute(3))
+    first = claim(book.store)
+    assert due_times([c.run for c in first]) == [minute(2)]
+    clock.advance(MINUTE)
+    assert tick(book.store) == 0, "backfills are active"
+    settle(book.store, first[0].token)
+    (second,) = claim(book.store)
+    settle(book.store, second.token)
+    assert tick(book.store) == 1
+    assert [e.reason for e in get_ledger(book.store, job)] == ["missed"]
+
+
+def test_a_backfill_revives_what_was_recorded(book: Book, job: str) -> None:
+    assert [(e.due_from, e.reason) for e in get_ledger(book.store, job)] == [(minute(1), "missed")]
+    book.schedules.backfill("job", minute(1), minute(1))
+    assert minute(1) in due_times(get_runs(book.store))
+    assert book.store.read(lambda tx: tx.check()) == []
+
+
+def test_a_backfill_is_accepted_while_paused(book: Book, job: str) -> None:
+    assert job
+    book.schedules.pause("job")
+    assert len(book.schedules.backfill("job", minute(1), minute(2))) == 2
+    assert len(claim(book.store)) == 1
+
+
+def test_a_dry_run_only_says_what_would_run(book: Book, job: str) -> None:
+    assert job
+    found = book.schedules.backfill("job", minute(1), minute(3), dry_run=True)
+    assert found == [minute(1), minute(2), minute(3)]
+    assert len(get_runs(book.store)) == 1
+
+
+@pytest.mark.parametrize(("status", "again"), [("failed", True), ("succeeded", False)])
+def test_reprocess_failed_opens_only_failures_again(
+    book: Book, clock: VirtualClock, job: str, status: str, again: bool
+) -> None:
+    clock.advance(MINUTE)
+    tick(book.store)
+    settle(book.store, claim(book.store)[0].token, status)  # type: ignore[arg-type]
+    runs = book.schedules.backfill("job", minute(6), minute(6), reprocess="failed")
+    assert due_times(runs) == ([minute(6)] if again else [])
+    if again:
+        (claimed,) = claim(book.store)
+        assert (claimed.run.origin, claimed.token.attempt) == ("schedule", 2)
+    assert len(book.store.read(lambda tx: tx.list_runs_due(job, minute(6), minute(6), 9))) == 1
+
+
+def test_reprocess_all_opens_everything_that_ended(book: Book, job: str) -> None:
+    assert job
+    runs = book.schedules.backfill("job", minute(3), minute(5), reprocess="all")
+    assert sorted(str(due) for due in due_times(runs)) == [str(minute(n)) for n in (3, 4, 5)]
+    origins = {run.due_at: run.origin for run in runs if isinstance(run, Run)}
+    assert origins[minute(5)] == "schedule", "the origin never changes"
+    assert book.schedules.backfill("job", minute(3), minute(5), reprocess="all") == []
+
+
+def test_pending_due_times_are_left_to_the_schedule(
+    book: Book, clock: VirtualClock, job: str
+) -> None:
+    assert job
+    clock.advance(2 * MINUTE)
+    assert book.schedules.backfill("job", minute(6), minute(7)) == []
+    tick(book.store)
+    assert minute(7) in due_times(get_runs(book.store))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "message"),
+    [
+        (minute(3), minute(2), "before start"),
+        (minute(1), minute(60), "not over yet"),
+        (BEGIN - timedelta(days=91), minute(1), "books are kept"),
+        (BEGIN - timedelta(days=30), minute(1), "more than 10,000"),
+    ],
+)
+def test_a_range_that_cannot_be_filled_is_refused(
+    book: Book, job: str, start: datetime, end: datetime, message: str
+) -> None:
+    assert job
+    with pytest.raises(Invalid, match=message):
+        book.schedules.backfill("job", start, end)
+    assert len(get_runs(book.store)) == 1
+
+
+def test_an_unknown_way_to_reprocess_is_refused(book: Book, job: str) -> None:
+    assert job
+    with pytest.raises(Invalid, match="failed, all"):
+        book.schedules.backfill("job", minute(1), minute(2), reprocess="some")
+
+
+def test_a_schedule_that_does_not_exist_is_not_filled(book: Book) -> None:
+    with pytest.raises(NotFound):
+        book.schedules.backfill("nobody", minute(0), minute(0))
+
+
+def test_the_verb_returns_only_the_runs_that_it_made(store: Store, job: str) -> None:
+    def fill(numbers: range) -> list[str]:
+        moments = [minute(n) for n in numbers]
+        return store.transact(lambda tx: tx.create_backfill(tx.snapshot(job), moments))
+
+    assert len(fill(range(1, 3))) == 2
+    made = fill(range(1, 4))
+    assert [store.read(lambda tx, i=id_: tx.get_run(i)).due_at for id_ in made] == [minute(3)]  # type: ignore[misc]
+    assert fill(range(0)) == []
+
+
+def test_a_backfill_counts_for_no_limit_of_runs(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    begin(store, lease=LONG)
+    add_schedule(store, max_runs=2, catchup="skip", overlap="queue", grace="30s")
+    clock.advance(5 * MINUTE)
+    tick(store)
+    settle(store, claim(store)[0].token)
+    for _ in book.schedules.backfill("job", minute(1), minute(4)):
+        settle(store, claim(store)[0].token)
+    clock.advance(MINUTE)
+    assert tick(store) == 1

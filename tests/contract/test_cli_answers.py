@@ -1,0 +1,164 @@
+"""The commands that answer and act on due times: explain, preview, backfill, retry."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from duebook.cli import answers, main
+from duebook.clock import utc_now
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Cli
+
+HOURLY = ("add", "job", "--cron", "0 * * * *", "--overlap", "allow", "--", "true")
+
+
+def hours_ago(number: int) -> str:
+    """A full hour."""
+    hour = utc_now().replace(minute=0, second=0, microsecond=0)
+    return format_instant(hour - timedelta(hours=number))
+
+
+def test_explain_says_a_sentence_about_an_instant(cli: Cli) -> None:
+    cli.ok("add", "job", "--cron", "0 9 * * 1-5", "--tz", "Europe/Brussels", "--", "true")
+    said = cli.ok("explain", "job", "--at", "2099-01-03T09:00")
+    assert said.startswith("not due: the day-of-week field excludes Saturday; the next is Mon")
+    assert max(map(len, said.splitlines())) <= 80
+    answer = cli.json("explain", "job", "--at", "2099-01-05T09:00")
+    assert (answer["verdict"], answer["at"]) == ("to_come", "2099-01-05T08:00:00Z")
+    assert (answer["reason"], answer["run_id"], answer["tz"]) == (None, None, "Europe/Brussels")
+    assert answer["text"].endswith("at 2099-01-05 09:00")
+
+
+def test_explain_knows_the_gaps_of_the_zone(cli: Cli) -> None:
+    cli.ok("add", "job", "--cron", "30 2 * * *", "--tz", "America/New_York", "--", "true")
+    said = cli.ok("explain", "job", "--at", "2099-03-08T02:30").replace("\n  ", " ")
+    assert said.startswith(
+        "02:30 does not exist on 8 March (clocks move from 02:00 to 03:00); due in "
+    )
+
+
+def test_explain_lists_a_range(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    cli.ok("backfill", "job", "--from", hours_ago(3), "--to", "now", "--yes")
+    told = cli.json("explain", "job", "--from", hours_ago(3), "--to", "2h")
+    assert [t["verdict"] for t in told] == ["queued"] * 4 + ["to_come"] * 2
+    lines = cli.ok("explain", "job", "--from", hours_ago(3), "--to", "2h").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "queued by backfill" in lines[0]
+    assert cli.ok("explain", "job", "--from", hours_ago(9), "--to", hours_ago(8)) == (
+        "no due times there\n"
+    )
+
+
+def test_explain_answers_about_a_deleted_schedule(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    cli.ok("rm", "job")
+    assert cli.ok("explain", "job", "--at", "2099-01-01T00:00Z") == (
+        "not due: the schedule was deleted\n"
+    )
+
+
+def test_preview_marks_what_moved(cli: Cli) -> None:
+    cli.ok("add", "job", "--cron", "30 2 * * *", "--tz", "America/New_York", "--", "true")
+    cli.ok("skip-next", "job")
+    cli.ok("reschedule", "job", "90m")
+    shown = cli.ok("preview", "job", "--count", "400")
+    lines = shown.splitlines()
+    assert lines[0] == "At 02:30 every day (America/New_York)"
+    assert lines[1].endswith("by hand")
+    assert sum(line.endswith("moved from 02:30") for line in lines) == 1, "the gap in March"
+    assert lines[-1].startswith("  left out by hand: ")
+    assert len(cli.json("preview", "job", "--count", "3")) == 3
+    assert max(map(len, cli.ok("preview", "job").splitlines())) <= 80
+
+
+def test_preview_notes_a_pause(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    cli.ok("pause", "job", "--until", "3h")
+    result = cli("preview", "job", "-n", "1")
+    assert result.stderr == "note: the schedule is paused\n"
+    assert cli.json("show", "job")["paused_until"] is not None
+    assert ", until " in cli.ok("show", "job")
+
+
+def test_backfill_says_what_it_would_do_and_does_it_when_told(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    span = ("--from", hours_ago(5), "--to", hours_ago(2))
+    told = cli.ok("backfill", "job", *span, "--dry-run")
+    assert told.splitlines()[0] == "4 due times"
+    assert cli.json("backfill", "job", *span, "--dry-run")[0] == hours_ago(5)
+    assert cli.json("runs") == []
+    done = cli.ok("backfill", "job", *span, "--yes")
+    assert done.endswith("queued 4 runs; see: duebook runs job\n")
+    assert {run["origin"] for run in cli.json("runs", "job")} == {"backfill"}
+    again = cli.ok("backfill", "job", *span)
+    assert again == "nothing to fill: every due time there has a run\n"
+
+
+def test_backfill_asks_at_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.ok(*HOURLY)
+    command = ["--database", str(cli.path), "backfill", "job"]
+    command += ["--from", hours_ago(2), "--to", hours_ago(1)]
+    monkeypatch.setattr(answers, "_at_terminal", lambda: True)
+    refused = CliRunner().invoke(main, command, input="n\n")
+    assert refused.exit_code == 0
+    assert "queue 2 runs?" in refused.stderr
+    assert "nothing was queued" in refused.stderr
+    assert cli.json("runs") == []
+    agreed = CliRunner().invoke(main, command, input="y\n")
+    assert "queued 2 runs" in agreed.stdout
+
+
+def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    span = ("--from", hours_ago(1), "--to", hours_ago(1))
+    (run,) = cli.json("backfill", "job", *span, "--yes")
+    assert "has not ended: queued" in cli("retry", run["id"]).stderr
+    cli.ok("cancel", run["id"])
+    assert cli.ok("retry", run["id"][:18]) == f"run {run['id']} is queued again, for attempt 1\n"
+    cli.ok("cancel", run["id"])
+    (again,) = cli.json("backfill", "job", *span, "--reprocess", "failed", "--yes")
+    assert (again["id"], again["status"]) == (run["id"], "queued")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "complaint"),
+    [
+        (("explain", "job"), 2, "give either --at TIME, or --from"),
+        (("explain", "job", "--to", "now"), 2, "give either --at TIME, or --from"),
+        (("explain", "job", "--at", "soon"), 2, '"soon" is no time'),
+        (("explain", "nobody", "--at", "now"), 3, 'schedule "nobody" does not exist'),
+        (("preview", "nobody"), 3, 'schedule "nobody" does not exist'),
+        (("backfill", "job", "--from", "now", "--to", "2h"), 2, "is not over yet"),
+        (
+            ("backfill", "job", "--from", "2020-01-01T00:00Z", "--to", "now"),
+            2,
+            "from where on the books are kept",
+        ),
+        (("retry", "no-such-run"), 3, "is neither a schedule nor the id of a run"),
+        (("pause", "job", "--until", "2020-01-01T00:00Z"), 2, "is in the past"),
+    ],
+)
+def test_a_mistake_is_one_line_and_its_exit_code(
+    cli: Cli, arguments: tuple[str, ...], exit_code: int, complaint: str
+) -> None:
+    cli.ok(*HOURLY)
+    result = cli(*arguments)
+    assert result.exit_code == exit_code, result.output
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_backfill_does_not_act_where_nobody_can_be_asked(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    result = cli("backfill", "job", "--from", hours_ago(1), "--to", "now")
+    assert result.exit_code == 2
+    assert "nobody can be asked here; give --yes" in result.stderr
+    assert cli.json("runs") == []

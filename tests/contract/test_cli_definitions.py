@@ -1,0 +1,130 @@
+"""Defining schedules on the command line: every policy can be given, changed, reset and seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.cli.definition_options import POLICIES
+from duebook.model.schedule import ScheduleSpec
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Cli
+
+GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
+    "description": (("--description", "nightly"), "nightly"),
+    "labels": (("--label", "team=data", "--label", "tier=1"), {"team": "data", "tier": "1"}),
+    "start_at": (("--start-at", "2099-01-01T00:00:00Z"), "2099-01-01T00:00:00Z"),
+    "end_at": (("--end-at", "2099-02-01T00:00:00Z"), "2099-02-01T00:00:00Z"),
+    "max_runs": (("--max-runs", "10"), 10),
+    "jitter": (("--jitter", "5m"), "5m"),
+    "exclude": (
+        ("--exclude", "2099-12-24/2100-01-02", "--exclude", "2099-05-01"),
+        ["2099-05-01", "2099-12-24/2100-01-02"],
+    ),
+    "grace": (("--grace", "5m"), "5m"),
+    "catchup": (("--catchup", "all"), "all"),
+    "catchup_window": (("--catchup-window", "6h"), "6h"),
+    "catchup_limit": (("--catchup-limit", "7"), 7),
+    "catchup_pace": (("--catchup-pace", "0s"), "0s"),
+    "overlap": (("--overlap", "latest"), "latest"),
+    "skip_if_successful": (("--skip-if-successful",), True),
+    "on_resume": (("--on-resume", "catchup"), "catchup"),
+    "depends_on": (
+        ("--depends-on", "extract:1h", "--depends-on", "clean:2h:10m"),
+        [
+            {"schedule": "extract", "within": "1h"},
+            {"schedule": "clean", "within": "2h", "wait": "10m"},
+        ],
+    ),
+    "max_concurrent": (("--max-concurrent", "2"), 2),
+    "queue": (("--queue", "heavy"), "heavy"),
+    "priority": (("--priority", "-5"), -5),
+    "retry": (
+        (
+            *("--retry", "5", "--retry-delay", "30s", "--retry-backoff", "1.5"),
+            *("--retry-max-delay", "5m", "--retry-on", "75", "--retry-on", "timeout"),
+            "--no-retry-jitter",
+        ),
+        {
+            "attempts": 5,
+            "delay": "30s",
+            "backoff": 1.5,
+            "max_delay": "5m",
+            "jitter": False,
+            "on": [75, "timeout"],
+        },
+    ),
+    "max_takeovers": (("--max-takeovers", "0"), 0),
+    "timeout": (("--timeout", "5m"), "5m"),
+    "expire_after": (("--expire-after", "1h"), "1h"),
+}
+
+
+def test_no_policy_is_forgotten() -> None:
+    fields = set(ScheduleSpec.__dataclass_fields__) - {"triggers", "target", "payload", "plain"}
+    assert set(POLICIES) == set(GIVEN) == fields
+
+
+@pytest.mark.parametrize("policy", GIVEN)
+def test_every_policy_is_added_shown_updated_and_reset(cli: Cli, policy: str) -> None:
+    options, value = GIVEN[policy]
+    cli.ok("add", "given", "--every", "1h", *options, "--", "true")
+    assert cli.json("show", "given")[policy] == value
+    assert policy in cli.ok("show", "given")
+    cli.ok("add", "job", "--every", "1h", "--", "true")
+    assert policy not in cli.json("show", "job")
+    updated = cli.json("update", "job", *options)
+    assert (updated[policy], updated["version"]) == (value, 2)
+    reset = cli.json("update", "job", "--reset", policy.replace("_", "-"))
+    assert policy not in reset
+
+
+def test_all_policies_at_once_fit_the_screen(cli: Cli) -> None:
+    everything = [text for options, _ in GIVEN.values() for text in options]
+    cli.ok("add", "job", "--every", "1h", *everything, "--", "true")
+    assert max(map(len, cli.ok("show", "job").splitlines())) <= 80
+
+
+def test_update_changes_only_what_is_given(cli: Cli) -> None:
+    cli.ok("add", "job", "--every", "1h", "--retry", "3", "--overlap", "queue", "--", "true")
+    before = cli.json("show", "job")
+    said = cli.ok("update", "job", "--retry-delay", "5s")
+    assert said.startswith("updated job to version 2: retry\nnext due ")
+    after = cli.json("show", "job")
+    assert after["retry"] == {"attempts": 3, "delay": "5s"}
+    assert (after["overlap"], after["trigger"]) == ("queue", before["trigger"])
+
+
+def test_update_takes_another_trigger_and_command(cli: Cli) -> None:
+    cli.ok("add", "job", "--every", "1h", "--", "true")
+    cli.ok("update", "job", "--cron", "H 3 * * *", "--tz", "Europe/Brussels", "--", "echo", "--x")
+    job = cli.json("show", "job")
+    assert (job["trigger"]["cron"], job["trigger"]["key"]) == ("H 3 * * *", "job")
+    assert job["target"] == {"command": ["echo", "--x"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "give what shall change"),
+        (("--tz", "UTC"), "give one of --cron, --every"),
+        (("--retry-delay", "5s"), "give --retry N as well"),
+        (("--depends-on", "extract"), "is not NAME:WITHIN[:WAIT]"),
+        (("--depends-on", "job:1h"), "cannot wait for itself"),
+        (("--label", "team"), '--label "team" is not NAME=VALUE'),
+        (("--reset", "trigger"), '--reset "trigger" is no policy'),
+        (("--exclude", "2026-13-01"), "exclude"),
+        (("--env", "A=b"), "--cwd and --env go with a COMMAND"),
+        (("--catchup-limit", "0"), "catchup_limit 0 is no whole number"),
+        (("--retry", "0"), "retry attempts 0"),
+    ],
+)
+def test_a_mistake_changes_nothing(cli: Cli, arguments: tuple[str, ...], complaint: str) -> None:
+    cli.ok("add", "job", "--every", "1h", "--", "true")
+    result = cli("update", "job", *arguments)
+    assert result.exit_code == 2, result.output
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert cli.json("show", "job")["version"] == 1

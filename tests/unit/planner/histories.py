@@ -1,0 +1,214 @@
+"""A schedule from plan to plan, without a store: commits each Plan into the next Snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.model.plan import ActiveRun, Defer, DueException, Fire, Plan, Skip, Snapshot, Upstream
+from duebook.model.schedule import ScheduleSpec, load_spec
+from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from duebook.model.plan import Decision
+    from duebook.model.run import Origin
+
+NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOUR: Final = timedelta(hours=1)
+MINUTE: Final = timedelta(minutes=1)
+SECOND: Final = timedelta(seconds=1)
+TICK: Final = timedelta(microseconds=1)
+
+
+def clock(text: str, day: int = 1) -> datetime:
+    """ "12:30" or "12:30:15" on that day of January 2026, UTC."""
+    hour, minute, second = (int(part) for part in (text + ":0").split(":")[:3])
+    return datetime(2026, 1, day, hour, minute, second, tzinfo=UTC)
+
+
+def make_spec(trigger: Any = "0 * * * *", **policies: Any) -> ScheduleSpec:
+    """Due at every full hour, unless told otherwise."""
+    definition = {"trigger": trigger, "target": {"command": ["true"]}, **policies}
+    return load_spec(definition, "etl")
+
+
+def _time(moment: datetime) -> str:
+    if moment.microsecond:
+        return f"{moment:%H:%M:%S.%f}"
+    return f"{moment:%H:%M:%S}" if moment.second else f"{moment:%H:%M}"
+
+
+def told(decisions: Iterable[Decision]) -> list[str]:
+    """Each decision as a few words: "fire 12:00 catchup", "skip 09:00-11:00 x3 coalesced"."""
+    found = []
+    for decision in decisions:
+        if isinstance(decision, Fire):
+            found.append(f"fire {_time(decision.due_at)} {decision.origin}")
+        elif isinstance(decision, Defer):
+            found.append(f"wait {_time(decision.due_at)} {decision.reason}")
+        elif decision.count == 1:
+            found.append(f"skip {_time(decision.due_from)} {decision.reason}")
+        else:
+            first, last = _time(decision.due_from), _time(decision.due_to)
+            found.append(f"skip {first}-{last} x{decision.count} {decision.reason}")
+    return found
+
+
+@dataclass
+class History:
+    """What a store would keep about one schedule, and all that was ever decided about it."""
+
+    snapshot: Snapshot
+    now: datetime
+    runs: dict[str, ActiveRun] = field(default_factory=dict)
+    """the active ones, the oldest first"""
+    settled_at: datetime | None = None
+    by_hand: ActiveRun | None = None
+    fires: list[Fire] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    wake_at: datetime | None = None
+
+    # -- time passes
+
+    def at(self, now: datetime | str, day: int = 1) -> list[str]:
+        """Plan and commit at that time; returns what was decided."""
+        return told(self.plan(clock(now, day) if isinstance(now, str) else now).decisions)
+
+    def plan(self, now: datetime) -> Plan:
+        self.now = now
+        planned = plan(self.facts(), now)
+        self.commit(planned)
+        return planned
+
+    def facts(self) -> Snapshot:
+        """The snapshot that a store would take now."""
+        active = tuple(self.runs.values())
+        if self.snapshot.spec.overlap != "cancel":
+            active = active[:1]
+        waits = self.snapshot.considered_at is not None
+        return replace(
+            self.snapshot,
+            active=active,
+            settled_at=self.settled_at if waits else None,
+            by_hand=self.by_hand if self.snapshot.spec.skip_if_successful else None,
+        )
+
+    def commit(self, planned: Plan) -> None:
+        for decision in planned.decisions:
+            if isinstance(decision, Fire):
+                self._begin(decision)
+            elif isinstance(decision, Skip):
+                self.skips.append(decision)
+        self._move(planned)
+
+    def _begin(self, fire: Fire) -> None:
+        assert fire.due_at not in {other.due_at for other in self.fires}, f"{fire} a second time"
+        for run_id in fire.cancels:
+            self.cancelled.append(run_id)
+            self.settle(run_id)
+        self.fires.append(fire)
+        run_id = f"run-{_time(fire.due_at)}" if fire.due_at.day == 1 else f"run-{fire.due_at}"
+        self.runs[run_id] = ActiveRun(run_id, fire.due_at, self.now, fire.origin, "queued")
+
+    def _move(self, planned: Plan) -> None:
+        self.wake_at = planned.wake_at
+        self.snapshot = replace(
+            self.snapshot,
+            version=planned.version,
+            status=planned.status,
+            watermark=planned.watermark,
+            exceptions=(
+                *(e for e in self.snapshot.exceptions if e not in planned.used),
+                *planned.said,
+            ),
+            seen=planned.seen,
+            considered_at=planned.considered_at,
+            fired=planned.fired,
+            paused_until=self.snapshot.paused_until if planned.status == "paused" else None,
+        )
+
+    # -- runs
+
+    def add_run(
+        self, run_id: str, origin: Origin = "manual", due_at: datetime | None = None
+    ) -> None:
+        self.runs[run_id] = ActiveRun(run_id, due_at, self.now, origin, "queued")
+
+    def start(self, run_id: str) -> None:
+        self.runs[run_id] = replace(self.runs[run_id], status="running", since=self.now)
+
+    def settle(self, run_id: str | None = None, at: datetime | str | None = None) -> None:
+        """The run ends (the oldest, if not said), at that time or now."""
+        if at is not None:
+            self.now = clock(at) if isinstance(at, str) else at
+        ended = self.runs.pop(run_id or next(iter(self.runs)))
+        self.settled_at = self.now
+        if ended.origin == "manual":
+            self.by_hand = ended
+
+    # -- what people do
+
+    def say(self, *exceptions: DueException) -> None:
+        self.snapshot = replace(self.snapshot, exceptions=(*self.snapshot.exceptions, *exceptions))
+
+    def upstream(self, **succeeded_at: datetime | None) -> None:
+        known = {name: Upstream(True, at) for name, at in succeeded_at.items()}
+        self.snapshot = replace(self.snapshot, upstreams={**self.snapshot.upstreams, **known})
+
+    def pause(self, now: datetime, until: datetime | None = None) -> None:
+        self.now = now
+        planned = plan_pause(self.facts(), now)
+        # a store that pauses commits only the state
+        self._move(replace(planned, used=()))
+        self.snapshot = replace(self.snapshot, paused_until=until)
+
+    def resume(self, now: datetime) -> list[str]:
+        self.now = now
+        planned = plan_resume(self.facts(), now)
+        self.commit(planned)
+        return told(planned.decisions)
+
+    def edit(self, now: datetime, **definition: Any) -> list[str]:
+        self.now = now
+        planned = plan_edit(self.facts(), make_spec(**definition), now)
+        self.snapshot = replace(self.snapshot, spec=make_spec(**definition))
+        self.commit(planned)
+        return told(planned.decisions)
+
+    def delete(self, now: datetime) -> list[str]:
+        self.now = now
+        ended = plan_end(self.facts(), now)
+        self.skips += ended
+        return told(ended)
+
+    # -- the account
+
+    @property
+    def status(self) -> str:
+        return self.snapshot.status
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.snapshot.seen)
+
+    def decided(self) -> int:
+        """How many due times were fired or recorded."""
+        return len(self.fires) + sum(skip.count for skip in self.skips)
+
+    def covers(self, due_at: datetime) -> bool:
+        return any(fire.due_at == due_at for fire in self.fires) or any(
+            skip.due_from <= due_at <= skip.due_to for skip in self.skips
+        )
+
+
+def history(
+    watermark: datetime | str = NOON, trigger: Any = "0 * * * *", **policies: Any
+) -> History:
+    """A schedule whose due times are decided up to the watermark."""
+    since = clock(watermark) if isinstance(watermark, str) else watermark
+    spec = make_spec(trigger, **policies)
+    return History(Snapshot("id", "etl", 1, spec, "active", since), since)
