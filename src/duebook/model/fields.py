@@ -89,9 +89,16 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
     return value
 
 
+def _is_text(value: object, longest: int) -> bool:
+    """Text that any database takes: no NUL, no halves of characters."""
+    if not isinstance(value, str) or len(value) > longest or "\0" in value:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(
-        isinstance(k, str) and isinstance(v, str) and 0 < len(k) <= 64 and len(v) <= 256
+        _is_text(k, 64) and k and _is_text(v, 256)
         for k, v in value.items()
     ):
         return tuple(sorted(value.items()))
@@ -99,8 +106,8 @@ def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def read_text(key: str, value: Any) -> str:
-    if isinstance(value, str) and len(value) <= 10_000:
-        return value
+    if _is_text(value, 10_000):
+        return str(value)
     raise Invalid(f"{key} {shorten(value)} is no text of up to 10,000 characters")
 
 

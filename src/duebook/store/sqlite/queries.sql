@@ -375,9 +375,14 @@ SELECT min(expires_at) FROM runs
 WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL
 
 -- name: get_token_state
--- Whether a token that settled nothing had settled before.
+-- Whether a token that settled nothing had settled before, the run or its attempt.
 SELECT status FROM runs
-WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status <> 'running'
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id
+    AND status <> 'running' AND status <> 'queued'
+UNION ALL
+SELECT outcome FROM run_attempts
+WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
+    AND outcome <> 'lost' AND outcome <> 'handed_back'
 
 -- name: hand_back_run
 -- A node that leaves returns its work, to be begun again as another attempt.
@@ -387,13 +392,14 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 
 -- name: get_own_run
--- The run that is under way under this token, and whether it was asked to end.
-SELECT cancel_requested_at FROM runs
+-- The run that is under way under this token, and why it was asked to end, if it was.
+SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END FROM runs
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 
 -- name: list_orphans
 -- Runs that a dead or ended session left running.
-SELECT r.id, r.losses, r.max_takeovers, r.cancel_requested_at, r.wakes, r.schedule_id
+SELECT r.id, r.losses, r.max_takeovers,
+    CASE WHEN r.cancel_requested_at IS NULL THEN NULL ELSE r.reason END, r.wakes, r.schedule_id
 FROM node_sessions AS n
 JOIN runs AS r ON r.session_id = n.id AND r.status = 'running'
 WHERE n.ended_at IS NOT NULL

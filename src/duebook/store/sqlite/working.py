@@ -51,14 +51,14 @@ class Working(Planning):
     def take_over(self, limit: int) -> int:
         orphans = self._all("list_orphans", limit=limit)
         now = to_micros(self.now)
-        for id_, losses, most, cancel_requested, wakes, schedule_id in orphans:
+        for id_, losses, most, cancel_reason, wakes, schedule_id in orphans:
             self._end_attempt(id_, "lost", _LOST)
-            if cancel_requested is None and losses < most:
+            if cancel_reason is None and losses < most:
                 self._run("requeue_run", id=id_, now=now)
                 continue
             status, reason, error = ("failed", "poison", f"{_LOST}, as {losses} before it")
-            if cancel_requested is not None:
-                status, reason, error = ("cancelled", "cancelled", _LOST)
+            if cancel_reason is not None:
+                status, reason, error = ("cancelled", cancel_reason, _LOST)
             self._run("fail_lost_run", id=id_, now=now, status=status, reason=reason, error=error)
             self._wake(wakes, schedule_id)
         return len(orphans)
@@ -110,8 +110,7 @@ class Working(Planning):
             if outcome.status == "succeeded" and self._anybody_depends:
                 self._run("wake_dependents", schedule_id=row[1], now=now)
             return True
-        settled = self._one("get_token_state", **_token(token))
-        return settled is not None and settled[0] != "queued"
+        return self._one("get_token_state", **_token(token)) is not None
 
     @cached_property
     def _anybody_depends(self) -> bool:
@@ -143,7 +142,7 @@ class Working(Planning):
         if own is None:
             return False
         if own[0] is not None:  # it was to be cancelled anyway
-            return self.settle(token, Outcome("cancelled", "cancelled"))
+            return self.settle(token, Outcome("cancelled", own[0]))
         self._end_attempt(token.run_id, "handed_back", None)
         self._run("hand_back_run", **_token(token), ready_at=to_micros(self.now + delay))
         return True
