@@ -68,9 +68,13 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _create_privately(path: Path) -> None:
-    """A new file is for its owner only: it will hold payloads, variables and logs."""
+    """A new file is for its owner only: it will hold payloads, variables and logs.
+
+    A file that exists must not be opened here: closing it again would drop every lock that this
+    process holds on it, and another process would take the log of our writes for abandoned.
+    """
     with suppress(OSError):  # SQLite says what is wrong with it
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
