@@ -26,8 +26,8 @@ from croniter import croniter
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.schedule import load_spec
+from duebook.store.sql.rows import from_micros, to_micros
 from duebook.store.sqlite import SqliteStore
-from duebook.store.sqlite.rows import from_micros, to_micros
 
 if TYPE_CHECKING:
     from duebook.store.base import Tx

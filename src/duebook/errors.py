@@ -20,6 +20,7 @@ __all__ = [
     "NotFound",
     "Unavailable",
     "printable",
+    "quoted",
     "shorten",
 ]
 
@@ -81,6 +82,11 @@ def shorten(value: object, limit: int = 60) -> str:
         text = f"a {type(value).__name__}"
     text = printable(text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def quoted(value: object) -> str:
+    """As `shorten`, and a text in quotes, so that "3" and 3 look different."""
+    return f'"{shorten(value)}"' if isinstance(value, str) else shorten(value)
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from duebook.errors import Invalid, shorten
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RETENTION", "Settings", "database_path", "load_settings"]
+__all__ = ["RETENTION", "Settings", "database_path", "is_postgres", "load_settings"]
 
 RETENTION: Final = timedelta(days=90)
 """How long runs and ledger entries are kept."""
@@ -56,13 +56,19 @@ def _read_file(file: Path) -> dict[str, Any]:
     return stored
 
 
+def is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
+
+
 def database_path(url: str) -> Path:
     """The file of a SQLite URL (sqlite:///relative, sqlite:////absolute) or plain path."""
     if url.startswith("sqlite:///"):
         path = url.removeprefix("sqlite:///")
     elif "://" in url:
         kind = shorten(url.split("://")[0])
-        raise Invalid(f"{kind}:// databases are not supported yet; write sqlite:///path/to/file.db")
+        raise Invalid(
+            f"{kind}:// is no database for books; write sqlite:///path/to/file.db or postgresql://…"
+        )
     else:
         path = url
     if path == ":memory:" or path.startswith("file:"):

@@ -6,9 +6,12 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
 
+import psycopg
 import pytest
 
 from duebook.book import Book
+from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.connection import SCHEMA
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import VirtualClock
 
@@ -26,12 +29,23 @@ class Backend(Protocol):
         """Another store on the same database; closed with the test."""
 
     def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """What stands in the tables; the names are the same in every database."""
+        """What stands in the tables; the names are the same in every database.
+
+        Parameters are `?`, and `{second}` is what is added to an instant.
+        """
 
     def write(self, sql: str, *parameters: object) -> None:
         """Bring about what no verb of the store brings about yet."""
 
     def close(self) -> None: ...
+
+
+def _for_sqlite(sql: str) -> str:
+    return sql.replace("{second}", "1000000")
+
+
+def _for_postgres(sql: str) -> bytes:
+    return sql.replace("{second}", "interval '1 second'").replace("?", "%s").encode()
 
 
 class SqliteBackend:
@@ -47,11 +61,35 @@ class SqliteBackend:
 
     def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.path)) as connection:
-            return connection.execute(sql, parameters).fetchall()
+            return connection.execute(_for_sqlite(sql), parameters).fetchall()
 
     def write(self, sql: str, *parameters: object) -> None:
         with closing(sqlite3.connect(self.path)) as connection, connection:
-            connection.execute(sql, parameters)
+            connection.execute(_for_sqlite(sql), parameters)
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+
+class PostgresBackend:
+    def __init__(self, url: str, clock: Callable[[], Any]) -> None:
+        self.url = url
+        self._clock = clock
+        self._stores: list[PostgresStore] = []
+
+    def open(self, hook: Callable[[str], None] | None = None) -> Store:
+        store = PostgresStore(self.url, self._clock, hook)
+        self._stores.append(store)
+        return store
+
+    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.url, options=f"-c search_path={SCHEMA}") as connection:
+            return connection.execute(_for_postgres(sql), parameters).fetchall()
+
+    def write(self, sql: str, *parameters: object) -> None:
+        with psycopg.connect(self.url, options=f"-c search_path={SCHEMA}") as connection:
+            connection.execute(_for_postgres(sql), parameters)
 
     def close(self) -> None:
         for store in self._stores:
@@ -63,11 +101,16 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def backend(
     request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock
 ) -> Iterator[Backend]:
-    made = {"sqlite": lambda: SqliteBackend(tmp_path / "book.db", clock)}[request.param]()
+    """A test that is about one of them says so with @pytest.mark.only("sqlite")."""
+    made: Backend
+    if request.param == "sqlite":
+        made = SqliteBackend(tmp_path / "book.db", clock)
+    else:
+        made = PostgresBackend(request.getfixturevalue("postgres_url"), clock)
     yield made
     made.close()
 

@@ -110,7 +110,7 @@ def test_a_run_is_not_claimed_before_it_is_ready(
 ) -> None:
     begin(store)
     add_run(store, add_schedule(store))
-    backend.write("UPDATE runs SET ready_at = ready_at + 1000000")
+    backend.write("UPDATE runs SET ready_at = ready_at + {second}")
     assert store.read(lambda tx: tx.earliest_ready()) == BEGIN + SECOND
     assert claim(store) == []
     clock.advance(SECOND)
@@ -124,9 +124,8 @@ def test_the_earliest_ready_time_is_the_next_one_to_come_in_any_queue(
     assert store.read(lambda tx: tx.earliest_ready()) is None
     for seconds, queue in ((0, "now"), (9, "late"), (5, "soon")):
         run_id = add_run(store, add_schedule(store, queue, queue=queue, priority=seconds))
-        backend.write(
-            "UPDATE runs SET ready_at = ready_at + ? WHERE id = ?", seconds * 1_000_000, run_id
-        )
+        later = "UPDATE runs SET ready_at = ready_at + ? * {second} WHERE id = ?"
+        backend.write(later, seconds, run_id)
     assert store.read(lambda tx: tx.earliest_ready()) == BEGIN + 5 * SECOND
     clock.advance(5 * SECOND)
     assert store.read(lambda tx: tx.earliest_ready()) == BEGIN + 9 * SECOND
@@ -146,7 +145,7 @@ def test_a_queue_has_work_exactly_when_a_claim_would_find_some(
     add_run(store, schedule_id)
     assert has_work()
     assert not has_work("other")
-    backend.write("UPDATE runs SET ready_at = ready_at + 1000000")
+    backend.write("UPDATE runs SET ready_at = ready_at + {second}")
     assert not has_work()
     clock.advance(SECOND)
     (claimed,) = claim(store)
@@ -322,3 +321,60 @@ def test_own_runs_are_the_running_ones_of_the_session(store: Store) -> None:
     own = store.read(lambda tx: tx.own_runs("node-1"))
     assert [(run.token, run.cancel_reason) for run in own] == [(mine[1].token, "cancelled")]
     assert [run.cancel_reason for run in store.read(lambda tx: tx.own_runs("node-2"))] == [None]
+
+
+# -- limits under many claimers at once
+
+
+def claim_all_at_once(backend: Backend, claimers: int, queue: str = "default") -> list[Claim]:
+    """Several sessions, each on a store of its own, claim one by one until nothing is left."""
+    stores = [backend.open() for _ in range(claimers)]
+    for number, store in enumerate(stores):
+        begin(store, f"claimer-{number}")
+    ready = threading.Barrier(claimers)
+    found: list[Claim] = []
+
+    def work(number: int) -> None:
+        ready.wait()
+        while claims := claim(stores[number], f"claimer-{number}", limit=2, queue=queue):
+            found.extend(claims)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(claimers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_an_exclusive_schedule_has_one_run_under_way_whoever_claims(
+    backend: Backend, store: Store
+) -> None:
+    for name in ("a", "b", "c"):
+        schedule_id = add_schedule(store, name)
+        for _ in range(5):
+            add_run(store, schedule_id)
+    assert sorted(map(str, names(claim_all_at_once(backend, 8)))) == ["a", "b", "c"]
+    assert store.read(lambda tx: tx.check()) == []
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_limit_holds_exactly_whoever_claims(backend: Backend, store: Store, most: int) -> None:
+    limited = add_schedule(store, "limited", overlap="allow", max_concurrent=most)
+    free = add_schedule(store, "free", overlap="allow")
+    for _ in range(8):
+        add_run(store, limited)
+        add_run(store, free)
+    found = names(claim_all_at_once(backend, 8))
+    assert found.count("limited") == most
+    assert found.count("free") == 8
+
+
+def test_a_limit_counts_the_runs_of_other_queues(backend: Backend, store: Store) -> None:
+    begin(store)
+    schedule_id = add_schedule(store, overlap="allow", max_concurrent=2, queue="one")
+    for _ in range(4):
+        add_run(store, schedule_id)
+    backend.write("UPDATE runs SET queue = 'two' WHERE id IN (SELECT max(id) FROM runs)")
+    assert len(claim(store, queue="two")) == 1
+    assert len(claim(store, queue="one")) == 1

@@ -186,8 +186,8 @@ def test_a_run_that_was_to_be_cancelled_does_not_start_again_after_it_was_handed
 # -- waking
 
 
-def wake_at(backend: Backend) -> int:
-    return int(backend.rows("SELECT wake_at FROM schedule_state")[0][0])
+def wake_at(backend: Backend) -> object:
+    return backend.rows("SELECT wake_at FROM schedule_state")[0][0]
 
 
 @pytest.mark.parametrize("trigger", [{}, {"trigger": {"at": (BEGIN + MINUTE).isoformat()}}])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.ticker import Ticker
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip
 from duebook.planner import plan
 from tests.conformance.builders import (
@@ -32,6 +33,8 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duebook.book import Book
     from duebook.model.plan import Decision, Snapshot
     from duebook.store.base import Store, Tx
@@ -445,3 +448,43 @@ def test_facts_of_the_ledger_are_json_with_times_as_text(
     assert [(e.count, e.facts) for e in coalesced] == [(8, {"into": "2026-01-05T12:09:00Z"})]
     texts = backend.rows("SELECT facts FROM ledger WHERE reason = 'coalesced'")
     assert json.loads(texts[0][0]) == coalesced[0].facts
+
+
+def test_a_paused_schedule_that_cannot_be_read_when_its_pause_ends_holds_up_nobody(
+    store: Store, book: Book, backend: Backend, clock: VirtualClock
+) -> None:
+    job = add_schedule(store)
+    add_schedule(store, "other", overlap="allow")
+    book.schedules.pause("job", until=BEGIN + 90 * SECOND)
+    broken = json.dumps(make_spec().to_json() | {"priority": 1_000_000})
+    backend.write("UPDATE schedule_revisions SET spec = ? WHERE schedule_id = ?", broken, job)
+    again = backend.open()
+    ticker = Ticker(again)
+    for _ in range(5):
+        clock.advance(MINUTE)
+        ticker.step()
+    assert [run.schedule for run in get_runs(store)] == ["other"] * 5
+    problem = get_schedule(store, job).problem
+    assert problem is not None
+    assert "priority" in problem
+
+
+def test_a_schedule_whose_planning_raises_holds_up_nobody(
+    store: Store, book: Book, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = add_schedule(store)
+    add_schedule(store, "other", overlap="allow")
+    book.schedules.pause("job", until=BEGIN + 90 * SECOND)
+
+    def fragile(snapshot: Snapshot, now: datetime) -> Plan:
+        if snapshot.schedule_id == job:
+            raise RuntimeError("no such zone")
+        return plan(snapshot, now)
+
+    monkeypatch.setattr("duebook.engine.ticker.plan", fragile)
+    for _ in range(5):
+        clock.advance(MINUTE)
+        Ticker(store).step()
+    assert [run.schedule for run in get_runs(store)] == ["other"] * 5
+    assert get_schedule(store, job).problem == "RuntimeError: no such zone"
+    assert get_schedule(store, job).status == "paused"

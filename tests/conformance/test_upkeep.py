@@ -157,14 +157,14 @@ def test_a_schedule_that_nobody_looks_at_is_reported(store: Store, clock: Virtua
 RECORDED_TWICE = """
     INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason,
         facts, at)
-    SELECT schedule_id, 1, due_at, due_at, 1, 1, 'skipped', 'missed', '{}', 0 FROM runs
+    SELECT schedule_id, 1, due_at, due_at, 1, true, 'skipped', 'missed', '{}', created_at FROM runs
 """
 
 
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        ("UPDATE runs SET started_at = due_at - 1", "before it was due"),
+        ("UPDATE runs SET started_at = due_at - {second}", "before it was due"),
         ("UPDATE schedule_state SET next_due_at = watermark", "decided already"),
         (RECORDED_TWICE, "also recorded as missed"),
     ],

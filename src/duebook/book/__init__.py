@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.ids import check_name
-from duebook.settings import database_path, load_settings
+from duebook.settings import load_settings
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,13 +42,13 @@ class Book:
 
 
 class Duebook(Book):
-    """The books at a place: `sqlite:///path/duebook.db` or a path.
+    """The books at a place: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
 
     Without one, the setting `database_url` decides, and the file .duebook/duebook.db otherwise.
     """
 
     def __init__(self, database_url: str | None = None, namespace: str | None = None) -> None:
-        from duebook.store.sqlite import SqliteStore
+        from duebook.store.opening import open_store
 
         settings = load_settings({"database_url": database_url, "namespace": namespace})
-        super().__init__(SqliteStore(database_path(settings.database_url)), settings.namespace)
+        super().__init__(open_store(settings.database_url), settings.namespace)

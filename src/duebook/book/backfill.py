@@ -40,7 +40,7 @@ def find_missing(
             f"to {format_instant(until)}; fill a shorter range"
         )
     runs = tx.list_runs_due(snapshot.schedule_id, since, until, 2 * MOST_BACKFILLED)
-    have = {run.due_at for run in runs}
+    have = {run.due_at for run in runs} | set(due.put_in_until(decided))
     missing = [at for at in due.among(instant_before(since), decided) if at not in have]
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
 

@@ -43,6 +43,10 @@ class Runs:
 
         return self._store.read(work)
 
+    def short_ids(self, runs: RunList) -> dict[str, str]:
+        """For each id the beginning of it that stands for this run alone, by now."""
+        return self._store.read(lambda tx: {run.id: tx.short_id(run.id) for run in runs})
+
     def cancel(self, run_id: str) -> str:
         """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.backfill import find_missing
@@ -21,13 +23,12 @@ from duebook.planner import (
     plan_end,
     plan_pause,
     plan_resume,
+    upcoming_after,
 )
 from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.at import At
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
@@ -46,6 +47,7 @@ __all__ = ["Schedules"]
 
 MOST_EXPLAINED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
+LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class Schedules:
@@ -60,16 +62,15 @@ class Schedules:
 
         Raises InvalidSchedule with every wrong field, and Conflict when the name is taken.
         """
-        check_name(name)
-        spec = load_spec(definition, name)
+        spec = _named_spec(name, definition)
 
         def work(tx: Tx) -> Schedule:
             schedule_id = new_id()
             fixed = spec.anchored(tx.now)
             _refuse_past(fixed, tx.now)
-            next_due_at, wake_at = first_plan(schedule_id, fixed, tx.now)
+            next_due_at, wake_at = first_plan(name, fixed, tx.now)
             if next_due_at is None:
-                raise InvalidSchedule({"trigger": "trigger has no due time from now on"})
+                raise _never_due(fixed, tx.now)
             namespace = self._namespace
             tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, by)
             return tx.get_schedule(schedule_id)
@@ -115,6 +116,8 @@ class Schedules:
             snapshot = tx.snapshot(schedule.id)
             form = load_changes(snapshot.spec, changes)
             spec = load_spec(form, schedule.name).anchored(schedule.created_at)
+            if spec.triggers != snapshot.spec.triggers:
+                _refuse_past(spec, tx.now)
             planned = plan_edit(snapshot, spec, tx.now)
             tx.update_schedule(schedule, spec, planned, by)
             return tx.get_schedule(schedule.id)
@@ -182,19 +185,24 @@ class Schedules:
         return self._store.transact(work)
 
     def reschedule(self, name: str, at: str | datetime) -> Schedule:
-        """Move only the next due time; an `at` that is not in the future fires at once."""
+        """Move only the next due time; an `at` that is not in the future fires at once.
+
+        Raises Conflict for a due time that was decided already.
+        """
         moment = parse_instant(at)
 
         def work(tx: Tx) -> Schedule:
             snapshot, next_due_at = self._next(tx, name)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
                 tx.commit([plan(snapshot, tx.now)], None)
-            origin = _where_from(snapshot, next_due_at)
-            if origin != next_due_at:
+            _refuse_decided(tx, snapshot, moment)
+            moved = {_where_from(snapshot, next_due_at)}
+            if next_due_at not in moved:
                 tx.remove_exception(snapshot.schedule_id, DueException(next_due_at, "moved_here"))
-            away = DueException(origin, "moved_away", moment)
-            here = DueException(moment, "moved_here")
-            return self._say(tx, snapshot, away, here)
+                if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
+                    moved.add(next_due_at)  # it had been moved onto another one: both move on
+            away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
+            return self._say(tx, snapshot, *away, DueException(moment, "moved_here"))
 
         return self._store.transact(work)
 
@@ -239,18 +247,15 @@ class Schedules:
 
     def preview(self, name: str, count: int = 10) -> Moments:
         """The next due times, with what was said about single ones."""
-        if not 0 < count <= MOST_PREVIEWED:
-            raise Invalid(f"count {count} is no number 1 to {MOST_PREVIEWED:,}")
+        if not isinstance(count, int) or not 0 < count <= MOST_PREVIEWED:
+            raise Invalid(f"count {shorten(count)} is no number 1 to {MOST_PREVIEWED:,}")
 
         def work(tx: Tx) -> Moments:
             snapshot = tx.snapshot(self._find(tx, name))
-            due = DueTimes.of(snapshot, tx.now)
-            found: Moments = []
-            place: datetime | None = tx.now
-            while place is not None and len(found) < count:
-                place = due.next_after(place)
-                found += [] if place is None else [place]
-            return found
+            due, place = DueTimes.of(snapshot, tx.now), upcoming_after(snapshot, tx.now)
+            most = snapshot.spec.max_runs
+            left = count if most is None else min(count, max(most - snapshot.fired, 0))
+            return list(islice(due.among(place, LAST), left))
 
         return self._store.read(work)
 
@@ -266,10 +271,9 @@ class Schedules:
         `at` may be a wall time without an offset: it is read in the schedule's zone. Deleted
         schedules answer as well.
         """
-        namespace = self._namespace
 
         def work(tx: Tx) -> Explanation | Explanations:
-            schedule_id = tx.find_schedule(namespace, name, deleted=True)
+            schedule_id = self._find(tx, name, deleted=True)
             if at is not None:
                 return explain_at(tx, schedule_id, at)
             if start is None or end is None:
@@ -282,7 +286,7 @@ class Schedules:
         """The newest due times that did not become runs, and why; also of deleted schedules."""
 
         def work(tx: Tx) -> Entries:
-            schedule_id = tx.find_schedule(self._namespace, name, deleted=True)
+            schedule_id = self._find(tx, name, deleted=True)
             return tx.list_ledger(schedule_id, limit)
 
         return self._store.read(work)
@@ -291,8 +295,10 @@ class Schedules:
         """What was said about due times to come: skipped ones and moved ones."""
         return self._store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
 
-    def _find(self, tx: Tx, name: str) -> str:
-        return tx.find_schedule(self._namespace, name)
+    def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
+        if not isinstance(name, str):
+            raise Invalid(f"name {shorten(name)} is no text")
+        return tx.find_schedule(self._namespace, name, deleted)
 
     def _in_state(self, tx: Tx, name: str, status: str) -> Snapshot:
         snapshot = tx.snapshot(self._find(tx, name))
@@ -303,7 +309,8 @@ class Schedules:
     def _next(self, tx: Tx, name: str) -> tuple[Snapshot, datetime]:
         """An active schedule, and its next due time."""
         snapshot = self._in_state(tx, name, "active")
-        next_due_at = DueTimes.of(snapshot, tx.now).next_after(tx.now)
+        place = upcoming_after(snapshot, tx.now)
+        next_due_at = DueTimes.of(snapshot, tx.now).next_after(place)
         if next_due_at is None:
             raise Conflict(f'schedule "{name}" has no next due time')
         return snapshot, next_due_at
@@ -314,6 +321,43 @@ class Schedules:
             tx.add_exception(snapshot.schedule_id, exception)
         tx.commit([plan(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return tx.get_schedule(snapshot.schedule_id)
+
+
+def _named_spec(name: str, definition: dict[str, Any]) -> ScheduleSpec:
+    """A definition and its name; raises InvalidSchedule with all that is wrong with either."""
+    problems: dict[str, str] = {}
+    try:
+        check_name(name)
+    except Invalid as error:
+        problems["name"] = str(error)
+    try:
+        spec = load_spec(definition, shorten(name))
+    except InvalidSchedule as error:
+        raise InvalidSchedule(problems | error.problems) from None
+    if problems:
+        raise InvalidSchedule(problems)
+    return spec
+
+
+def _never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
+    if spec.end_at is not None and spec.end_at <= now:
+        return InvalidSchedule({"end_at": f"end_at {format_instant(spec.end_at)} is in the past"})
+    bounds = [name for name in ("start_at", "end_at", "exclude") if getattr(spec, name)]
+    within = f" within {', '.join(bounds)}" if bounds else ""
+    return InvalidSchedule({"trigger": f"trigger has no due time from now on{within}"})
+
+
+def _refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
+    """What was decided stays decided: only a backfill revives it."""
+    decided = tx.list_runs_due(snapshot.schedule_id, moment, moment, 1) or any(
+        moment in (entry.due_from, entry.due_to)
+        for entry in tx.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
+    )
+    if decided:
+        raise Conflict(
+            f"{format_instant(moment)} is a due time that was decided already; choose another "
+            "instant, or use backfill"
+        )
 
 
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:

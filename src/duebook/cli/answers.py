@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duebook.book.schedules import MOST_EXPLAINED
 from duebook.cli.arguments import name_argument, read_moment
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
@@ -72,6 +73,9 @@ def _print_explanations(explanations: list[Explanation]) -> None:
     for explanation in explanations:
         wall = f"{local_datetime(explanation.at, explanation.tz):%a %Y-%m-%d {clock}}"
         _say(f"{wall}  {explanation.text}", len(wall) + 2)
+    if len(explanations) >= MOST_EXPLAINED:
+        last = format_instant(explanations[-1].at)
+        click.echo(f"… these are the first {MOST_EXPLAINED:,}; go on with --from {last}")
 
 
 @click.command("preview")

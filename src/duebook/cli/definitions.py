@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shutil import which
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,12 @@ from duebook.cli.definition_options import (
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import build_trigger, names_trigger, trigger_options
-from duebook.errors import Invalid, printable
+from duebook.errors import Invalid, NotFound, printable
 from duebook.model.forms import schedule_form
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.schedule import Schedule
 
 __all__ = ["add_command", "update_command"]
 
@@ -54,7 +58,17 @@ def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: A
             return
         click.echo(f"added {name}: {trigger.describe()}")
         click.echo(f"next due {when(schedule.next_due_at)}")
+        _note_unknown(book, schedule)
     _note_missing(command, target)
+
+
+def _note_unknown(book: Book, schedule: Schedule) -> None:
+    """A dependency may be added later; until then it is never met."""
+    for dependency in schedule.spec.depends_on if schedule.spec else ():
+        try:
+            book.schedules.get(dependency.schedule)
+        except NotFound:
+            click.echo(f'note: there is no schedule "{dependency.schedule}" yet', err=True)
 
 
 def _note_missing(command: tuple[str, ...], target: dict[str, Any]) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import resource
 import signal
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
 from duebook.errors import printable
-from duebook.settings import database_path
+from duebook.store.opening import place_of
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
 from duebook.version import __version__
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 __all__ = ["tick_command", "up_command"]
+
+TICK_LEASE: Final = timedelta(minutes=1)
 
 
 @click.command("up")
@@ -42,7 +45,7 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
     settings = settings_of()
-    path = database_path(settings.database_url)
+    place = place_of(settings.database_url)
     logging.basicConfig(
         format="%(asctime)s %(message)s",
         datefmt="%H:%M:%S",
@@ -52,9 +55,9 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
     with Spawner() as spawner:  # before any thread
         from duebook.book import Book
         from duebook.engine.node import Node, NodeOptions
-        from duebook.store.sqlite import SqliteStore
+        from duebook.store.opening import open_store
 
-        store = SqliteStore(path)
+        store = open_store(settings.database_url)
         book = Book(store, settings.namespace)
         node = Node(store, spawner, NodeOptions(slots=slots, queues=queue))
 
@@ -63,7 +66,7 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, stop)
-        click.echo(f"duebook {__version__}, books in {printable(str(path))}")
+        click.echo(f"duebook {__version__}, books in {printable(place)}")
         for schedule in book.schedules.upcoming(limit=3):
             click.echo(f"next: {schedule.name} {when(schedule.next_due_at)}")
         if not book.schedules.list(limit=1):
@@ -91,10 +94,16 @@ def _allow_descriptors(slots: int) -> None:
 def tick_command(limit: int, as_json: bool) -> None:
     """Plan what is due now and leave, for an outside cron; nodes do this by themselves."""
     from duebook.cli.opening import open_book
+    from duebook.engine.node import new_session
     from duebook.engine.ticker import Ticker
 
     with open_book() as book:
-        wake_at = Ticker(book.store, batch=limit).step()
+        session = new_session("scheduler")
+        book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
+        try:
+            wake_at = Ticker(book.store, session.id, limit).step()
+        finally:
+            book.store.transact(lambda tx: tx.end_session(session.id))
         if as_json:
             print_json({"next_due_at": None if wake_at is None else format_instant(wake_at)})
         else:

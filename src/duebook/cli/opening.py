@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.book import Book
-from duebook.settings import Settings, database_path, load_settings
-from duebook.store.sqlite import SqliteStore
+from duebook.settings import Settings, load_settings
+from duebook.store.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def settings_of(ctx: click.Context | None = None) -> Settings:
 def open_book() -> Iterator[Book]:
     """The book of the current command line, closed at the end."""
     settings = settings_of()
-    book = Book(SqliteStore(database_path(settings.database_url)), settings.namespace)
+    book = Book(open_store(settings.database_url), settings.namespace)
     try:
         yield book
     finally:

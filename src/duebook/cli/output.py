@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from duebook.book import Book
     from duebook.model.run import Run
 
 __all__ = [
@@ -31,9 +32,9 @@ __all__ = [
 
 WIDTH: Final = 80
 LEAST: Final = 12
-"""Characters that every column keeps."""
-SHORT_ID: Final = 13
-"""Characters of an id that tell its millisecond; a batch of runs needs some more."""
+"""Characters that the last column keeps."""
+NAME: Final = 20
+"""Characters that names keep."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -50,7 +51,7 @@ def print_table(
     widths = [max(len(row[i]) for row in cells) for i in range(len(head) - 1)]
     if shrinks is not None:
         room = WIDTH - LEAST - sum(width + 2 for width in widths)
-        widths[shrinks] = max(widths[shrinks] + min(room, 0), LEAST)
+        widths[shrinks] = min(max(widths[shrinks] + min(room, 0), NAME), widths[shrinks])
         for row in cells:
             row[shrinks] = cut(row[shrinks], widths[shrinks])
     for row in cells:
@@ -78,10 +79,9 @@ def wrapped(text: str, indent: int = 2) -> str:
     )
 
 
-def print_runs(runs: list[Run]) -> None:
+def print_runs(book: Book, runs: list[Run]) -> None:
     """Runs as a table, the newest first."""
-    rows, now = [], utc_now()
-    length = _telling_length([run.id for run in runs])
+    rows, now, short = [], utc_now(), book.runs.short_ids(runs)
     for run in runs:
         took = ""
         if run.started_at and run.finished_at:
@@ -89,17 +89,8 @@ def print_runs(runs: list[Run]) -> None:
         started = relative(run.started_at - now) if run.started_at else ""
         why = run.error or run.reason or ""
         status = run.status if run.attempt < 2 else f"{run.status} ({run.attempt} tries)"
-        rows.append((run.id[:length], run.schedule or "-", status, started, took, why))
+        rows.append((short[run.id], run.schedule or "-", status, started, took, why))
     print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
-
-
-def _telling_length(ids: list[str]) -> int:
-    """How much of each id tells it from the others."""
-    return next(
-        length
-        for length in range(SHORT_ID, 37)
-        if len({id_[:length] for id_ in ids}) == len(ids) or length == 36
-    )
 
 
 def when(moment: datetime | None, now: datetime | None = None) -> str:

@@ -43,7 +43,7 @@ def runs_command(name: str | None, limit: int, as_json: bool) -> None:
         if as_json:
             print_json([run_form(run) for run in runs])
         elif runs:
-            print_runs(runs)
+            print_runs(book, runs)
         else:
             click.echo("no runs yet")
 

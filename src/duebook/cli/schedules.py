@@ -90,7 +90,7 @@ def show_command(name: str, as_json: bool) -> None:
         runs = book.runs.list(schedule.id, limit=5)
         if runs:
             click.echo("\nlatest runs")
-            print_runs(runs)
+            print_runs(book, runs)
         entries = book.schedules.ledger(schedule.id, limit=5)
         if entries:
             click.echo("\nnot run")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.targets.spawner import Spawner
 
-__all__ = ["Node", "NodeOptions"]
+__all__ = ["Node", "NodeOptions", "new_session"]
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,12 @@ class NodeOptions:
     queues: tuple[str, ...] = ("default",)
     lease: timedelta = timedelta(seconds=30)
     shutdown_grace: timedelta = timedelta(seconds=10)
+
+
+def new_session(roles: str) -> SessionInfo:
+    """What this process says about itself when it begins."""
+    host, version = socket.gethostname(), __version__
+    return SessionInfo(new_id(), host, os.getpid(), roles, version, tzdata_version())
 
 
 class Bell:
@@ -116,14 +122,7 @@ class Node:
         self._times_asked_to_stop += 1
 
     def _begin_session(self, former: str | None = None) -> None:
-        session = SessionInfo(
-            new_id(),
-            socket.gethostname(),
-            os.getpid(),
-            "scheduler,worker",
-            __version__,
-            tzdata_version(),
-        )
+        session = new_session("scheduler,worker")
         lease = self._options.lease
 
         def begin(tx: Tx) -> None:

@@ -28,7 +28,8 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
     retry = claim.spec.retry
     delay = None
     if retry is not None:
-        delay = retry.delay_after(outcome, claim.run.failures + 1, claim.run.id)
+        seed = f"{claim.run.schedule} {claim.run.due_at or claim.run.id}"
+        delay = retry.delay_after(outcome, claim.run.failures + 1, seed)
     if not tx.settle(token, outcome, delay):
         return None
     return outcome.status if delay is None else f"{outcome.status}, to be retried"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import DuebookError
-from duebook.planner import plan, plan_broken
+from duebook.errors import DuebookError, shorten
+from duebook.planner import plan
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,6 +20,10 @@ __all__ = ["Ticker"]
 log = logging.getLogger(__name__)
 
 BATCH: Final = 1_000
+TRY_AGAIN: Final = timedelta(minutes=10)
+"""When to look again at a schedule that cannot be planned."""
+HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
+"""When to look again at what is due and what somebody else is planning just now."""
 
 
 class Ticker:
@@ -44,28 +49,34 @@ class Ticker:
         return wake_at
 
     def _tick(self, tx: Tx) -> datetime | None:
+        plans: list[Plan] = []
         snapshots = tx.take(self._limit)
-        plans = [_plan(snapshot, tx.now) for snapshot in snapshots]
+        for snapshot in snapshots:
+            try:
+                plans.append(plan(snapshot, tx.now))
+            except Exception as error:  # it never holds up the others
+                log.exception("cannot plan schedule %s", snapshot.name)
+                _set_aside(tx, snapshot, error)
         tx.commit(plans, self.session_id)
-        return tx.earliest_wake()
+        wake_at = tx.earliest_wake()
+        if not snapshots and wake_at is not None and wake_at <= tx.now:
+            return tx.now + HELD_BY_OTHERS
+        return wake_at
 
     def _narrow_down(self, now: datetime, error: Exception) -> datetime:
         """A batch that the database refuses is halved, until the one that spoils it is alone."""
         if self._limit == 1:
             log.error("a schedule cannot be committed and is set aside: %s", error)
-            self._store.transact(lambda tx: self._set_aside(tx, error))
+            self._store.transact(lambda tx: self._give_up_first(tx, error))
         self._limit = max(self._limit // 2, 1)
         return now
 
-    def _set_aside(self, tx: Tx, error: Exception) -> None:
-        broken = [plan_broken(snapshot, tx.now, error) for snapshot in tx.take(1)]
-        tx.commit(broken, self.session_id)
+    def _give_up_first(self, tx: Tx, error: Exception) -> None:
+        for snapshot in tx.take(1):
+            _set_aside(tx, snapshot, error)
 
 
-def _plan(snapshot: Snapshot, now: datetime) -> Plan:
-    """One schedule that cannot be planned never holds up the others."""
-    try:
-        return plan(snapshot, now)
-    except Exception as error:
-        log.exception("cannot plan schedule %s", snapshot.name)
-        return plan_broken(snapshot, now, error)
+def _set_aside(tx: Tx, snapshot: Snapshot, error: Exception) -> None:
+    """The schedule shows its problem, and is tried again later."""
+    problem = shorten(f"{type(error).__name__}: {error}", 500)
+    tx.mark_problem(snapshot.schedule_id, problem, tx.now + TRY_AGAIN)

@@ -24,8 +24,6 @@ __all__ = ["Facts"]
 MOST_ENTRIES: Final = 1_000
 LOOK_BACK: Final = timedelta(days=90)
 """How far before a due time the end of the scheduler before it is looked for."""
-ALIVE: Final = timedelta(minutes=1)
-"""A scheduler that was seen so recently is running."""
 _MICRO: Final = timedelta(microseconds=1)
 _SECOND: Final = timedelta(seconds=1)
 _MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
@@ -100,7 +98,14 @@ class Facts:
             return None
         if entry.reason == Reason.EXCLUDED:
             return raw_due_times(spec)
-        return DueTimes(spec, (), self.now, self.schedule.id)
+        return DueTimes(spec, (), self.now, self.schedule.name)
+
+    def ripe_at(self, due_at: datetime) -> datetime:
+        """When the due time was to be planned."""
+        spec = self.spec_at(due_at)
+        if spec is None:
+            return due_at
+        return DueTimes(spec, (), self.now, self.schedule.name).ripe_at(due_at)
 
     def runs_between(self, start: datetime, end: datetime, limit: int) -> list[Run]:
         return self._tx.list_runs_due(self.schedule.id, start, end, limit)
@@ -135,19 +140,14 @@ class Facts:
         if until not in self._sessions:
             self._sessions[until] = self._tx.list_sessions(until - LOOK_BACK, until)
         return [
-            (session.started_at, self.now if session.ended_at is None else session.seen_at)
+            (session.started_at, self.now if session.alive(self.now) else session.seen_at)
             for session in self._sessions[until]
             if "scheduler" in session.roles.split(",")
         ]
 
     def scheduler_runs(self) -> bool:
-        sessions = self._tx.list_sessions(self.now - ALIVE, self.now)
-        return any(
-            session.ended_at is None
-            and "scheduler" in session.roles.split(",")
-            and self.now - session.seen_at <= ALIVE
-            for session in sessions
-        )
+        sessions = self._tx.list_sessions(self.now, self.now)
+        return any(s.alive(self.now) and "scheduler" in s.roles.split(",") for s in sessions)
 
     # -- what is not decided yet
 

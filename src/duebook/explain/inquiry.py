@@ -12,6 +12,7 @@ from duebook.explain.runs import explain_run, ran_briefly
 from duebook.explain.skips import Skipped, skip_text
 from duebook.explain.undue import (
     Asked,
+    check_years,
     gap_text,
     in_fold,
     omitted_at,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import DueException
+    from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
@@ -47,6 +49,7 @@ def explain_at(tx: Tx, schedule_id: str, at: str | datetime) -> Explanation:
     """
     facts = Facts(tx, schedule_id)
     asked = read_asked(at, zone_of(facts.schedule.spec))
+    check_years(asked.at)
     tz = zone_of(facts.spec_at(asked.at))
     asked = read_asked(at, tz)
     told = _explain_gap(facts, asked) if asked.wall else _explain(facts, asked.at)
@@ -60,10 +63,12 @@ def explain_between(
 
     A long range of the ledger is one explanation that says how many due times it stands for.
     """
+    check_years(start)
+    check_years(end)
     facts = Facts(tx, schedule_id)
     runs = facts.runs_between(start, end, limit)
     have = {run.due_at for run in runs}
-    found = [explain_run(run, facts.clock_at(run.due_at or start), facts.now) for run in runs]
+    found = [_explain_run(facts, run) for run in runs]
     entries = facts.entries_between(start, end, limit)
     most = len(found) + limit
     for entry in entries:
@@ -83,13 +88,18 @@ def explain_between(
 def _explain(facts: Facts, at: datetime) -> Explanation:
     run, entry = facts.run_at(at), facts.entry_at(at)
     if run is not None and run.due_at is not None:
-        told = explain_run(run, facts.clock_at(at), facts.now)
+        told = _explain_run(facts, run)
         if entry is not None and run.origin == "backfill":
             told = replace(told, text=f"{told.text}; before, it was skipped ({entry.reason})")
         return told
     if entry is not None:
         return _explain_skip(facts.skipped(entry, at), facts.clock_at(at))
     return _unrecorded(facts, at)
+
+
+def _explain_run(facts: Facts, run: Run) -> Explanation:
+    due_at = run.due_at or run.created_at
+    return explain_run(run, facts.clock_at(due_at), facts.now, facts.ripe_at(due_at))
 
 
 def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
@@ -101,9 +111,9 @@ def _explain_gap(facts: Facts, asked: Asked) -> Explanation:
     spec, gap = facts.spec_at(asked.at), gap_text(asked, facts.now)
     known, left_out = omitted_at(spec, asked) if spec else (False, None)
     if left_out is not None:
-        return Explanation(asked.at, "skipped", f"{gap}; {left_out}", "dst_gap")
+        return Explanation(asked.at, "skipped", f"{gap}; {left_out}", Reason.DST_GAP)
     if spec is not None and asked.wall is not None and not known:
-        due = DueTimes(spec, (), facts.now, facts.schedule.id)
+        due = DueTimes(spec, (), facts.now, facts.schedule.name)
         why = undue_text(spec, due, asked.at, asked.wall, zone_of(spec))
         return Explanation(asked.at, "not_due", f"{gap}; {why}")
     told = _explain(facts, asked.at)
@@ -195,7 +205,7 @@ def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
 
 def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation | None:
     """Why the definition does not yield it; None: it does."""
-    due = DueTimes(spec, (), facts.now, facts.schedule.id)
+    due = DueTimes(spec, (), facts.now, facts.schedule.name)
     if due.knows(at):
         return None
     if raw_due_times(spec).knows(at):

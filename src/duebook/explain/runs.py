@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["explain_run", "ran_briefly"]
 
 _SECOND: Final = timedelta(seconds=1)
+_LONG: Final = timedelta(minutes=1)
 _WHY_ENDED: Final = {
     "deleted": "the schedule was deleted",
     "superseded": "a newer due time took its place",
@@ -25,19 +26,25 @@ _WHY_ENDED: Final = {
 }
 
 
-def explain_run(run: Run, clock: Clock, now: datetime) -> Explanation:
-    """A sentence with when it ran, how late, for how long, and how it ended."""
+def explain_run(
+    run: Run, clock: Clock, now: datetime, ripe_at: datetime | None = None
+) -> Explanation:
+    """A sentence with when it ran, how late, for how long, and how it ended.
+
+    `ripe_at`: when its jitter let it be planned.
+    """
     due_at = run.due_at or run.created_at
+    late = _late(run, clock, ripe_at or due_at)
     if run.status == "queued":
         verdict, text = "queued", _queued(run, clock, now)
     elif run.started_at is None:
         verdict, text = _never_begun(run, clock)
     elif run.status == "running":
         length = length_text(now - run.started_at)
-        parts = [f"running since {_began(run, clock)}", *_late(run), f"for {length}"]
+        parts = [f"running since {_began(run, clock)}", *late, f"for {length}"]
         verdict, text = "running", f"{', '.join(parts)}, on {run.node}{_attempt(run)}"
     else:
-        verdict, text = "ran", _ran(run, clock)
+        verdict, text = "ran", _ran(run, clock, late)
     return Explanation(due_at, verdict, text, run.reason, run.id)
 
 
@@ -49,8 +56,8 @@ def ran_briefly(run: Run, clock: Clock) -> str | None:
     return f"ran at {clock.minute(run.started_at)}{end}"
 
 
-def _ran(run: Run, clock: Clock) -> str:
-    parts = [f"ran at {_began(run, clock)}", *_late(run)]
+def _ran(run: Run, clock: Clock, late: list[str]) -> str:
+    parts = [f"ran at {_began(run, clock)}", *late]
     if run.started_at and run.finished_at:
         parts.append(f"for {length_text(run.finished_at - run.started_at)}")
     return ", ".join([*parts, _end(run)])
@@ -61,12 +68,19 @@ def _began(run: Run, clock: Clock) -> str:
     return began if run.origin == "schedule" else f"{began} by {run.origin}"
 
 
-def _late(run: Run) -> list[str]:
-    """How late the attempt began; a backfill cannot be late."""
-    if run.due_at is None or run.started_at is None or run.origin == "backfill":
+def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
+    """Why the attempt did not begin when it was due; a backfill and a later attempt cannot be late.
+
+    A due time that was seen in time became a run later only because it had to wait.
+    """
+    if run.due_at is None or run.started_at is None or run.origin == "backfill" or run.attempt > 1:
         return []
-    late = run.started_at - run.due_at
-    return [f"{length_text(late)} late"] if late >= _SECOND else []
+    told = [f"planned at {clock.time(ripe_at)} by its jitter"] if ripe_at > run.due_at else []
+    waited = run.created_at - ripe_at
+    if run.origin == "schedule" and waited >= _LONG:
+        return [*told, f"after it had waited for {length_text(waited)}"]
+    late = run.started_at - ripe_at
+    return [*told, f"{length_text(late)} late"] if late >= _SECOND else told
 
 
 def _end(run: Run) -> str:
@@ -76,7 +90,8 @@ def _end(run: Run) -> str:
 
 
 def _why(run: Run) -> str:
-    why = run.error or _WHY_ENDED.get(run.reason or "", run.reason)
+    known = _WHY_ENDED.get(run.reason or "")
+    why = known if run.status == "cancelled" and known else run.error or known or run.reason
     return f": {shorten(why, 200)}" if why else ""
 
 
@@ -93,7 +108,7 @@ def _queued(run: Run, clock: Clock, now: datetime) -> str:
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
     by = "" if run.origin == "schedule" else f" by {run.origin}"
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
-    return f"queued{by}{again} {since}: no worker has begun it"
+    return f"queued{by}{again} {since}: nobody has begun it yet"
 
 
 def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
@@ -101,5 +116,6 @@ def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
     if run.status == "running":
         return "running", f"claimed by {run.node}, about to begin{_attempt(run)}"
     if run.status == "cancelled":
-        return "cancelled", f"cancelled{at} before it began{_why(run)}"
+        waited = f"while it waited for attempt {run.attempt + 1}" if run.attempt else ""
+        return "cancelled", f"cancelled{at} {waited or 'before it began'}{_why(run)}"
     return "ran", f"{run.status}{at}{_attempt(run)}{_why(run)}"

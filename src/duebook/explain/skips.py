@@ -168,4 +168,5 @@ _SENTENCES: Final[dict[str, Callable[[Skipped, Clock], str]]] = {
     Reason.EDITED: _at_once("an edit took it out of the definition, at"),
     Reason.DELETED: _at_once("the schedule was deleted, at"),
     Reason.MAX_RUNS: _max_runs,
+    Reason.DST_GAP: _plainly("clocks jumped over it"),
 }

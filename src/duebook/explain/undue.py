@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import InvalidTime
 from duebook.explain.words import Clock, day_text, wall_text
 from duebook.planner import DueTimes, instant_before
-from duebook.timetext import format_duration, parse_instant
+from duebook.timetext import format_duration, format_instant, parse_instant
 from duebook.triggers.at import At
 from duebook.triggers.cron import Cron
 from duebook.triggers.every import Every
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
+    "check_years",
     "gap_text",
     "in_fold",
     "omitted_at",
@@ -56,6 +57,12 @@ class Asked:
 def zone_of(spec: ScheduleSpec | None) -> str:
     """The zone of a schedule: that of its first trigger."""
     return getattr(spec.triggers[0], "tz", "UTC") if spec else "UTC"
+
+
+def check_years(instant: datetime) -> None:
+    """Refuse what has no neighbours in the calendar; raises InvalidTime."""
+    if not 1900 <= instant.year <= 9000:
+        raise InvalidTime(f"{format_instant(instant)} is outside the years 1900 to 9000")
 
 
 def read_asked(at: str | datetime, tz: str) -> Asked:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
 from duebook.timetext import (
     format_duration,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DateRange",
     "Dependency",
-    "Reader",
     "check_payload",
     "one_of",
     "read_date_ranges",
@@ -39,14 +38,13 @@ __all__ = [
     "whole",
 ]
 
-Reader = "Callable[[str, Any], Any]"
-
 MAX_PAYLOAD: Final = 1_000_000
 MOST_RANGES: Final = 1_000
 MOST_DEPENDENCIES: Final = 100
 LONGEST: Final = timedelta(days=36_500)
 """So that now plus or minus any length is a time that can be written."""
 EARLIEST: Final = date(1900, 1, 1)
+LATEST: Final = date(9000, 12, 31)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,8 +96,7 @@ def _is_text(value: object, longest: int) -> bool:
 
 def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, dict) and all(
-        _is_text(k, 64) and k and _is_text(v, 256)
-        for k, v in value.items()
+        _is_text(k, 64) and k and _is_text(v, 256) for k, v in value.items()
     ):
         return tuple(sorted(value.items()))
     raise Invalid(f"{key} {shorten(value)} is no object of short texts")
@@ -141,7 +138,7 @@ def read_instant(key: str, value: Any) -> datetime:
 def read_flag(key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise Invalid(f"{key} {shorten(value)} is neither true nor false")
+    raise Invalid(f"{key} {quoted(value)} is neither true nor false")
 
 
 def read_name(key: str, value: Any) -> str:
@@ -160,7 +157,7 @@ def one_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
 def whole(low: int, high: int) -> Callable[[str, Any], int]:
     def read(key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Invalid(f"{key} {shorten(value)} is no whole number {low} to {high:,}")
+            raise Invalid(f"{key} {quoted(value)} is no whole number {low} to {high:,}")
         return value
 
     return read
@@ -186,6 +183,8 @@ def _date_range(key: str, item: Any) -> DateRange:
         raise Invalid(f'{key}: "{item}" ends before it begins')
     if found.first < EARLIEST:
         raise Invalid(f'{key}: "{item}" begins before 1900')
+    if found.last > LATEST:
+        raise Invalid(f'{key}: "{item}" ends after the year 9000')
     return found
 
 

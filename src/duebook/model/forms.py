@@ -28,12 +28,16 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
             "next_due_at",
             "watermark",
             "created_at",
+            "created_by",
             "paused_at",
             "paused_until",
             "pause_reason",
             "problem",
         )
     }
+    run = schedule.last_run
+    if run is not None:
+        state |= {"last_run_id": run.id, "last_run_at": _plain(run.started_at or run.created_at)}
     return state | (schedule.spec.to_json() if schedule.spec else {})
 
 

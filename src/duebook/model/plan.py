@@ -46,6 +46,7 @@ class Reason(StrEnum):
     DEPENDENCY = "dependency"
     EXCLUDED = "excluded"
     SKIPPED_BY_USER = "skipped_by_user"
+    DST_GAP = "dst_gap"
     EDITED = "edited"
     DELETED = "deleted"
     MAX_RUNS = "max_runs"
@@ -118,14 +119,14 @@ class Snapshot:
     """what plans have seen beyond the watermark and left waiting"""
     considered_at: datetime | None = None
     """when a due time of the backlog was last considered; None: there is no backlog"""
-    settled_at: datetime | None = None
-    """when the schedule's latest run ended, where there is a backlog"""
     fired: int = 0
     """how many of its due times became runs"""
+    paused_until: datetime | None = None
+    settled_at: datetime | None = None
+    """when the schedule's latest run ended, where there is a backlog"""
     by_hand: ActiveRun | None = None
     """the latest run without a due time that succeeded, where a policy asks for it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
-    paused_until: datetime | None = None
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class Retry:
             object.__setattr__(self, name, _length(name, getattr(self, name)))
         object.__setattr__(self, "on", _failures(self.on))
         if not _is_whole(self.attempts) or not 1 <= self.attempts <= MOST_ATTEMPTS:
-            raise Invalid(f"retry attempts {shorten(self.attempts)} is no number 1 to 1,000")
+            raise Invalid(f"retry attempts {quoted(self.attempts)} is no number 1 to 1,000")
         if isinstance(self.backoff, bool) or not isinstance(self.backoff, int | float):
-            raise Invalid(f"retry backoff {shorten(self.backoff)} is no number")
+            raise Invalid(f"retry backoff {quoted(self.backoff)} is no number")
         if not 1 <= self.backoff <= 100:
             raise Invalid(f"retry backoff {self.backoff} is not between 1 and 100")
         if not isinstance(self.jitter, bool):
-            raise Invalid(f"retry jitter {shorten(self.jitter)} is neither true nor false")
+            raise Invalid(f"retry jitter {quoted(self.jitter)} is neither true nor false")
 
     def delay_after(self, outcome: Outcome, failures: int, seed: str) -> timedelta | None:
         """How long to wait after the `failures`-th failure; None: that was the last try."""

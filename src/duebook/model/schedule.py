@@ -29,6 +29,7 @@ from duebook.model.fields import (
 )
 from duebook.model.retry import Retry, load_retry
 from duebook.model.target import CommandTarget, Target, load_target, payload_variables
+from duebook.settings import RETENTION
 from duebook.timetext import format_duration, format_instant
 from duebook.triggers import Trigger, load_trigger
 
@@ -115,11 +116,6 @@ class ScheduleSpec:
     @property
     def trigger_text(self) -> str:
         return ", ".join(trigger.text for trigger in self.triggers)
-
-    @property
-    def most_at_once(self) -> int | None:
-        """How many of its runs may be under way together; None: any number."""
-        return self.max_concurrent if self.overlap == "allow" else 1
 
     def to_json(self) -> dict[str, Any]:
         """The form that load_spec reads back; policies at their defaults are left out."""
@@ -246,6 +242,12 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
         problems["end_at"] = f"end_at {format_instant(end_at)} is before start_at"
     if values.get("jitter", timedelta()) > LONGEST_JITTER:
         problems["jitter"] = f"jitter {format_duration(values['jitter'])} is longer than a day"
+    zones = {getattr(trigger, "tz", "UTC") for trigger in values.get("triggers", ())}
+    if values.get("exclude") and len(zones) > 1:
+        told = " and ".join(sorted(zones))
+        problems["exclude"] = f"exclude: whose days? The triggers are in {told}; use one zone"
+    if any(dependency.within > RETENTION for dependency in values.get("depends_on", ())):
+        problems["depends_on"] = f"depends_on: within is at most the {RETENTION.days} days kept"
     if any(dependency.schedule == name for dependency in values.get("depends_on", ())):
         problems["depends_on"] = f'depends_on: "{name}" cannot wait for itself'
     if isinstance(values.get("target"), CommandTarget):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.lifecycle import (
     first_plan,
-    plan_broken,
     plan_edit,
     plan_end,
     plan_pause,
     plan_resume,
+    upcoming_after,
 )
 from duebook.planner.plan import plan
 
@@ -18,9 +18,9 @@ __all__ = [
     "first_plan",
     "instant_before",
     "plan",
-    "plan_broken",
     "plan_edit",
     "plan_end",
     "plan_pause",
     "plan_resume",
+    "upcoming_after",
 ]

@@ -79,7 +79,7 @@ class DueTimes:
     def of(cls, snapshot: Snapshot, now: datetime) -> DueTimes:
         """The due times of a schedule as it stands."""
         watermark = now if snapshot.watermark is None else snapshot.watermark
-        return cls(snapshot.spec, snapshot.exceptions, watermark, snapshot.schedule_id)
+        return cls(snapshot.spec, snapshot.exceptions, watermark, snapshot.name)
 
     def _except(self, exceptions: tuple[DueException, ...], decided: datetime) -> None:
         put_in = {e.due_at for e in exceptions if e.kind == "moved_here"}
@@ -145,9 +145,13 @@ class DueTimes:
 
     # -- what another definition knows, whatever became of it
 
+    def yields_itself(self, instant: datetime) -> bool:
+        """Whether the triggers yield it, whatever was moved there."""
+        return self._next(instant - _TICK) == instant
+
     def yields(self, instant: datetime) -> bool:
         """Whether it is a due time, even one that is excluded or that somebody took out."""
-        return instant in self._put_in or self._next(instant - _TICK) == instant
+        return instant in self._put_in or self.yields_itself(instant)
 
     def yielded(self, after: datetime, until: datetime) -> Iterator[datetime]:
         """The due times of the stretch, excluded ones as well, but for those taken out."""

@@ -1,36 +1,34 @@
-"""Plans for what people do to a schedule: pause, resume, edit, delete; and for one that cannot be
-planned."""
+"""Plans for what people do to a schedule: pause, resume, edit, delete."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import shorten
 from duebook.model.plan import DueException, Plan, Reason, Skip, Stretch
 from duebook.planner.backlog import pieces_until, remaining
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.walk import Walk
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
+    from typing import Any
 
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["first_plan", "plan_broken", "plan_edit", "plan_end", "plan_pause", "plan_resume"]
+__all__ = ["first_plan", "plan_edit", "plan_end", "plan_pause", "plan_resume", "upcoming_after"]
 
-RETRY_BROKEN: Final = timedelta(minutes=10)
 MOST_COMPARED: Final = 1_000
 """Pending due times that an edit compares one by one."""
 
 
 def first_plan(
-    schedule_id: str, spec: ScheduleSpec, now: datetime
+    name: str, spec: ScheduleSpec, now: datetime
 ) -> tuple[datetime | None, datetime | None]:
     """When a schedule that is created now is due first, and when to look at it."""
-    due = DueTimes(spec, (), now, schedule_id)
+    due = DueTimes(spec, (), now, name)
     return due.next_after(now), due.wake_after(now)
 
 
@@ -53,18 +51,18 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     active = replace(snapshot, status="active", paused_until=None)
     watermark, due = _due_times(snapshot, now)
     place = max((s.until for s in snapshot.seen), default=watermark)
-    until = max(place, now)
+    until = max(place, _end_of_pause(snapshot, now))
     skips: list[Skip] = []
     used: tuple[DueException, ...] = ()
     if snapshot.spec.on_resume == "skip" and until > place:
-        skips = _all(due, place, until, Reason.PAUSED)
+        skips = _all(due, place, until, Reason.PAUSED, {"since": place})
         used = tuple(e for e in snapshot.exceptions if place < e.due_at <= until)
         seen = (*snapshot.seen, Stretch(until, "done", now)) if snapshot.seen else ()
         active = replace(active, seen=seen)
         watermark = watermark if seen else until
     pieces = pieces_until(active, due, watermark, watermark)
     planned = Walk(active, due, pieces, watermark, now).plan()
-    waits = bool(planned.seen) or snapshot.spec.on_resume == "catchup"
+    waits = planned.seen or until < now or snapshot.spec.on_resume == "catchup"
     return replace(
         planned,
         decisions=(*planned.decisions, *skips),
@@ -73,11 +71,25 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     )
 
 
+def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
+    """From where on due times are still to come: one that waits for its jitter is."""
+    watermark, due = _due_times(snapshot, now)
+    pieces = pieces_until(snapshot, due, watermark, now)
+    return pieces[-1].until if pieces else watermark
+
+
+def _end_of_pause(snapshot: Snapshot, now: datetime) -> datetime:
+    """A pause that ended by itself ended then, even if nobody was there to see it."""
+    until = snapshot.paused_until
+    return now if until is None or until > now else instant_before(until)
+
+
 def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
     """What is recorded when a schedule is deleted: the due times that were still pending."""
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
-    return tuple(skip for span in spans for skip in _all(due, *span, Reason.DELETED))
+    past = [Skip(at, at, 1, True, Reason.DELETED) for at in due.put_in_until(watermark)]
+    return (*past, *(skip for span in spans for skip in _all(due, *span, Reason.DELETED)))
 
 
 def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
@@ -88,7 +100,7 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     """
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
-    pending = any(due.last(*span) is not None for span in spans)
+    pending = any(due.last(*span) is not None for span in spans) or due.put_in_until(watermark)
     edited = replace(
         snapshot,
         spec=spec,
@@ -106,6 +118,9 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     skips: list[Skip] = []
     for span in spans:
         skips += _only_old(due, renewed, *span) if pending else due.left_out(*span)
+    if snapshot.status == "completed" and snapshot.spec.max_runs is not None:
+        facts = {"max_runs": snapshot.spec.max_runs}
+        skips += due.skip_all(watermark, max(watermark, now), Reason.MAX_RUNS, facts)
     said = tuple(
         DueException(at, "done")
         for skip in skips
@@ -118,31 +133,24 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     return replace(
         planned,
         decisions=(*planned.decisions, *skips),
+        used=(*planned.used, *_vanished(edited, renewed, now)),
         said=said,
         wake_at=now if pending and planned.status == "active" else planned.wake_at,
     )
 
 
-def plan_broken(snapshot: Snapshot, now: datetime, error: Exception) -> Plan:
-    """A schedule whose planning failed: the problem is shown, and it is tried again later."""
-    return Plan(
-        snapshot.schedule_id,
-        snapshot.version,
-        (),
-        snapshot.status,
-        snapshot.watermark or now,
-        None,
-        now + RETRY_BROKEN,
-        problem=shorten(f"{type(error).__name__}: {error}", 500),
-        seen=snapshot.seen,
-        considered_at=snapshot.considered_at,
-        fired=snapshot.fired,
-    )
+def _vanished(edited: Snapshot, renewed: DueTimes, now: datetime) -> list[DueException]:
+    """What was said about due times to come that the new definition does not have."""
+    return [
+        e
+        for e in edited.exceptions
+        if e.kind in ("skip", "moved_away") and e.due_at > now and not renewed.yields(e.due_at)
+    ]
 
 
 def _due_times(snapshot: Snapshot, now: datetime) -> tuple[datetime, DueTimes]:
     watermark = now if snapshot.watermark is None else snapshot.watermark
-    return watermark, DueTimes(snapshot.spec, snapshot.exceptions, watermark, snapshot.schedule_id)
+    return watermark, DueTimes(snapshot.spec, snapshot.exceptions, watermark, snapshot.name)
 
 
 def _undecided(
@@ -164,8 +172,14 @@ def _undecided(
     return spans
 
 
-def _all(due: DueTimes, after: datetime, until: datetime, reason: Reason) -> list[Skip]:
-    return [*due.skip_all(after, until, reason, {}), *due.left_out(after, until)]
+def _all(
+    due: DueTimes,
+    after: datetime,
+    until: datetime,
+    reason: Reason,
+    facts: Mapping[str, Any] | None = None,
+) -> list[Skip]:
+    return [*due.skip_all(after, until, reason, facts or {}), *due.left_out(after, until)]
 
 
 def _only_old(old: DueTimes, new: DueTimes, after: datetime, until: datetime) -> list[Skip]:

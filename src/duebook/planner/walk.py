@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from duebook.model.fields import Dependency
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import DueException, Snapshot
     from duebook.model.run import Origin
     from duebook.planner.backlog import Piece
     from duebook.planner.due import DueTimes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_AT_ONCE", "RECHECK", "Walk"]
 
 MOST_AT_ONCE: Final = 1_000
-"""Due times that one plan fires; with more, the rest follows in the next plan at once."""
+"""Due times that one plan judges; with more, the rest follows in the next plan at once."""
 RECHECK: Final = timedelta(minutes=1)
 """When to look again at a schedule that waits for a run to end; its settle wakes it earlier."""
 _MICRO: Final = timedelta(microseconds=1)
@@ -55,14 +55,17 @@ class Walk:
         self._considered_at = snapshot.considered_at
         self._considered_now = False
         self._fired = 0
+        self._judged = 0
+        self._past = set(due.put_in_until(watermark))
         self._deferred: Defer | None = None
         self._again = False
 
     def go(self) -> None:
         """Decide as much as can be decided now."""
-        for at in self._due.put_in_until(self._watermark):  # moved to the past: due at once
-            if not self._consider(at, "schedule", at):
+        for at in sorted(self._past):  # moved to the past: due at once
+            if not self._consider(at, "schedule", self._watermark):
                 return
+            self._past.discard(at)
         for piece in self._pieces:
             if not self._decide_piece(piece):
                 return
@@ -101,7 +104,7 @@ class Walk:
         while self._any(piece):
             if self._left == 0:
                 return self._decide_piece(piece)
-            if self._fired == MOST_AT_ONCE:
+            if self._judged >= MOST_AT_ONCE:
                 self._again = True
                 return False
             if self._collapses():
@@ -129,7 +132,7 @@ class Walk:
         while self._any(piece):
             if self._left == 0:
                 return self._decide_piece(piece)
-            if self._fired == MOST_AT_ONCE:
+            if self._judged >= MOST_AT_ONCE:
                 self._again = True
                 return False
             due_at = self._next()
@@ -163,8 +166,8 @@ class Walk:
         if not pace or self._considered_at is None:
             return None
         following = self._due.next_after(due_at)
-        if following is not None:
-            pace = min(pace, (following - due_at) / 2)
+        if following is not None and following - due_at <= pace:
+            pace = (following - due_at) / 2
         ready_at = self._considered_at + pace
         if self._considered_now:
             return max(ready_at, self._now + _MICRO)
@@ -239,6 +242,7 @@ class Walk:
             cancels = tuple(run.id for run in self._snapshot.active if _gives_way(run))
         fire = Fire(due_at, origin, wakes, cancels)
         self._decisions.append(fire)
+        self._judged += 1
         self._blocker = self._blocker or fire
         self._fired += 1
         if self._left is not None:
@@ -246,6 +250,7 @@ class Walk:
         return self._pass(due_at)
 
     def _skip(self, due_at: datetime, reason: Reason, facts: Mapping[str, Any]) -> bool:
+        self._judged += 1
         last, follows = self._decisions[-1] if self._decisions else None, self._due.before(due_at)
         same = isinstance(last, Skip) and last.reason == reason and last.facts == facts
         if isinstance(last, Skip) and same and last.due_to == follows:
@@ -327,7 +332,6 @@ class Walk:
             busy = self._blocker is not None
             status = "active" if busy or wake_at else "completed"
             wake_at = wake_at or (self._now + RECHECK if busy else None)
-        held = None if self._deferred is None else self._deferred.due_at
         return Plan(
             snapshot.schedule_id,
             snapshot.version,
@@ -336,17 +340,16 @@ class Walk:
             self._watermark,
             next_due_at,
             wake_at if status == "active" else snapshot.paused_until,
-            used=tuple(
-                e
-                for e in snapshot.exceptions
-                if e.due_at <= self._watermark and (held is None or e.due_at < held)
-            )
-            if snapshot.exceptions
-            else (),
+            used=self._used() if snapshot.exceptions else (),
             seen=seen,
             considered_at=self._considered_at if seen else None,
             fired=snapshot.fired + self._fired,
         )
+
+    def _used(self) -> tuple[DueException, ...]:
+        """What was said about due times that are decided; what was moved to the past may wait."""
+        passed = (e for e in self._snapshot.exceptions if e.due_at <= self._watermark)
+        return tuple(e for e in passed if e.kind != "moved_here" or e.due_at not in self._past)
 
     def _wake_at(self, due: datetime | None) -> datetime | None:
         if self._again:

@@ -76,14 +76,18 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpan:
-    """When a node lived: from `started_at` to `seen_at`, or until now while it has not ended."""
+    """When a node lived: from `started_at` to `seen_at`, and on while its lease lasts."""
 
     id: str
     node: str
     roles: str
     started_at: datetime
     seen_at: datetime
+    expires_at: datetime
     ended_at: datetime | None
+
+    def alive(self, now: datetime) -> bool:
+        return self.ended_at is None and self.expires_at > now
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,9 @@ class Tx(Protocol):
         A due time that has a run already becomes a ledger entry (`already_started`). A plan of
         another version than the one in force changes nothing.
         """
+
+    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime) -> None:
+        """Show what is wrong with a schedule that cannot be planned; look again at `wake_at`."""
 
     def earliest_wake(self) -> datetime | None:
         """When the next active schedule wants to be looked at."""
@@ -257,6 +264,9 @@ class Tx(Protocol):
         Raises NotFound, and Invalid when several begin so.
         """
 
+    def short_id(self, run_id: str) -> str:
+        """The beginning of an id that stands for this run alone."""
+
     def list_attempts(self, run_id: str) -> list[Attempt]:
         """The attempts that are over while the run goes on, or went on; the oldest first."""
 
@@ -301,7 +311,8 @@ class Store(Protocol):
         """Run `work` on one consistent view; it must not write."""
 
     def changed(self) -> int:
-        """A number that differs after anybody, here or in another process, committed a change.
+        """A number that differs soon after anybody, here or in another process, gave others
+        something to do. It costs no query.
 
         Raises Conflict when these are no longer the books that others see.
         """

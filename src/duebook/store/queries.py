@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["load_queries", "positional", "repeated"]
+__all__ = ["load_queries", "names_of", "percent_named", "positional", "repeated"]
 
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _VALUES: Final = re.compile(r"(?<=VALUES )\(.*?\)", re.DOTALL)
@@ -42,3 +42,13 @@ def positional(sql: str) -> tuple[str, Callable[[Mapping[str, object]], tuple[ob
 def repeated(sql: str, rows: int) -> str:
     """An INSERT of one row, without brackets inside it, as one of so many rows."""
     return _VALUES.sub(lambda row: ", ".join([row[0]] * rows), sql, count=1)
+
+
+def percent_named(sql: str) -> str:
+    """A statement with `%(name)s` for its names, as psycopg reads it."""
+    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+def names_of(sql: str) -> list[str]:
+    """The parameters of a statement, in its order, each once."""
+    return list(dict.fromkeys(_PARAMETER.findall(sql)))

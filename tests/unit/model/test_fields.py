@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from duebook.model.fields import DateRange, Dependency, read_date_ranges, read_dependencies
 from duebook.model.schedule import InvalidSchedule, ScheduleSpec, load_spec
+from duebook.settings import RETENTION
 
 GOOD: dict[str, Any] = {"trigger": "0 9 * * *", "target": {"command": ["true"]}}
 
@@ -186,7 +187,13 @@ SPECS: dict[str, st.SearchStrategy[Any]] = {
     "skip_if_successful": st.booleans(),
     "on_resume": st.sampled_from(["skip", "catchup"]),
     "depends_on": st.lists(
-        st.builds(Dependency, names.filter(lambda n: n != "job"), lengths, lengths), max_size=3
+        st.builds(
+            Dependency,
+            names.filter(lambda n: n != "job"),
+            lengths.filter(lambda length: length <= RETENTION),
+            lengths,
+        ),
+        max_size=3,
     ),
     "max_concurrent": st.none() | st.integers(1, 100_000),
     "queue": names,

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from duebook.model.plan import DueException
-from duebook.planner import plan_broken
 from tests.unit.planner.histories import NOON, History, clock, history
 
 
@@ -242,19 +241,6 @@ def test_a_due_time_taken_out_of_an_outage_keeps_its_own_reason(kind: str) -> No
 
 
 # -- planning that fails
-
-
-def test_a_schedule_that_cannot_be_planned_keeps_what_waits() -> None:
-    life = with_backlog()
-    facts = life.facts()
-    broken = plan_broken(facts, clock("12:31"), RuntimeError("no such zone"))
-    assert (broken.watermark, broken.seen) == (facts.watermark, facts.seen)
-    assert (broken.considered_at, broken.fired) == (facts.considered_at, facts.fired)
-    assert broken.decisions == ()
-    assert broken.problem == "RuntimeError: no such zone"
-    life.commit(broken)
-    life.settle(at="12:41")
-    assert life.at("12:41") == ["fire 10:00 catchup", "wait 11:00 pace"]
 
 
 def test_a_missing_watermark_counts_as_new() -> None:

@@ -64,13 +64,13 @@ def test_an_edit_while_paused_records_what_only_the_old_trigger_knew() -> None:
 
 
 def test_an_edit_of_a_completed_schedule_catches_nothing_up() -> None:
-    """What came after its end was no due time, so nothing is pending."""
+    """What came after its end is accounted for, and does not run."""
     life = history("11:30", max_runs=1)
     assert life.at("12:00") == ["fire 12:00 schedule"]
     life.settle(at="12:00:30")
     life.at("12:01")
     assert life.status == "completed"
-    assert life.edit(clock("18:30"), max_runs=2) == []
+    assert life.edit(clock("18:30"), max_runs=2) == ["skip 13:00-18:00 x6 max_runs"]
     assert (life.status, life.at("18:30")) == ("active", [])
     assert life.at("19:00") == ["fire 19:00 schedule"]
 

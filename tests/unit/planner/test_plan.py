@@ -22,7 +22,7 @@ from duebook.model.plan import (
     Stretch,
 )
 from duebook.model.schedule import load_spec
-from duebook.planner import plan, plan_broken, plan_edit, plan_end, plan_pause, plan_resume
+from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -304,13 +304,6 @@ def test_a_flood_of_live_due_times_is_planned_in_portions() -> None:
     assert len(planned.decisions) == 1_000
     assert planned.wake_at is not None
     assert planned.wake_at <= NOON, "the rest follows at once"
-
-
-def test_a_schedule_that_cannot_be_planned_shows_its_problem_and_is_tried_again() -> None:
-    planned = plan_broken(snapshot(NOON), NOON, ValueError("no such zone"))
-    assert planned.problem == "ValueError: no such zone"
-    assert planned.wake_at is not None
-    assert planned.watermark == NOON
 
 
 snapshots = st.builds(

@@ -173,8 +173,7 @@ CREATE TABLE schedule_state (
     paused_until INTEGER,
     pause_reason TEXT,
     problem TEXT,
-    CHECK (wake_at IS NULL OR status = 'active'
-        OR (paused_until IS NOT NULL AND wake_at = paused_until)),
+    CHECK (wake_at IS NULL OR status = 'active' OR paused_until IS NOT NULL),
     CHECK ((status = 'paused') = (paused_at IS NOT NULL)),
     CHECK (paused_until IS NULL OR status = 'paused')
 ) STRICT;
@@ -198,6 +197,11 @@ CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS
 
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 
+CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
+
+CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
+    WHERE due_at IS NULL AND status = 'succeeded';
+
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
@@ -209,11 +213,11 @@ CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 
-CREATE INDEX runs_of_schedule ON runs (schedule_id);
-
 CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status = 'queued';
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
+
+CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
 
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
 

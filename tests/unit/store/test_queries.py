@@ -1,4 +1,4 @@
-"""The named SQL of the SQLite store: complete, described, nothing left over."""
+"""The named SQL of the stores: complete, described, nothing left over."""
 
 from __future__ import annotations
 
@@ -8,31 +8,51 @@ from typing import Final
 
 import pytest
 
-from duebook.store.queries import load_queries, repeated
-from duebook.store.sqlite import statements
-from duebook.store.sqlite.rows import MovedState, NewRun
-from duebook.store.sqlite.statements import QUERIES
+from duebook.store import queries
+from duebook.store.postgres import statements as postgres
+from duebook.store.queries import load_queries, names_of, percent_named, repeated
+from duebook.store.sql.rows import MovedState, NewRun
+from duebook.store.sql.statements import COMMON
+from duebook.store.sqlite import statements as sqlite
 
-FILE: Final = Path(statements.__file__).with_name("queries.sql")
-SOURCE: Final = "".join(path.read_text("utf-8") for path in sorted(FILE.parent.glob("*.py")))
-CALLED: Final = set(
-    re.findall(r"self\._(?:run|many|rows|insert|all|one|value)\(\s*\"(\w+)\"", SOURCE)
-)
+HOME: Final = Path(queries.__file__).parent
+DIALECTS: Final = {"sqlite": sqlite.QUERIES, "postgres": postgres.QUERIES}
+CALL: Final = re.compile(r"self\._(?:run|many|rows|insert|all|one|value)\(\s*\"(\w+)\"")
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 
+def source(dialect: str) -> str:
+    """The code that may use the statements of a dialect."""
+    folders = (HOME / "sql", HOME / dialect)
+    return "".join(p.read_text("utf-8") for f in folders for p in sorted(f.glob("*.py")))
+
+
 def blocks() -> list[tuple[str, str]]:
-    return BLOCK.findall(FILE.read_text("utf-8"))
+    files = [HOME / "sql" / "queries.sql", *(HOME / name / "queries.sql" for name in DIALECTS)]
+    return [block for file in files for block in BLOCK.findall(file.read_text("utf-8"))]
 
 
-def test_every_query_is_used() -> None:
-    quoted = set(re.findall(r"\"(\w+)\"", SOURCE))
-    assert sorted(set(QUERIES) - quoted) == []
+def statements() -> list[tuple[str, str]]:
+    return [pair for dialect in DIALECTS.values() for pair in dialect.items()]
 
 
-def test_every_query_that_is_used_exists() -> None:
-    assert len(CALLED) > 20
-    assert sorted(CALLED - set(QUERIES)) == []
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_query_is_used(dialect: str) -> None:
+    quoted = set(re.findall(r"\"(\w+)\"", source(dialect)))
+    assert sorted(set(DIALECTS[dialect]) - quoted) == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_query_that_is_used_exists(dialect: str) -> None:
+    called = set(CALL.findall(source(dialect)))
+    assert len(called) > 20
+    assert sorted(called - set(DIALECTS[dialect])) == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_statement_stands_in_one_file(dialect: str) -> None:
+    own = load_queries(HOME / dialect / "queries.sql")
+    assert sorted(set(own) & set(COMMON)) == []
 
 
 @pytest.mark.parametrize(("name", "body"), blocks())
@@ -40,11 +60,11 @@ def test_a_query_has_a_purpose_on_one_line_and_is_one_statement(name: str, body:
     first, second = body.splitlines()[:2]
     assert re.fullmatch(r"-- [A-Z].*[.?]", first), f"{name} says nothing about its purpose"
     assert not second.startswith("--")
-    assert ";" not in QUERIES[name]
+    assert ";" not in body.split("\n", 1)[1]
     assert re.match(r"[a-z]+_[a-z_]+$", name), "verb_noun"
 
 
-@pytest.mark.parametrize(("name", "sql"), QUERIES.items())
+@pytest.mark.parametrize(("name", "sql"), statements())
 def test_a_query_names_its_columns_and_binds_by_name(name: str, sql: str) -> None:
     plain = sql.replace("count(*)", "").replace("SELECT d.* FROM", "SELECT * FROM")
     if "run_details" in sql:  # a view, which names its columns
@@ -77,10 +97,19 @@ def test_an_insert_of_one_row_becomes_one_of_several() -> None:
     )
 
 
+def test_names_become_those_of_psycopg_and_casts_stay() -> None:
+    sql = "SELECT :a::text[], b % 2 FROM t WHERE c = :c AND d = :a"
+    assert percent_named(sql) == (
+        "SELECT %(a)s::text[], b %% 2 FROM t WHERE c = %(c)s AND d = %(a)s"
+    )
+    assert names_of(sql) == ["a", "c"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     ("query", "fields"), [("insert_run", NewRun._fields), ("move_state", MovedState._fields)]
 )
 def test_the_values_of_a_row_are_in_the_order_of_its_statement(
-    query: str, fields: tuple[str, ...]
+    dialect: str, query: str, fields: tuple[str, ...]
 ) -> None:
-    assert re.findall(r":(\w+)", QUERIES[query]) == list(fields)
+    assert re.findall(r"(?<!:):(\w+)", DIALECTS[dialect][query]) == list(fields)

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Invalid, NotFound, shorten
+from duebook.errors import Invalid
 from duebook.store.queries import load_queries, positional, repeated
-from duebook.store.sqlite.rows import moment, read_run, to_micros
+from duebook.store.sql.rows import from_micros, micros, moment, to_micros
+from duebook.store.sql.statements import COMMON, Row, Statements, Values
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from duebook.clock import Ratchet
-    from duebook.model.run import Run
-    from duebook.store.sqlite.planning import Definitions
+    from duebook.store.sql.planning import Definitions
 
-__all__ = ["QUERIES", "Row", "Statements"]
+__all__ = ["QUERIES", "SqliteStatements"]
 
-QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
+QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
 POSITIONAL: Final = {name: positional(sql) for name, sql in QUERIES.items()}
 ROWS_AT_ONCE: Final = 100
-Row = tuple[Any, ...]
 
 
-class Statements:
-    """What the verbs of a transaction stand on; the caller opens and ends the transaction.
+class SqliteStatements(Statements):
+    """Instants are integers, microseconds since 1970; lists are JSON.
 
-    `hook` is called before and after every statement; `definitions` is what the store has read.
+    The caller opens and ends the transaction.
     """
+
+    _stamp = staticmethod(to_micros)
+    _time = staticmethod(from_micros)
 
     def __init__(
         self,
@@ -41,10 +45,9 @@ class Statements:
         hook: Callable[[str], None] | None,
         definitions: Definitions,
     ) -> None:
+        super().__init__(hook, definitions)
         self._connection = connection
         self._clock = clock
-        self._hook = hook
-        self._known = definitions
 
     @cached_property
     def now(self) -> datetime:
@@ -59,22 +62,12 @@ class Statements:
 
     def keep_time(self) -> None:
         """Remember `now`, so that a clock set back fires nothing twice."""
-        self._run("write_high_water", now=to_micros(self.now))
+        self._run("write_high_water", now=self.now)
 
-    def get_run(self, run_id: str) -> Run:
-        row = self._one("get_run", id=run_id)
-        if row is None:
-            raise NotFound(f'run "{shorten(run_id)}" does not exist')
-        return read_run(row)
-
-    def _wake(self, wakes: int, schedule_id: str | None) -> None:
-        if wakes and schedule_id is not None:
-            self._run("wake_schedule", schedule_id=schedule_id, now=to_micros(self.now))
-
-    def _run(self, query: str, /, **parameters: object) -> sqlite3.Cursor:
+    def _execute(self, query: str, values: Values) -> sqlite3.Cursor:
         self._point(f"before:{query}")
         try:
-            cursor = self._connection.execute(QUERIES[query], parameters)
+            cursor = self._connection.execute(QUERIES[query], _bound(values))
         except UnicodeEncodeError:
             raise Invalid(
                 "a text with halves of characters can be neither stored nor found"
@@ -82,19 +75,24 @@ class Statements:
         self._point(f"after:{query}")
         return cursor
 
-    def _many(self, query: str, /, parameters: Iterable[dict[str, object]]) -> int:
-        """Execute it for each; returns how many rows changed."""
-        return self._rows(query, map(POSITIONAL[query][1], parameters))
+    def _run(self, query: str, /, **values: object) -> int:
+        return self._execute(query, values).rowcount
+
+    def _all(self, query: str, /, **values: object) -> list[Row]:
+        return self._execute(query, values).fetchall()
+
+    def _many(self, query: str, /, rows: Iterable[Values]) -> int:
+        pick = POSITIONAL[query][1]
+        return self._rows(query, [pick(_bound(row)) for row in rows])
 
     def _rows(self, query: str, /, rows: Iterable[Row]) -> int:
-        """As `_many`, for rows whose values are in the statement's order."""
         self._point(f"before:{query}")
         cursor = self._connection.executemany(POSITIONAL[query][0], rows)
         self._point(f"after:{query}")
         return cursor.rowcount
 
     def _insert(self, query: str, /, rows: Sequence[Row]) -> int:
-        """As `_rows`, but many at a time: half the cost of a row is that of its statement."""
+        """Many at a time: half the cost of a row is that of its statement."""
         self._point(f"before:{query}")
         sql, _ = POSITIONAL[query]
         full = len(rows) - len(rows) % ROWS_AT_ONCE
@@ -105,20 +103,16 @@ class Statements:
         self._point(f"after:{query}")
         return inserted
 
-    def _all(self, query: str, /, **parameters: object) -> list[Row]:
-        return self._run(query, **parameters).fetchall()
 
-    def _one(self, query: str, /, **parameters: object) -> Row | None:
-        rows = self._all(query, **parameters)
-        return rows[0] if rows else None
+def _bound(values: Values) -> Values:
+    """Values as SQLite keeps them."""
+    return {name: _plain(value) for name, value in values.items()}
 
-    def _value(self, query: str, /, **parameters: object) -> Any:
-        row = self._one(query, **parameters)
-        return row[0] if row else None
 
-    def _point(self, name: str) -> None:
-        if self._hook is not None:
-            self._hook(name)
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return micros(value)
+    return json.dumps(value) if isinstance(value, list) else value
 
 
 @lru_cache

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Unavailable
+from duebook.store.sql.planning import remember
+from duebook.store.sql.rows import to_micros
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.migrate import migrate
-from duebook.store.sqlite.rows import to_micros
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.sqlite.writer import Writer
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.store.base import Tx
-    from duebook.store.sqlite.planning import Definitions
+    from duebook.store.sql.planning import Definitions
 
 __all__ = ["SqliteStore"]
 
@@ -55,7 +56,7 @@ class SqliteStore:
         self._clock = Ratchet(clock)
         self._hook = hook
         self._writer = Writer(path, hook, durable)
-        self._definitions: Definitions = {}  # the writer's; each reader has its own
+        self._definitions: Definitions = {}
         self._readers = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._identity = _identity(path)
@@ -68,17 +69,17 @@ class SqliteStore:
             raise
 
     def transact(self, work: Callable[[Tx], T]) -> T:
+        learned: Definitions = {}
+
         def operation(connection: sqlite3.Connection) -> T:
             tx = SqliteTx(connection, self._clock, self._hook, self._definitions)
             result = work(tx)
             tx.keep_time()
+            learned.update(tx.learned)
             return result
 
-        try:
-            result: T = self._writer.run(operation)
-        except BaseException:
-            self._definitions = {}  # it may have learnt of definitions that were rolled back
-            raise
+        result: T = self._writer.run(operation)
+        remember(self._definitions, learned)
         return result
 
     def read(self, work: Callable[[Tx], T]) -> T:
@@ -86,7 +87,7 @@ class SqliteStore:
         with translated(self._path):
             connection.execute("BEGIN")
             try:
-                return work(SqliteTx(connection, self._clock, self._hook, {}))
+                return work(SqliteTx(connection, self._clock, self._hook, self._definitions))
             finally:
                 connection.execute("ROLLBACK")
 

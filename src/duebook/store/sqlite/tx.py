@@ -2,11 +2,59 @@
 
 from __future__ import annotations
 
-from duebook.store.sqlite.people import People
-from duebook.store.sqlite.upkeep import Upkeep
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from duebook.store.sql.people import People
+from duebook.store.sql.upkeep import Upkeep
+from duebook.store.sqlite.statements import SqliteStatements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.store.sql.statements import Row
 
 __all__ = ["SqliteTx"]
 
 
-class SqliteTx(People, Upkeep):
+def within_limits(found: list[Row]) -> list[str]:
+    """The runs that may begin together: (id, schedule, most at once, under way) of each."""
+    begun: Counter[str] = Counter()
+    ids = []
+    for id_, schedule_id, most, busy in found:
+        if most is None or busy + begun[schedule_id] < most:
+            begun[schedule_id] += 1
+            ids.append(id_)
+    return ids
+
+
+class SqliteTx(SqliteStatements, People, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
+
+    def _claim_runs(
+        self, session_id: str, queue: str, limit: int, tasks: Sequence[str]
+    ) -> list[str]:
+        """In portions, because a claim may use up the limit of a schedule with more work."""
+        claimed: list[str] = []
+        now = self._stamp(self.now)
+        while len(claimed) < limit:
+            wanted = limit - len(claimed)
+            found = self._claimable("list_claimable", queue, wanted, tasks)
+            ids = within_limits(found)
+            claims = ({"id": id_, "session_id": session_id, "now": now} for id_ in ids)
+            self._many("claim_run", claims)
+            claimed += ids
+            if len(ids) == len(found):
+                break
+        return claimed
+
+    def _damage(self) -> list[str]:
+        found = [
+            f"the file is damaged: {row[0]}"
+            for row in self._connection.execute("PRAGMA quick_check").fetchall()
+            if row[0] != "ok"
+        ]
+        return found + [
+            f"a row of {row[0]} refers to a row of {row[2]} that does not exist"
+            for row in self._connection.execute("PRAGMA foreign_key_check").fetchall()
+        ]

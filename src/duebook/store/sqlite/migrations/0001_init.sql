@@ -43,8 +43,7 @@ CREATE TABLE schedule_state (
     paused_until INTEGER,
     pause_reason TEXT,
     problem TEXT,
-    CHECK (wake_at IS NULL OR status = 'active'
-        OR (paused_until IS NOT NULL AND wake_at = paused_until)),
+    CHECK (wake_at IS NULL OR status = 'active' OR paused_until IS NOT NULL),
     CHECK ((status = 'paused') = (paused_at IS NOT NULL)),
     CHECK (paused_until IS NULL OR status = 'paused')
 ) STRICT;
@@ -134,12 +133,15 @@ CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status =
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
+CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
-CREATE INDEX runs_of_schedule ON runs (schedule_id); -- with rowid, the order of creation
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
+CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
+    WHERE due_at IS NULL AND status = 'succeeded';
 
 CREATE TABLE run_attempts (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

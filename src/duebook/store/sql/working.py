@@ -1,21 +1,21 @@
-"""The workers' part of a SQLite transaction: sessions, claims, outcomes, logs."""
+"""The workers' part of a transaction: sessions, claims, outcomes, logs."""
 
 from __future__ import annotations
 
-import json
+from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import NO_DELAY, OwnRun, SessionInfo
-from duebook.store.sqlite.planning import UNREADABLE_AGAIN, Planning
-from duebook.store.sqlite.rows import clean, from_micros, read_run, to_micros
+from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
+from duebook.store.sql.rows import clean, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from duebook.store.sqlite.statements import Row
+    from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Working"]
 
@@ -29,59 +29,62 @@ class Working(Planning):
         self._run(
             "insert_session",
             id=session.id,
-            node=session.node,
+            node=clean(session.node),
             pid=session.pid,
             roles=session.roles,
             version=session.version,
             tzdata=session.tzdata,
-            now=to_micros(self.now),
-            expires_at=to_micros(self.now + lease),
+            now=self.now,
+            expires_at=self.now + lease,
         )
 
     def renew(self, session_id: str, lease: timedelta) -> bool:
-        times = {"now": to_micros(self.now), "expires_at": to_micros(self.now + lease)}
-        return self._run("renew_session", id=session_id, **times).rowcount == 1
+        times = {"now": self.now, "expires_at": self.now + lease}
+        return self._run("renew_session", id=session_id, **times) == 1
 
     def end_session(self, session_id: str) -> None:
-        self._run("end_session", id=session_id, now=to_micros(self.now))
+        self._run("end_session", id=session_id, now=self.now)
 
     def bury(self) -> list[str]:
-        return [row[0] for row in self._all("end_expired_sessions", now=to_micros(self.now))]
+        return [row[0] for row in self._all("end_expired_sessions", now=self.now)]
 
     def take_over(self, limit: int) -> int:
-        orphans = self._all("list_orphans", limit=limit)
-        now = to_micros(self.now)
+        ids = [row[0] for row in self._all("list_orphans", limit=limit)]
+        if not ids:
+            return 0
+        self._hold(ids)
+        orphans = self._all("take_orphans", ids=ids)
         for id_, losses, most, cancel_reason, wakes, schedule_id in orphans:
             self._end_attempt(id_, "lost", _LOST)
             if cancel_reason is None and losses < most:
-                self._run("requeue_run", id=id_, now=now)
+                self._run("requeue_run", id=id_, now=self.now)
+                self._tell()
                 continue
             status, reason, error = ("failed", "poison", f"{_LOST}, as {losses} before it")
             if cancel_reason is not None:
                 status, reason, error = ("cancelled", cancel_reason, _LOST)
-            self._run("fail_lost_run", id=id_, now=now, status=status, reason=reason, error=error)
+            how = {"status": status, "reason": reason, "error": error}
+            self._run("fail_lost_run", id=id_, now=self.now, **how)
             self._wake(wakes, schedule_id)
         return len(orphans)
 
     def claim(
         self, session_id: str, queue: str, limit: int, tasks: Sequence[str] = ()
     ) -> list[Claim]:
-        now = to_micros(self.now)
-        if not self._one("get_session_alive", id=session_id, now=now):
+        if not self._one("get_session_alive", id=session_id, now=self.now):
             return []
-        ids = [row[0] for row in self._claimable(queue, limit, tasks)]
-        self._many("claim_run", ({"id": id_, "session_id": session_id, "now": now} for id_ in ids))
-        rows = self._all("list_runs_by_id", ids=json.dumps(ids)) if ids else []
-        return self._claims([read_run(row) for row in rows], session_id)
+        ids = self._claim_runs(session_id, queue, limit, tasks)
+        rows = self._all("list_runs_by_id", ids=ids) if ids else []
+        return self._claims([read_run(row, self._time) for row in rows], session_id)
 
-    def _claimable(self, queue: str, limit: int, tasks: Sequence[str]) -> list[Row]:
-        return self._all(
-            "list_claimable",
-            queue=queue,
-            now=to_micros(self.now),
-            limit=limit,
-            tasks=json.dumps(list(tasks)),
-        )
+    @abstractmethod
+    def _claim_runs(
+        self, session_id: str, queue: str, limit: int, tasks: Sequence[str]
+    ) -> list[str]:
+        """Give ready runs to the session, within their limits; returns their ids in order."""
+
+    def _claimable(self, query: str, queue: str, limit: int, tasks: Sequence[str]) -> list[Row]:
+        return self._all(query, queue=queue, now=self.now, limit=limit, tasks=list(tasks))
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version) for run in runs]
@@ -96,19 +99,24 @@ class Working(Planning):
         return claims
 
     def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:
-        how: dict[str, object] = {
+        how: Values = {
             "reason": clean(outcome.reason),
             "error": clean(outcome.error),
             "exit_code": outcome.exit_code,
         }
+        self._hold([token.run_id])
         if retry_after is not None and self._retry(token, outcome, retry_after, how):
             return True
-        now = to_micros(self.now)
-        row = self._one("settle_run", **_token(token), now=now, status=outcome.status, **how)
+        now, status = self.now, outcome.status
+        row = self._one("settle_run", **_token(token), now=now, status=status, **how)
         if row:
-            self._wake(*row)
-            if outcome.status == "succeeded" and self._anybody_depends:
-                self._run("wake_dependents", schedule_id=row[1], now=now)
+            wakes, schedule_id, others_wait = row
+            self._wake(wakes, schedule_id)
+            woken = 0
+            if status == "succeeded" and self._anybody_depends:
+                woken = self._run("wake_dependents", schedule_id=schedule_id, now=now)
+            if others_wait or woken:
+                self._tell()
             return True
         return self._one("get_token_state", **_token(token)) is not None
 
@@ -117,34 +125,41 @@ class Working(Planning):
         """Mostly nobody does, and then a settle need not look whom it wakes."""
         return bool(self._one("get_any_dependency"))
 
-    def _retry(
-        self, token: Token, outcome: Outcome, delay: timedelta, how: dict[str, object]
-    ) -> bool:
-        """The run waits for its next attempt; one that was to be cancelled ends instead."""
+    def _retry(self, token: Token, outcome: Outcome, delay: timedelta, how: Values) -> bool:
+        """The run waits for its next attempt; one that was to be cancelled ends instead, and so
+        does one whose schedule was deleted."""
         own = self._one("get_own_run", **_token(token))
-        if own is None or own[0] is not None:
+        if own is None or own[0] is not None or own[1]:
             return False
         self._end_attempt(token.run_id, outcome.status, clean(outcome.error), outcome.exit_code)
-        self._run("retry_run", **_token(token), ready_at=to_micros(self.now + delay), **how)
+        self._run("retry_run", **_token(token), ready_at=self.now + delay, **how)
+        self._tell()
         return True
 
     def expire(self, limit: int) -> int:
-        rows = self._all("expire_runs", now=to_micros(self.now), limit=limit)
+        ids = [row[0] for row in self._all("list_expiring", now=self.now, limit=limit)]
+        if not ids:
+            return 0
+        self._hold(ids)
+        rows = self._all("expire_runs", now=self.now, ids=ids)
         for row in rows:
             self._wake(*row)
         return len(rows)
 
     def earliest_expiry(self) -> datetime | None:
-        return from_micros(self._value("get_earliest_expiry"))
+        found: datetime | None = self._time(self._value("get_earliest_expiry"))
+        return found
 
     def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
+        self._hold([token.run_id])
         own = self._one("get_own_run", **_token(token))
         if own is None:
             return False
         if own[0] is not None:  # it was to be cancelled anyway
             return self.settle(token, Outcome("cancelled", own[0]))
         self._end_attempt(token.run_id, "handed_back", None)
-        self._run("hand_back_run", **_token(token), ready_at=to_micros(self.now + delay))
+        self._run("hand_back_run", **_token(token), ready_at=self.now + delay)
+        self._tell()
         return True
 
     def _end_attempt(
@@ -153,7 +168,7 @@ class Working(Planning):
         self._run(
             "insert_attempt",
             id=run_id,
-            now=to_micros(self.now),
+            now=self.now,
             outcome=outcome,
             error=error,
             exit_code=exit_code,
@@ -166,10 +181,11 @@ class Working(Planning):
         ]
 
     def has_work(self, queue: str, tasks: Sequence[str] = ()) -> bool:
-        return bool(self._claimable(queue, 1, tasks))
+        return bool(self._claimable("list_claimable", queue, 1, tasks))
 
     def earliest_ready(self) -> datetime | None:
-        return from_micros(self._value("get_earliest_ready", now=to_micros(self.now)))
+        found: datetime | None = self._time(self._value("get_earliest_ready", now=self.now))
+        return found
 
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
         self._many(
@@ -179,7 +195,7 @@ class Working(Planning):
                     "run_id": token.run_id,
                     "attempt": token.attempt,
                     "seq": seq,
-                    "at": to_micros(line.at),
+                    "at": line.at,
                     "stream": line.stream,
                     "text": clean(line.text),
                 }
@@ -197,5 +213,5 @@ class Working(Planning):
         )
 
 
-def _token(token: Token) -> dict[str, object]:
+def _token(token: Token) -> Values:
     return {"run_id": token.run_id, "attempt": token.attempt, "session_id": token.session_id}

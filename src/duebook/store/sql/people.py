@@ -1,10 +1,9 @@
-"""The people's part of a SQLite transaction: schedules, runs, ledger and logs."""
+"""The people's part of a transaction: schedules, runs, ledger and logs."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import looks_like_id, new_id
@@ -12,26 +11,22 @@ from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
 from duebook.store.base import LedgerEntry, Page, SessionSpan
-from duebook.store.sqlite.planning import new_run, skips_of, state_row
-from duebook.store.sqlite.rows import (
-    from_micros,
-    micros,
-    moment,
-    read_run,
-    read_schedule,
-    read_spec,
-    to_micros,
-)
-from duebook.store.sqlite.working import Working
+from duebook.store.sql.planning import new_run, skips_of, state_row
+from duebook.store.sql.rows import clean, copied, read_run, read_schedule, read_spec, without_nul
+from duebook.store.sql.working import Working
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.model.schedule import Schedule, ScheduleSpec
-    from duebook.store.sqlite.statements import Row
+    from duebook.store.sql.rows import NewRun
+    from duebook.store.sql.statements import Row, Values
 
 __all__ = ["People"]
+
+SHORT_ID: Final = 13
+"""Characters of an id that tell its millisecond; several runs of one need more."""
 
 
 class People(Working):
@@ -47,25 +42,16 @@ class People(Working):
         wake_at: datetime | None,
         by: str,
     ) -> None:
-        now = to_micros(self.now)
+        made: Values = {"id": schedule_id, "now": self.now, "by": clean(by)}
         labels = json.dumps(dict(spec.labels))
-        try:
-            self._run(
-                "insert_schedule",
-                id=schedule_id,
-                namespace=namespace,
-                name=name,
-                labels=labels,
-                now=now,
-                by=by,
-            )
-        except sqlite3.IntegrityError as error:
-            raise Conflict(f'schedule "{name}" exists already; choose another name') from error
-        text = json.dumps(spec.to_json())
-        self._run("insert_revision", id=schedule_id, version=1, spec=text, now=now, by=by)
-        times = {"next_due_at": to_micros(next_due_at), "wake_at": to_micros(wake_at)}
-        self._run("insert_state", id=schedule_id, now=now, **times)
+        if not self._run("insert_schedule", namespace=namespace, name=name, labels=labels, **made):
+            raise Conflict(f'schedule "{name}" exists already; choose another name')
+        self._run("insert_revision", version=1, spec=json.dumps(spec.to_json()), **made)
+        times = {"next_due_at": next_due_at, "wake_at": wake_at}
+        self._run("insert_state", id=schedule_id, now=self.now, **times)
         self._depend(schedule_id, namespace, spec)
+        if wake_at is not None:
+            self._tell(wake_at)
 
     def _depend(self, schedule_id: str, namespace: str, spec: ScheduleSpec) -> None:
         for dependency in spec.depends_on:
@@ -77,14 +63,21 @@ class People(Working):
             )
 
     def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
-        id_, now = schedule.id, to_micros(self.now)
+        id_, now = schedule.id, self.now
         labels = json.dumps(dict(spec.labels))
         text = json.dumps(spec.to_json())
-        self._run("insert_revision", id=id_, version=plan.version, spec=text, now=now, by=by)
+        self._run("insert_revision", id=id_, version=plan.version, spec=text, now=now, by=clean(by))
         self._run("update_schedule", id=id_, version=plan.version, labels=labels)
         self._run("update_state_version", id=id_, version=plan.version)
         self._run("delete_dependencies", schedule_id=id_)
         self._depend(id_, schedule.namespace, spec)
+        limits = copied(schedule.namespace, spec)
+        self._run(
+            "limit_queued_runs",
+            id=id_,
+            exclusive=limits.exclusive,
+            max_concurrent=limits.max_concurrent,
+        )
         for exception in plan.said:
             self.add_exception(id_, exception)
         if plan.status == "paused":
@@ -101,13 +94,14 @@ class People(Working):
                 spec: ScheduleSpec | None = read_spec(text, schedule.name)
             except Invalid:
                 spec = None
-            found.append(Revision(version, spec, moment(valid_from), by))
+            found.append(Revision(version, spec, self._time(valid_from), by))
         return found
 
     def find_schedule(self, namespace: str, name: str, deleted: bool = False) -> str:
-        row = self._one("find_schedule", namespace=namespace, name=name)
+        wanted = {"namespace": namespace, "name": without_nul(name)}
+        row = self._one("find_schedule", **wanted)
         if row is None and deleted:
-            row = self._one("find_deleted", namespace=namespace, name=name)
+            row = self._one("find_deleted", **wanted)
         if row is None and looks_like_id(name):
             schedule = self._one("get_schedule", id=name)
             row = schedule if schedule and schedule[1] == namespace else None
@@ -119,18 +113,18 @@ class People(Working):
         row = self._one("get_schedule", id=schedule_id)
         if row is None:
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist')
-        return read_schedule(row)
+        return read_schedule(row, self._time)
 
     def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
         rows = self._all("list_schedules", namespace=namespace, after=after, limit=limit)
-        return [read_schedule(row) for row in rows]
+        return [read_schedule(row, self._time) for row in rows]
 
     def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
         rows = self._all("list_upcoming", namespace=namespace, limit=limit)
-        return [read_schedule(row) for row in rows]
+        return [read_schedule(row, self._time) for row in rows]
 
     def list_exceptions(self, schedule_id: str) -> list[DueException]:
-        said = self._exceptions(json.dumps([schedule_id])).get(schedule_id, [])
+        said = self._exceptions([schedule_id]).get(schedule_id, [])
         return sorted((e for e in said if e.kind != "done"), key=lambda e: e.due_at)
 
     def pause(self, plan: Plan, reason: str | None, until: datetime | None = None) -> None:
@@ -139,23 +133,23 @@ class People(Working):
     def _pause(
         self, plan: Plan, since: datetime | None, until: datetime | None, reason: str | None
     ) -> None:
-        self._run(
-            "commit_state",
-            **state_row(plan)
-            | {
-                "status": "paused",
-                "wake_at": to_micros(until),
-                "paused_at": to_micros(since),
-                "paused_until": to_micros(until),
-                "pause_reason": reason,
-            },
-        )
+        paused = {
+            "status": "paused",
+            "wake_at": until,
+            "paused_at": since,
+            "paused_until": until,
+            "pause_reason": clean(reason),
+        }
+        self._many("commit_state", [state_row(plan) | paused])
+        if until is not None:
+            self._tell(until)
 
     def delete_schedule(self, schedule: Schedule, skips: Sequence[Skip]) -> None:
-        id_, now = schedule.id, to_micros(self.now)
+        id_, now = schedule.id, self.now
+        self._states(id_)
         self._record([((id_, schedule.version), skip) for skip in skips], None)
         self._run("delete_dependencies", schedule_id=id_)
-        self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED)
+        self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED.value)
         self._run("delete_exceptions", id=id_)
         self._run("delete_state", id=id_)
         self._run("delete_schedule", id=id_, now=now)
@@ -164,55 +158,61 @@ class People(Working):
         self._run(
             "insert_exception",
             schedule_id=schedule_id,
-            due_at=to_micros(exception.due_at),
+            due_at=exception.due_at,
             kind=exception.kind,
-            moved_to=to_micros(exception.moved_to),
+            moved_to=exception.moved_to,
         )
 
     def remove_exception(self, schedule_id: str, exception: DueException) -> None:
-        self._run(
-            "delete_exception",
-            schedule_id=schedule_id,
-            due_at=to_micros(exception.due_at),
-            kind=exception.kind,
-        )
+        used = {"schedule_id": schedule_id, "due_at": exception.due_at, "kind": exception.kind}
+        self._many("delete_exception", [used])
 
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
-        fire = Fire(self.now, "manual", wakes=True)
-        definition = self._definition_of(snapshot)
-        row = new_run(run_id, definition, snapshot, fire, micros(self.now))
+        row = self._new_run(run_id, snapshot, Fire(self.now, "manual", wakes=True))
         text = None if payload is None else json.dumps(payload)
         self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
+        self._tell()
 
     def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
-        definition, now = self._definition_of(snapshot), micros(self.now)
         rows = [
-            new_run(new_id(), definition, snapshot, Fire(due_at, "backfill", wakes=True), now)
+            self._new_run(new_id(), snapshot, Fire(due_at, "backfill", wakes=True))
             for due_at in due_times
         ]
         ids = [row.id for row in rows]
+        self._tell()
         if self._insert("insert_run", rows) == len(rows):
             return ids
-        missing = {row[0] for row in self._all("list_missing_runs", ids=json.dumps(ids))}
+        missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
         return [id_ for id_ in ids if id_ not in missing]
+
+    def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
+        definition, stamp = self._definition_of(snapshot), self._stamp
+        # what people ask for is never dropped, so it does not expire
+        return new_run(
+            run_id, definition, snapshot, fire, stamp(fire.due_at), stamp(self.now), None
+        )
 
     def reopen(self, run_id: str) -> None:
         run = self.get_run(run_id)
         if run.status in ("queued", "running"):
             raise Conflict(f"run {run_id} has not ended: {run.status}")
         self._end_attempt(run_id, run.status, run.error, run.exit_code)
-        self._run("reopen_run", id=run_id, now=to_micros(self.now))
+        if not self._run("reopen_run", id=run_id, now=self.now):
+            raise Conflict(f"run {run_id} has been opened again already")
+        self._tell()
 
     def cancel(self, run_id: str, reason: str) -> str:
-        now = to_micros(self.now)
-        row = self._one("cancel_queued_run", id=run_id, now=now, reason=reason)
+        how: Values = {"id": run_id, "now": self.now, "reason": clean(reason)}
+        self._hold([run_id])
+        row = self._one("cancel_queued_run", **how)
         if row:
             self._wake(*row)
             return "cancelled"
         run = self.get_run(run_id)
         if run.status != "running":
             raise Conflict(f"run {run_id} has ended already: {run.status}")
-        self._run("request_cancel", id=run_id, now=now, reason=reason)
+        self._run("request_cancel", **how)
+        self._tell()
         return "requested"
 
     def find_run(self, namespace: str, text: str) -> str:
@@ -223,9 +223,17 @@ class People(Working):
             raise NotFound(f'run "{shorten(text)}" does not exist')
         return str(rows[0][0])
 
+    def short_id(self, run_id: str) -> str:
+        others = self._one("get_neighbours", id=run_id) or ()
+        length = SHORT_ID
+        while any(other and other[:length] == run_id[:length] for other in others):
+            length += 1
+        return run_id[:length]
+
     def list_attempts(self, run_id: str) -> list[Attempt]:
+        time = self._time
         return [
-            Attempt(number, node, moment(claimed_at), moment(finished_at), outcome, error, code)
+            Attempt(number, node, time(claimed_at), time(finished_at), outcome, error, code)
             for number, node, claimed_at, finished_at, outcome, error, code in self._all(
                 "list_attempts", id=run_id
             )
@@ -236,7 +244,7 @@ class People(Working):
             rows = self._all("list_runs", namespace=namespace, limit=limit)
         else:
             rows = self._all("list_runs_of", schedule_id=schedule_id, limit=limit)
-        return [read_run(row) for row in rows]
+        return [read_run(row, self._time) for row in rows]
 
     def list_runs_due(
         self, schedule_id: str, since: datetime, until: datetime, limit: int
@@ -244,14 +252,16 @@ class People(Working):
         rows = self._all(
             "list_runs_due",
             schedule_id=schedule_id,
-            since=to_micros(since),
-            until=to_micros(until),
+            since=since,
+            until=until,
             limit=limit,
         )
-        return [read_run(row) for row in rows]
+        return [read_run(row, self._time) for row in rows]
 
     def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
-        return [_entry(row) for row in self._all("list_ledger", id=schedule_id, limit=limit)]
+        return [
+            _entry(row, self._time) for row in self._all("list_ledger", id=schedule_id, limit=limit)
+        ]
 
     def list_ledger_between(
         self, schedule_id: str, since: datetime, until: datetime, limit: int
@@ -259,17 +269,17 @@ class People(Working):
         rows = self._all(
             "list_ledger_between",
             id=schedule_id,
-            since=to_micros(since),
-            until=to_micros(until),
+            since=since,
+            until=until,
             limit=limit,
         )
-        return [_entry(row) for row in rows]
+        return [_entry(row, self._time) for row in rows]
 
     def list_sessions(self, since: datetime, until: datetime) -> list[SessionSpan]:
-        rows = self._all("list_sessions", since=to_micros(since), until=to_micros(until))
+        time = self._time
+        rows = self._all("list_sessions", since=since, until=until)
         return [
-            SessionSpan(id_, node, roles, moment(start), moment(seen), from_micros(end))
-            for id_, node, roles, start, seen, end in rows
+            SessionSpan(id_, node, roles, *map(time, times)) for id_, node, roles, *times in rows
         ]
 
     def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]:
@@ -277,22 +287,22 @@ class People(Working):
             "list_log", run_id=run_id, attempt=after.attempt, seq=after.seq, limit=limit
         )
         return [
-            (Page(attempt, seq), LogLine(moment(at), stream, text))
+            (Page(attempt, seq), LogLine(self._time(at), stream, text))
             for attempt, seq, at, stream, text in rows
         ]
 
 
-def _entry(row: Row) -> LedgerEntry:
+def _entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:
     first, last, count, exact, verdict, reason, facts, at, version, session_id = row
     return LedgerEntry(
-        due_from=moment(first),
-        due_to=moment(last),
+        due_from=time(first),
+        due_to=time(last),
         count=count,
         exact=bool(exact),
         verdict=verdict,
         reason=reason,
         facts=json.loads(facts),
-        at=moment(at),
+        at=time(at),
         version=version,
         session_id=session_id,
     )

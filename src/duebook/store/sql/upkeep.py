@@ -1,15 +1,17 @@
-"""Looks after a SQLite file: forgets what is old, and tells which invariants do not hold."""
+"""Looks after the books: forgets what is old, and tells which invariants do not hold."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.store.sqlite.rows import to_micros
-from duebook.store.sqlite.statements import Statements
+from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from duebook.store.sql.statements import Values
 
 __all__ = ["Upkeep"]
 
@@ -29,35 +31,30 @@ class Upkeep(Statements):
     """Retention and checks."""
 
     def purge(self, before: datetime, limit: int) -> int:
-        old = to_micros(before)
         left = limit
         # in this order: a session is forgotten only when no old run is left
         for query in ("delete_old_runs", "delete_old_ledger", "delete_old_sessions"):
-            left -= self._run(query, before=old, limit=left).rowcount
-        forgotten = self._all("list_old_schedules", before=old, limit=left)
+            left -= self._run(query, before=before, limit=left)
+        forgotten = self._all("list_old_schedules", before=before, limit=left)
         for (schedule_id,) in forgotten:
             self._run("delete_revisions", id=schedule_id)
             self._run("forget_schedule", id=schedule_id)
         return limit - left + len(forgotten)
 
+    @abstractmethod
+    def _damage(self) -> list[str]:
+        """What the database itself finds wrong."""
+
     def check(self) -> list[str]:
-        problems = [
-            f"the file is damaged: {row[0]}"
-            for row in self._connection.execute("PRAGMA quick_check").fetchall()
-            if row[0] != "ok"
-        ]
-        problems += [
-            f"a row of {row[0]} refers to a row of {row[2]} that does not exist"
-            for row in self._connection.execute("PRAGMA foreign_key_check").fetchall()
-        ]
+        problems = self._damage()
         if self.behind >= CLOCK_BEHIND:
             problems.append(
                 f"this machine's clock is {self.behind} behind the latest time on the books; "
                 "nothing is due until it has caught up"
             )
-        parameters = {
-            "check_abandoned": {"now": to_micros(self.now)},
-            "check_overdue": {"before": to_micros(self.now - OVERDUE)},
+        parameters: dict[str, Values] = {
+            "check_abandoned": {"now": self.now},
+            "check_overdue": {"before": self.now - OVERDUE},
         }
         for query, text in _CHECKS.items():
             rows = self._all(query, **parameters.get(query, {}))

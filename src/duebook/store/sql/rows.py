@@ -1,4 +1,7 @@
-"""Rows of the SQLite store as values, and values as parameters."""
+"""Rows of the books as values, and values as rows, whatever the database.
+
+`time` and `stamp` are how it keeps an instant; inside JSON they are microseconds since 1970.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from duebook.model.target import TaskTarget
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from duebook.model.schedule import ScheduleSpec
 
@@ -28,7 +31,6 @@ __all__ = [
     "facts_text",
     "from_micros",
     "micros",
-    "micros_of",
     "moment",
     "read_run",
     "read_schedule",
@@ -36,6 +38,7 @@ __all__ = [
     "read_stretches",
     "stretches_text",
     "to_micros",
+    "without_nul",
 ]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,13 +51,13 @@ _RUN_PAYLOAD: Final = _RUN_FIELDS.index("payload")
 class MovedState(NamedTuple):
     """The values of `move_state`, in its order."""
 
-    watermark: int | None
-    next_due_at: int | None
-    wake_at: int | None
+    watermark: Any
+    next_due_at: Any
+    wake_at: Any
     problem: str | None
     fired: int
     seen: str | None
-    considered_at: int | None
+    considered_at: Any
     schedule_id: str
     version: int
 
@@ -78,13 +81,13 @@ class NewRun(NamedTuple):
     id: str
     schedule_id: str
     version: int
-    due_at: int | None
+    due_at: Any
     origin: str
     wakes: bool
     payload: str | None
-    created_at: int
-    ready_at: int
-    expires_at: int | None
+    created_at: Any
+    ready_at: Any
+    expires_at: Any
     namespace: str
     trigger: str
     queue: str
@@ -112,16 +115,12 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICRO
 
 
-def micros_of(length: timedelta | None) -> int | None:
-    return None if length is None else length // _MICRO
-
-
 def to_micros(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - _EPOCH) // _MICRO
 
 
-def from_micros(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + _MICRO * micros
+def from_micros(stamp: int | None) -> datetime | None:
+    return None if stamp is None else _EPOCH + _MICRO * stamp
 
 
 def moment(micros: int) -> datetime:
@@ -139,7 +138,7 @@ def read_spec(text: str, name: str) -> ScheduleSpec:
     return load_spec(json.loads(text), name)
 
 
-def read_schedule(row: Sequence[Any]) -> Schedule:
+def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
     (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
     next_due_at, paused_at, paused_until, pause_reason, problem = row[9:]
     spec: ScheduleSpec | None = None
@@ -154,23 +153,22 @@ def read_schedule(row: Sequence[Any]) -> Schedule:
         version=version,
         spec=spec,
         status=status,
-        created_at=moment(created_at),
+        created_at=time(created_at),
         created_by=created_by,
-        watermark=from_micros(watermark),
-        next_due_at=from_micros(next_due_at),
-        paused_at=from_micros(paused_at),
-        paused_until=from_micros(paused_until),
+        watermark=time(watermark),
+        next_due_at=time(next_due_at),
+        paused_at=time(paused_at),
+        paused_until=time(paused_until),
         pause_reason=pause_reason,
         problem=problem,
     )
 
 
-def read_run(row: Sequence[Any]) -> Run:
+def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
     """A row of run_details, whose columns are those of a Run."""
     values: list[Any] = list(row[: len(_RUN_FIELDS)])
     for place in _RUN_TIMES:
-        if values[place] is not None:
-            values[place] = _EPOCH + _MICRO * values[place]
+        values[place] = time(values[place])
     if values[_RUN_PAYLOAD] is not None:
         values[_RUN_PAYLOAD] = json.loads(values[_RUN_PAYLOAD])
     return Run(*values)
@@ -192,4 +190,8 @@ def clean(text: str | None) -> str | None:
     """Text that any database takes: no NUL, no halves of characters."""
     if text is None:
         return None
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    return without_nul(text).encode(errors="replace").decode()
+
+
+def without_nul(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")

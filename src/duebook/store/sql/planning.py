@@ -1,8 +1,7 @@
-"""The tick's part of a SQLite transaction: due schedules out, plans in."""
+"""The tick's part of a transaction: due schedules out, plans in."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, lru_cache
@@ -20,31 +19,34 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
-from duebook.store.sqlite.rows import (
+from duebook.store.sql.rows import (
     Copied,
     MovedState,
     NewRun,
     clean,
     copied,
     facts_text,
-    from_micros,
-    micros,
-    micros_of,
-    moment,
     read_spec,
     read_stretches,
     stretches_text,
-    to_micros,
 )
-from duebook.store.sqlite.statements import Row, Statements
+from duebook.store.sql.statements import Row, Statements, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["UNREADABLE_AGAIN", "Definitions", "Planning", "new_run", "skips_of", "state_row"]
+__all__ = [
+    "UNREADABLE_AGAIN",
+    "Definitions",
+    "Planning",
+    "new_run",
+    "remember",
+    "skips_of",
+    "state_row",
+]
 
 MOST_KNOWN: Final = 100_000
 UNREADABLE_AGAIN: Final = timedelta(minutes=1)
@@ -55,15 +57,24 @@ class Definition(NamedTuple):
 
     name: str
     spec: ScheduleSpec
-    expire_after: int | None
     copied: Copied
 
 
 Definitions = dict[tuple[str, int], Definition]
 
 
+def remember(known: Definitions, learned: Definitions) -> None:
+    """Definitions that a committed transaction read; revisions never change."""
+    if len(known) + len(learned) > MOST_KNOWN:
+        known.clear()
+    known.update(learned)
+
+
 class Planning(Statements):
     """Takes snapshots of schedules and commits what the planner made of them."""
+
+    _taken = False
+    """whether it took what is due: then nobody waits for what it commits but runs"""
 
     @cached_property
     def _unreadable(self) -> dict[tuple[str, int], str]:
@@ -71,14 +82,17 @@ class Planning(Statements):
         return {}
 
     def take(self, limit: int) -> list[Snapshot]:
-        snapshots = self._snapshots(self._all("take_due", now=to_micros(self.now), limit=limit))
-        later = to_micros(self.now + UNREADABLE_AGAIN)
+        self._taken = True
+        snapshots = self._snapshots(self._all("take_due", now=self.now, limit=limit))
         for (id_, _), problem in self._unreadable.items():
-            self._run("mark_problem", id=id_, problem=clean(problem), wake_at=later)
+            self.mark_problem(id_, problem, self.now + UNREADABLE_AGAIN)
         return snapshots
 
+    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime) -> None:
+        self._run("mark_problem", id=schedule_id, problem=clean(problem), wake_at=wake_at)
+
     def snapshot(self, schedule_id: str) -> Snapshot:
-        rows = self._all("get_state", id=schedule_id)
+        rows = self._states(schedule_id)
         if not rows:
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist, or was deleted')
         snapshots = self._snapshots(rows)
@@ -89,9 +103,11 @@ class Planning(Statements):
         return snapshots[0]
 
     def _snapshots(self, rows: list[Row]) -> list[Snapshot]:
-        ids = json.dumps([row[0] for row in rows])
+        if not rows:
+            return []
+        ids, time = [row[0] for row in rows], self._time
         definitions = self._definitions([(row[0], row[1]) for row in rows])
-        active = {row[0]: (_active_run(row),) for row in self._all("list_active", ids=ids)}
+        active = {row[0]: (_active_run(row, time),) for row in self._all("list_active", ids=ids)}
         exceptions = self._exceptions(ids) if self._one("get_any_exception") else {}
         snapshots = [
             Snapshot(
@@ -100,13 +116,13 @@ class Planning(Statements):
                 version,
                 definition.spec,
                 status,
-                moment(watermark),
+                time(watermark),
                 active.get(id_, ()),
                 tuple(exceptions[id_]) if id_ in exceptions else (),
-                read_stretches(seen) if seen else (),
-                from_micros(considered_at),
-                fired=fired,
-                paused_until=from_micros(paused_until),
+                () if seen is None else read_stretches(seen),
+                time(considered_at),
+                fired,
+                time(paused_until),
             )
             for id_, version, status, watermark, seen, considered_at, fired, paused_until in rows
             if (definition := definitions.get((id_, version)))
@@ -115,43 +131,47 @@ class Planning(Statements):
 
     def _with_facts(self, snapshot: Snapshot) -> Snapshot:
         """The rarer facts, for the schedules whose policies ask for them."""
-        spec, ids = snapshot.spec, json.dumps([snapshot.schedule_id])
+        spec, ids, time = snapshot.spec, [snapshot.schedule_id], self._time
         facts: dict[str, Any] = {}
         if spec.overlap == "cancel":
-            facts["active"] = tuple(map(_active_run, self._all("list_all_active", ids=ids)))
+            rows = self._all("list_all_active", ids=ids)
+            facts["active"] = tuple(_active_run(row, time) for row in rows)
         if snapshot.considered_at is not None:
-            facts["settled_at"] = from_micros(self._all("list_settled", ids=ids)[0][1])
+            facts["settled_at"] = time(self._all("list_settled", ids=ids)[0][1])
         if spec.skip_if_successful:
-            found = [_active_run(row) for row in self._all("list_by_hand", ids=ids)]
+            found = [_active_run(row, time) for row in self._all("list_by_hand", ids=ids)]
             facts["by_hand"] = found[0] if found else None
         if spec.depends_on:
             facts["upstreams"] = {
-                name: Upstream(bool(exists), from_micros(succeeded_at))
+                name: Upstream(bool(exists), time(succeeded_at))
                 for _, name, exists, succeeded_at in self._all("list_upstreams", ids=ids)
             }
         return replace(snapshot, **facts)
 
-    def _exceptions(self, ids: str) -> dict[str, list[DueException]]:
+    def _exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
         exceptions: dict[str, list[DueException]] = {}
         for schedule_id, due_at, kind, moved_to in self._all("list_exceptions", ids=ids):
-            said = DueException(moment(due_at), kind, from_micros(moved_to))
+            said = DueException(self._time(due_at), kind, self._time(moved_to))
             exceptions.setdefault(schedule_id, []).append(said)
         return exceptions
 
-    def _definitions(self, pairs: list[tuple[str, int]]) -> Definitions:
+    def _definitions(self, pairs: Sequence[tuple[str, int]]) -> Definitions:
         """Name and definition of each pair; revisions never change, so they are read once."""
-        unknown = [pair for pair in pairs if pair not in self._known]
-        if unknown:
-            if len(self._known) + len(unknown) > MOST_KNOWN:
-                self._known.clear()
-                unknown = pairs
-            rows = self._all("list_definitions", pairs=json.dumps(unknown))
+        known, learned = self._known, self.learned
+        if unknown := [pair for pair in pairs if pair not in known and pair not in learned]:
+            rows = self._all(
+                "list_definitions",
+                ids=[id_ for id_, _ in unknown],
+                versions=[v for _, v in unknown],
+            )
             for id_, version, namespace, name, spec in rows:
                 try:
-                    self._known[id_, version] = _definition(spec, namespace, name)
+                    learned[id_, version] = _definition(spec, namespace, name)
                 except Invalid as error:  # a newer node may allow what this one does not know
                     self._unreadable[id_, version] = str(error)
-        return self._known
+        if not learned:
+            return known
+        return {pair: found for pair in pairs if (found := known.get(pair) or learned.get(pair))}
 
     def _definition_of(self, owner: Plan | Snapshot) -> Definition:
         """What was read when the schedule was taken."""
@@ -159,12 +179,12 @@ class Planning(Statements):
         return self._known.get(pair) or self._definitions([pair])[pair]
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
-        now = micros(self.now)
+        stamp, now = self._stamp, self._stamp(self.now)
         plans = self._save_states(plans)
         self._many(
             "delete_exception",
             [
-                {"schedule_id": plan.schedule_id, "due_at": to_micros(e.due_at), "kind": e.kind}
+                {"schedule_id": plan.schedule_id, "due_at": e.due_at, "kind": e.kind}
                 for plan in plans
                 for e in plan.used
             ],
@@ -175,28 +195,53 @@ class Planning(Statements):
             for decision in plan.decisions
             if isinstance(decision, Fire)
         ]
-        for _, _, fire in fires:
-            for run_id in fire.cancels:
-                self._give_way(run_id)
         inserted = self._insert(
             "insert_run",
-            [new_run(id_, self._definition_of(plan), plan, fire, now) for id_, plan, fire in fires],
+            [
+                new_run(
+                    id_,
+                    (definition := self._definition_of(plan)),
+                    plan,
+                    fire,
+                    stamp(fire.due_at),
+                    now,
+                    self._expiry(definition.spec),
+                )
+                for id_, plan, fire in fires
+            ],
         )
         doubled = self._doubled(fires) if inserted < len(fires) else []
+        kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
+        for _, plan, fire in fires:
+            if fire.cancels and (plan.schedule_id, fire.due_at) not in kept_out:
+                for run_id in fire.cancels:
+                    self._give_way(run_id)
         self._record([skip for plan in plans for skip in skips_of(plan)] + doubled, session_id)
+        self._tell_of(plans, inserted)
         return inserted
+
+    def _expiry(self, spec: ScheduleSpec) -> Any:
+        return None if spec.expire_after is None else self._stamp(self.now + spec.expire_after)
+
+    def _tell_of(self, plans: Sequence[Plan], inserted: int) -> None:
+        if inserted:
+            self._tell()
+        elif not self._taken and (wakes := [plan.wake_at for plan in plans if plan.wake_at]):
+            self._tell(min(wakes))
 
     def _give_way(self, run_id: str) -> None:
         """A run that a newer due time replaces: it ends, or is asked to."""
-        now = to_micros(self.now)
-        if not self._one("cancel_queued_run", id=run_id, now=now, reason=Reason.SUPERSEDED):
-            self._run("request_cancel", id=run_id, now=now, reason=Reason.SUPERSEDED)
+        how: Values = {"id": run_id, "now": self.now, "reason": Reason.SUPERSEDED.value}
+        if not self._one("cancel_queued_run", **how):
+            self._run("request_cancel", **how)
+            self._tell()
 
     def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Write what follows for the schedules; returns the plans of versions still in force."""
         steady = [plan for plan in plans if plan.status == "active"]
         others = [plan for plan in plans if plan.status != "active"]
-        if self._rows("move_state", map(_moved, steady)) < len(steady):
+        stamp = self._stamp
+        if self._rows("move_state", [_moved(plan, stamp) for plan in steady]) < len(steady):
             others = list(plans)  # one was not active before, or has another version
         if self._many("commit_state", map(state_row, others)) < len(others):
             return self._in_force(plans)
@@ -204,13 +249,13 @@ class Planning(Statements):
 
     def _in_force(self, plans: Sequence[Plan]) -> list[Plan]:
         """The plans of definitions that are still the latest ones."""
-        ids = json.dumps([plan.schedule_id for plan in plans])
+        ids = [plan.schedule_id for plan in plans]
         versions: dict[str, int] = dict(self._all("list_versions", ids=ids))
         return [plan for plan in plans if versions.get(plan.schedule_id) == plan.version]
 
     def _doubled(self, fires: list[tuple[str, Plan, Fire]]) -> list[tuple[tuple[str, int], Skip]]:
         """Due times that had a run already: the unique key kept a second one out."""
-        ids = json.dumps([id_ for id_, _, _ in fires])
+        ids = [id_ for id_, _, _ in fires]
         missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
         return [
             (
@@ -225,67 +270,75 @@ class Planning(Statements):
         self, skips: Sequence[tuple[tuple[str, int], Skip]], session_id: str | None
     ) -> None:
         """Entries for the ledger; one that goes on where the latest ended only prolongs it."""
-        common = {"session_id": session_id, "now": to_micros(self.now)}
+        common: Values = {"session_id": session_id, "now": self.now}
         rows = [_ledger_row(*pair, skip) | common for pair, skip in skips]
-        new = [
-            row
-            for row in rows
-            if row["follows"] is None or not self._run("extend_ledger", **row).rowcount
+        self._many("insert_ledger", self._extend_ledger(rows))
+
+    def _extend_ledger(self, rows: list[Values]) -> list[Values]:
+        """Prolong entries; returns what needs an entry of its own."""
+        return [
+            row for row in rows if row["follows"] is None or not self._run("extend_ledger", **row)
         ]
-        self._many("insert_ledger", new)
 
     def earliest_wake(self) -> datetime | None:
-        return from_micros(self._value("get_earliest_wake"))
+        found: datetime | None = self._time(self._value("get_earliest_wake"))
+        return found
 
 
 @lru_cache(maxsize=10_000)
 def _definition(text: str, namespace: str, name: str) -> Definition:
     """Definitions never change, so the same text is read once."""
     spec = read_spec(text, name)
-    return Definition(name, spec, micros_of(spec.expire_after), copied(namespace, spec))
+    return Definition(name, spec, copied(namespace, spec))
 
 
-def _active_run(row: Row) -> ActiveRun:
+def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:
     _, id_, due_at, since, origin, status = row
-    return ActiveRun(id_, from_micros(due_at), moment(since), origin, status)
+    return ActiveRun(id_, time(due_at), time(since), origin, status)
 
 
-def _moved(plan: Plan) -> MovedState:
-    next_due_at = to_micros(plan.next_due_at)
+def _moved(plan: Plan, stamp: Callable[[datetime | None], Any]) -> MovedState:
+    next_due_at = stamp(plan.next_due_at)
     same = plan.wake_at is plan.next_due_at  # mostly, and asking is cheaper than converting
     return MovedState(
-        micros(plan.watermark),
+        stamp(plan.watermark),
         next_due_at,
-        next_due_at if same else to_micros(plan.wake_at),
-        plan.problem,
+        next_due_at if same else stamp(plan.wake_at),
+        clean(plan.problem),
         plan.fired,
         stretches_text(plan.seen) if plan.seen else None,
-        to_micros(plan.considered_at),
+        stamp(plan.considered_at),
         plan.schedule_id,
         plan.version,
     )
 
 
-def state_row(plan: Plan) -> dict[str, object]:
+def state_row(plan: Plan) -> Values:
     nothing = {"paused_at": None, "paused_until": None, "pause_reason": None}
-    return _moved(plan)._asdict() | {"status": plan.status} | nothing
+    return _moved(plan, lambda moment: moment)._asdict() | {"status": plan.status} | nothing
 
 
 def new_run(
-    id_: str, definition: Definition, owner: Plan | Snapshot, fire: Fire, now: int
+    id_: str,
+    definition: Definition,
+    owner: Plan | Snapshot,
+    fire: Fire,
+    due_at: Any,
+    now: Any,
+    expires_at: Any,
 ) -> NewRun:
-    expire_after = definition.expire_after
+    """A run of a due time; its times are stamped."""
     return NewRun(
         id_,
         owner.schedule_id,
         owner.version,
-        to_micros(fire.due_at),
+        due_at,
         fire.origin,
         fire.wakes,
         None,
         now,
         now,
-        None if expire_after is None else now + expire_after,
+        expires_at,
         *definition.copied,
     )
 
@@ -296,15 +349,15 @@ def skips_of(plan: Plan) -> list[tuple[tuple[str, int], Skip]]:
     return [(pair, decision) for decision in plan.decisions if isinstance(decision, Skip)]
 
 
-def _ledger_row(schedule_id: str, version: int, skip: Skip) -> dict[str, object]:
+def _ledger_row(schedule_id: str, version: int, skip: Skip) -> Values:
     return {
         "schedule_id": schedule_id,
         "version": version,
-        "due_from": to_micros(skip.due_from),
-        "due_to": to_micros(skip.due_to),
+        "due_from": skip.due_from,
+        "due_to": skip.due_to,
         "count": skip.count,
         "exact": skip.exact,
-        "reason": skip.reason,
+        "reason": skip.reason.value,
         "facts": facts_text(skip.facts),
-        "follows": to_micros(skip.follows),
+        "follows": skip.follows,
     }

@@ -1,0 +1,61 @@
+"""Numbered SQL files, each applied once and remembered with its checksum; knows no database."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["Migration", "check_applied", "find_migrations", "too_new"]
+
+_FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def statements(self) -> list[str]:
+        """Its statements; none of ours has a semicolon inside."""
+        lines = self.sql.splitlines()
+        code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
+        return [statement.strip() for statement in code.split(";") if statement.strip()]
+
+
+def find_migrations(folder: Path) -> list[Migration]:
+    """The migrations of a folder, in order."""
+    return [
+        Migration(int(match[1]), match[2], path.read_text("utf-8"))
+        for path in sorted(folder.glob("*.sql"))
+        if (match := _FILE.fullmatch(path.name))
+    ]
+
+
+def check_applied(have: Mapping[int, str], ours: Sequence[Migration]) -> None:
+    """Raises Conflict when a migration that was applied is another than ours of its number."""
+    for migration in ours:
+        if have.get(migration.number, migration.checksum) != migration.checksum:
+            raise Conflict(
+                f"migration {migration.number:04d}_{migration.name} of the database differs from "
+                "the one of this Duebook; restore the schema or the program"
+            )
+
+
+def too_new(schema: int, ours: int) -> Conflict:
+    return Conflict(
+        f"the database has schema {schema}, and this Duebook knows only {ours}; upgrade Duebook"
+    )

@@ -1,0 +1,98 @@
+"""Brings a database's schema up to date, once, however many nodes start at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.store.migrations import Migration, check_applied, find_migrations, too_new
+from duebook.store.postgres.connection import SCHEMA
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["applied", "available", "migrate"]
+
+_LOCK: Final = 0x44756542
+_TABLES: Final = f"""
+CREATE SCHEMA IF NOT EXISTS {SCHEMA};
+CREATE TABLE IF NOT EXISTS migrations (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL
+);
+CREATE TABLE IF NOT EXISTS meta (
+    key text PRIMARY KEY,
+    value bigint NOT NULL
+)
+"""
+_KEEP: Final = (
+    "INSERT INTO meta (key, value) VALUES (%s, %s)"
+    " ON CONFLICT (key) DO UPDATE SET value = greatest(meta.value, excluded.value)"
+)
+MIN_COMPATIBLE: Final = 1
+"""The oldest Duebook, by the newest migration it knows, that may work on our schema."""
+
+
+def available() -> list[Migration]:
+    """The migrations this version of Duebook brings, in order."""
+    return find_migrations(Path(__file__).with_name("migrations"))
+
+
+def applied(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[int, str]:
+    """Number to checksum of what a database has; empty for a new one."""
+    known = connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.migrations"]).fetchone()
+    if known is None or known[0] is None:
+        return {}
+    rows = connection.execute(f"SELECT number, checksum FROM {SCHEMA}.migrations")  # noqa: S608
+    return dict(rows.fetchall())
+
+
+def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Migration]:
+    """Apply what is missing, all or nothing; returns what was applied.
+
+    A schema from a newer Duebook is used as it is, unless it says that this one is too old: then
+    it raises Conflict, as for a schema that was changed by hand.
+    """
+    ours = available()
+    if not _missing(connection, ours):  # mostly; and then no rights but the usual are needed
+        return []
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        connection.execute(f"SET LOCAL search_path TO {SCHEMA}")
+        connection.execute(_TABLES)
+        missing = _missing(connection, ours)
+        for migration in missing:
+            _apply(connection, migration)
+        connection.execute(_KEEP, ["version", ours[-1].number])
+        connection.execute(_KEEP, ["min_compatible", MIN_COMPATIBLE])
+    return missing
+
+
+def _missing(
+    connection: psycopg.Connection[tuple[Any, ...]], ours: list[Migration]
+) -> list[Migration]:
+    """What is to be applied; raises Conflict."""
+    have = applied(connection)
+    newest = ours[-1].number
+    if max(have, default=0) > newest and newest < _min_compatible(connection):
+        raise too_new(max(have), newest)
+    check_applied(have, ours)
+    return [migration for migration in ours if migration.number not in have]
+
+
+def _min_compatible(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
+    row = connection.execute(
+        f"SELECT value FROM {SCHEMA}.meta WHERE key = 'min_compatible'"  # noqa: S608
+    ).fetchone()
+    return int(row[0]) if row else 1
+
+
+def _apply(connection: psycopg.Connection[tuple[Any, ...]], migration: Migration) -> None:
+    for statement in migration.statements:
+        connection.execute(statement)
+    connection.execute(
+        "INSERT INTO migrations (number, name, checksum, applied_at) VALUES (%s, %s, %s, now())",
+        [migration.number, migration.name, migration.checksum],
+    )

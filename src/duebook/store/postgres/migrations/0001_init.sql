@@ -1,0 +1,210 @@
+-- The first schema. Ids are uuid7 texts that nobody orders by; JSON is text, so that it comes back
+-- as it was written. Runs and ledger have no foreign key to their schedule: each row would lock a
+-- row of it, and schedules are forgotten only after all of their history.
+
+CREATE TABLE schedules (
+    id text COLLATE "C" PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    version integer NOT NULL CHECK (version >= 1),
+    labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL),
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL DEFAULT '',
+    deleted_at timestamptz
+) WITH (fillfactor = 90);
+CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
+    WHERE deleted_at IS NOT NULL;
+
+CREATE TABLE schedule_revisions (
+    schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
+    version integer NOT NULL CHECK (version >= 1),
+    spec text NOT NULL CHECK (spec::json IS NOT NULL),
+    valid_from timestamptz NOT NULL,
+    by text NOT NULL DEFAULT '',
+    PRIMARY KEY (schedule_id, version)
+);
+
+-- Narrow and hot: everything a tick writes. A deleted schedule has no row here.
+CREATE TABLE schedule_state (
+    schedule_id text COLLATE "C" PRIMARY KEY REFERENCES schedules (id),
+    version integer NOT NULL,
+    status text NOT NULL CHECK (status IN ('active', 'paused', 'completed')),
+    watermark timestamptz NOT NULL,
+    next_due_at timestamptz,
+    wake_at timestamptz,
+    fired integer NOT NULL DEFAULT 0 CHECK (fired >= 0),
+    seen text CHECK (seen IS NULL OR seen::json IS NOT NULL),
+    considered_at timestamptz,
+    paused_at timestamptz,
+    paused_until timestamptz,
+    pause_reason text,
+    problem text,
+    CHECK (wake_at IS NULL OR status = 'active' OR paused_until IS NOT NULL),
+    CHECK ((status = 'paused') = (paused_at IS NOT NULL)),
+    CHECK (paused_until IS NULL OR status = 'paused')
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at) WHERE wake_at IS NOT NULL;
+
+CREATE TABLE schedule_exceptions (
+    schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
+    due_at timestamptz NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('skip', 'moved_away', 'moved_here', 'done')),
+    moved_to timestamptz,
+    PRIMARY KEY (schedule_id, due_at, kind),
+    CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
+);
+
+-- Whom the success of a schedule wakes; by name, for it may be deleted and made again.
+CREATE TABLE schedule_deps (
+    namespace text COLLATE "C" NOT NULL,
+    upstream text COLLATE "C" NOT NULL,
+    schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
+    PRIMARY KEY (namespace, upstream, schedule_id)
+);
+CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
+
+CREATE TABLE node_sessions (
+    id text COLLATE "C" PRIMARY KEY,
+    node text NOT NULL,
+    pid integer NOT NULL,
+    roles text NOT NULL,
+    version text NOT NULL,
+    tzdata text NOT NULL,
+    started_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    seen_at timestamptz NOT NULL, -- its last sign of life
+    ended_at timestamptz
+) WITH (fillfactor = 70);
+CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
+
+CREATE TABLE runs (
+    id text COLLATE "C" PRIMARY KEY,
+    place bigint GENERATED ALWAYS AS IDENTITY, -- the order of creation
+    namespace text COLLATE "C" NOT NULL,
+    schedule_id text COLLATE "C",
+    version integer,
+    due_at timestamptz,
+    origin text NOT NULL
+        CHECK (origin IN ('schedule', 'catchup', 'backfill', 'manual', 'enqueue', 'flow')),
+    trigger text NOT NULL,
+    parent_run_id text COLLATE "C" REFERENCES runs (id),
+    step text,
+    queue text COLLATE "C" NOT NULL,
+    priority integer NOT NULL,
+    task text COLLATE "C",
+    exclusive boolean NOT NULL,
+    max_concurrent integer CHECK (max_concurrent >= 1),
+    wakes boolean NOT NULL,
+    max_takeovers integer NOT NULL,
+    payload text CHECK (payload IS NULL OR payload::json IS NOT NULL),
+    status text NOT NULL
+        CHECK (status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
+    attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    losses integer NOT NULL DEFAULT 0 CHECK (losses >= 0),
+    session_id text COLLATE "C", -- no reference: sessions are forgotten after their runs
+    created_at timestamptz NOT NULL,
+    ready_at timestamptz NOT NULL,
+    claimed_at timestamptz,
+    started_at timestamptz,
+    finished_at timestamptz,
+    expires_at timestamptz,
+    cancel_requested_at timestamptz,
+    reason text,
+    error text,
+    exit_code integer,
+    output text,
+    output_ref text,
+    UNIQUE (schedule_id, due_at),
+    CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
+    CHECK (status <> 'queued' OR session_id IS NULL),
+    CHECK ((status IN ('queued', 'running')) = (finished_at IS NULL)),
+    CHECK ((schedule_id IS NULL) = (version IS NULL)),
+    CHECK ((due_at IS NOT NULL) = (origin IN ('schedule', 'catchup', 'backfill')))
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
+    autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, place) WHERE status = 'queued';
+CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
+CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
+CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
+CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
+CREATE INDEX runs_expiring ON runs (expires_at)
+    WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
+CREATE INDEX runs_by_place ON runs (place);
+CREATE INDEX runs_of_schedule ON runs (schedule_id, place);
+CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
+CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
+CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
+    WHERE due_at IS NULL AND status = 'succeeded';
+
+CREATE TABLE run_attempts (
+    run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    attempt integer NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    claimed_at timestamptz NOT NULL,
+    started_at timestamptz,
+    finished_at timestamptz NOT NULL,
+    outcome text NOT NULL
+        CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'handed_back')),
+    error text,
+    exit_code integer,
+    PRIMARY KEY (run_id, attempt)
+);
+
+-- A run as people see it, with the names of its schedule and node.
+CREATE VIEW run_details AS
+SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at, r.origin,
+    r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
+    r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
+    r.cancel_requested_at, r.reason, r.error, r.exit_code, r.place
+FROM runs AS r
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+LEFT JOIN node_sessions AS n ON n.id = r.session_id;
+
+CREATE TABLE run_logs (
+    run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    attempt integer NOT NULL,
+    seq integer NOT NULL,
+    at timestamptz NOT NULL,
+    stream text NOT NULL CHECK (stream IN ('stdout', 'stderr', 'duebook')),
+    text text NOT NULL,
+    PRIMARY KEY (run_id, attempt, seq)
+);
+
+CREATE TABLE ledger (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id text COLLATE "C" NOT NULL,
+    version integer NOT NULL,
+    due_from timestamptz NOT NULL,
+    due_to timestamptz NOT NULL,
+    count bigint NOT NULL CHECK (count >= 1),
+    exact boolean NOT NULL,
+    verdict text NOT NULL CHECK (verdict IN ('skipped')),
+    reason text NOT NULL,
+    facts text NOT NULL CHECK (facts::json IS NOT NULL),
+    session_id text COLLATE "C",
+    at timestamptz NOT NULL,
+    CHECK (due_from <= due_to)
+) WITH (fillfactor = 90);
+CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to, id);
+CREATE INDEX ledger_by_time ON ledger (at);
+
+-- The outbox. Positions are stamped later, in the order in which rows become visible.
+CREATE TABLE events (
+    id text COLLATE "C" PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    topic text NOT NULL,
+    type text NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    aggregate text COLLATE "C" NOT NULL,
+    version integer NOT NULL,
+    data text NOT NULL CHECK (data::json IS NOT NULL),
+    at timestamptz NOT NULL,
+    position bigint UNIQUE,
+    UNIQUE (aggregate, version)
+);

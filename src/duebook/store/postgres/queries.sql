@@ -1,0 +1,275 @@
+-- The statements that only PostgreSQL reads; the others are in ../sql/queries.sql. Statements for
+-- many rows take each of their values as an array.
+
+-- name: take_due
+-- The schedules that want to be looked at, the most overdue first, unless others hold them.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+FROM schedule_state
+WHERE wake_at <= :now
+ORDER BY wake_at
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: lock_state
+-- One schedule's state, for what people do to it.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+FROM schedule_state WHERE schedule_id = :id
+FOR UPDATE
+
+-- name: lock_wakes
+-- What the end of the given runs may wake: their schedules, and those that depend on them.
+SELECT schedule_id FROM schedule_state
+WHERE schedule_id IN (
+    SELECT r.schedule_id FROM runs AS r WHERE r.id = ANY (:ids::text[]) AND r.wakes
+    UNION ALL
+    SELECT d.schedule_id FROM runs AS r
+    JOIN schedules AS s ON s.id = r.schedule_id
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE r.id = ANY (:ids::text[]))
+ORDER BY schedule_id
+FOR UPDATE
+
+-- name: list_definitions
+-- The definitions of the given ids, each with the version at the same place.
+SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec
+FROM unnest(:ids::text[], :versions::integer[]) AS wanted (id, version)
+JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
+JOIN schedules AS s ON s.id = r.schedule_id
+
+-- name: list_active
+-- The oldest active run of each of the given schedules that has one, however many there are.
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT schedule_id, id, due_at, started_at, created_at, origin, status FROM runs
+    WHERE schedule_id = wanted.id AND status IN ('queued', 'running')
+    ORDER BY created_at LIMIT 1) AS r
+
+-- name: list_all_active
+-- All active runs of the given schedules, for policies that cancel them.
+SELECT schedule_id, id, due_at, coalesce(started_at, created_at), origin, status
+FROM runs
+WHERE schedule_id = ANY (:ids::text[]) AND status IN ('queued', 'running')
+ORDER BY created_at, place
+
+-- name: list_by_hand
+-- The latest run without a due time that succeeded, of each of the given schedules.
+SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT schedule_id, id, due_at, started_at, origin, status FROM runs
+    WHERE schedule_id = wanted.id AND due_at IS NULL
+        AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
+    ORDER BY started_at DESC LIMIT 1) AS r
+
+-- name: list_settled
+-- When the latest run of each of the given schedules ended.
+SELECT wanted.id, (
+    SELECT max(finished_at) FROM runs
+    WHERE schedule_id = wanted.id AND finished_at IS NOT NULL)
+FROM unnest(:ids::text[]) AS wanted (id)
+
+-- name: list_upstreams
+-- The schedules that the given ones depend on, and when each succeeded last.
+SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
+    SELECT finished_at FROM runs
+    WHERE schedule_id = s.id AND status = 'succeeded'
+    ORDER BY finished_at DESC LIMIT 1)
+FROM schedule_deps AS d
+LEFT JOIN schedules AS s
+    ON s.namespace = d.namespace AND s.name = d.upstream AND s.deleted_at IS NULL
+WHERE d.schedule_id = ANY (:ids::text[])
+
+-- name: list_exceptions
+-- What people said about single due times of the given schedules.
+SELECT schedule_id, due_at, kind, moved_to
+FROM schedule_exceptions
+WHERE schedule_id = ANY (:ids::text[])
+
+-- name: list_versions
+-- Which definition of each of the given schedules is in force.
+SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
+
+-- name: move_state
+-- Active schedules that stay active move on; only the version that was planned.
+UPDATE schedule_state AS st
+SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
+    problem = v.problem, fired = v.fired, seen = v.seen, considered_at = v.considered_at
+FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::timestamptz[],
+    :problem::text[], :fired::integer[], :seen::text[], :considered_at::timestamptz[],
+    :schedule_id::text[], :version::integer[])
+    AS v (watermark, next_due_at, wake_at, problem, fired, seen, considered_at, schedule_id,
+        version)
+WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
+
+-- name: commit_state
+-- Schedules' state after their plans; only the version that was planned.
+UPDATE schedule_state AS st
+SET status = v.status, watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
+    fired = v.fired, seen = v.seen, considered_at = v.considered_at, paused_at = v.paused_at,
+    paused_until = v.paused_until, pause_reason = v.pause_reason, problem = v.problem
+FROM unnest(:status::text[], :watermark::timestamptz[], :next_due_at::timestamptz[],
+    :wake_at::timestamptz[], :fired::integer[], :seen::text[], :considered_at::timestamptz[],
+    :paused_at::timestamptz[], :paused_until::timestamptz[], :pause_reason::text[],
+    :problem::text[], :schedule_id::text[], :version::integer[])
+    AS v (status, watermark, next_due_at, wake_at, fired, seen, considered_at, paused_at,
+        paused_until, pause_reason, problem, schedule_id, version)
+WHERE st.schedule_id = v.schedule_id AND st.version = v.version
+
+-- name: insert_run
+-- Due times that fire become runs, once.
+INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status)
+SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.wakes, v.payload, v.created_at,
+    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
+    v.max_concurrent, v.max_takeovers, 'queued'
+FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+    :origin::text[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
+    :ready_at::timestamptz[], :expires_at::timestamptz[], :namespace::text[], :trigger::text[],
+    :queue::text[], :priority::integer[], :task::text[], :exclusive::boolean[],
+    :max_concurrent::integer[], :max_takeovers::integer[])
+    AS v (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+        expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+        max_takeovers)
+ON CONFLICT (schedule_id, due_at) DO NOTHING
+
+-- name: list_missing_runs
+-- Which of the given new runs were not inserted, because their due time had one.
+SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
+WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = wanted.id)
+
+-- name: insert_ledger
+-- Due times that did not become runs, and why.
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,
+    session_id, at)
+SELECT v.schedule_id, v.version, v.due_from, v.due_to, v.count, v.exact, 'skipped', v.reason,
+    v.facts, v.session_id, v.at
+FROM unnest(:schedule_id::text[], :version::integer[], :due_from::timestamptz[],
+    :due_to::timestamptz[], :count::bigint[], :exact::boolean[], :reason::text[], :facts::text[],
+    :session_id::text[], :now::timestamptz[])
+    AS v (schedule_id, version, due_from, due_to, count, exact, reason, facts, session_id, at)
+
+-- name: delete_exception
+-- Exceptions are used up once their due times are decided.
+DELETE FROM schedule_exceptions AS e
+USING unnest(:schedule_id::text[], :due_at::timestamptz[], :kind::text[])
+    AS v (schedule_id, due_at, kind)
+WHERE e.schedule_id = v.schedule_id AND e.due_at = v.due_at AND e.kind = v.kind
+
+-- name: get_session_alive
+-- Whether a node may still claim; it cannot be declared dead before this transaction ends.
+SELECT 1 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+FOR SHARE
+
+-- name: list_claimable
+-- Ready work by priority, within its limits; whether its schedule has one.
+SELECT r.id, r.schedule_id, r.exclusive, r.max_concurrent IS NOT NULL
+FROM runs AS r
+WHERE r.status = 'queued' AND r.queue = :queue AND r.ready_at <= :now
+    AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
+    AND (r.task IS NULL OR r.task = ANY (:tasks::text[]))
+    AND (NOT r.exclusive OR NOT EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
+            AND (other.status = 'running'
+                OR (other.attempt > 0 AND r.attempt = 0)
+                OR (other.exclusive AND other.queue = r.queue AND other.ready_at <= :now
+                    AND (other.attempt > 0 OR r.attempt = 0)
+                    AND (other.priority > r.priority
+                        OR (other.priority = r.priority
+                            AND (other.ready_at, other.place) < (r.ready_at, r.place)))))))
+    AND (r.exclusive OR r.max_concurrent IS NULL OR r.max_concurrent > (
+        SELECT count(*) FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
+ORDER BY r.priority DESC, r.ready_at, r.place
+LIMIT :limit
+
+-- name: lock_exclusive
+-- Of schedules whose runs exclude each other, those that no other claim is looking at.
+SELECT id FROM schedules WHERE id = ANY (:ids::text[])
+ORDER BY id
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: lock_limited
+-- One claim at a time counts the runs of a schedule with a limit.
+SELECT id FROM schedules WHERE id = ANY (:ids::text[])
+ORDER BY id
+FOR NO KEY UPDATE
+
+-- name: claim_runs
+-- The runs are this session's until they settle, as far as their schedules' limits allow now.
+UPDATE runs AS r
+SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
+    started_at = :now
+FROM (
+    SELECT c.id, CASE WHEN c.exclusive THEN 1 ELSE c.max_concurrent END AS most,
+        row_number() OVER (
+            PARTITION BY c.schedule_id
+            ORDER BY c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
+        CASE WHEN c.exclusive OR c.max_concurrent IS NOT NULL THEN (
+            SELECT count(*) FROM runs AS other
+            WHERE other.schedule_id = c.schedule_id AND other.status = 'running') END AS running
+    FROM runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
+WHERE r.id = ranked.id AND r.status || '' = 'queued'
+    AND (ranked.most IS NULL OR ranked.running + ranked.rank <= ranked.most)
+RETURNING r.id
+
+-- name: settle_run
+-- Only the current token ends a run; says also whether others of its schedule waited for that.
+UPDATE runs AS r
+SET status = :status, finished_at = :now, reason = :reason, error = :error,
+    exit_code = :exit_code,
+    failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
+WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
+    AND r.status || '' = 'running'
+RETURNING r.wakes, r.schedule_id, (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
+    SELECT 1 FROM runs AS other
+    WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+        AND other.status IN ('queued', 'running'))
+
+-- name: get_own_run
+-- The run under way under this token: why it shall end, and whether its schedule was deleted.
+SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, EXISTS (
+        SELECT 1 FROM schedules AS s WHERE s.id = runs.schedule_id AND s.deleted_at IS NOT NULL)
+FROM runs
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+FOR UPDATE
+
+-- name: expire_runs
+-- Work that nobody began in time is not begun any more.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired'
+WHERE id IN (
+    SELECT id FROM runs
+    WHERE id = ANY (:ids::text[]) AND status || '' = 'queued' AND attempt = 0
+    ORDER BY id
+    FOR UPDATE SKIP LOCKED)
+RETURNING wakes, schedule_id
+
+-- name: take_orphans
+-- What to do with each of the given runs, of those that nobody has taken over meanwhile.
+SELECT id, losses, max_takeovers,
+    CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id
+FROM runs
+WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+    AND session_id IN (SELECT n.id FROM node_sessions AS n WHERE n.ended_at IS NOT NULL)
+ORDER BY id
+FOR UPDATE SKIP LOCKED
+
+-- name: list_runs_by_id
+-- Several runs, in the order of the given ids.
+SELECT d.* FROM unnest(:ids::text[]) WITH ORDINALITY AS wanted (id, number)
+JOIN run_details AS d ON d.id = wanted.id
+ORDER BY wanted.number
+
+-- name: list_runs_of
+-- The newest runs of a schedule.
+SELECT * FROM run_details WHERE schedule_id = :schedule_id ORDER BY place DESC LIMIT :limit
+
+-- name: insert_log
+-- What runs printed.
+INSERT INTO run_logs (run_id, attempt, seq, at, stream, text)
+SELECT v.run_id, v.attempt, v.seq, v.at, v.stream, v.text
+FROM unnest(:run_id::text[], :attempt::integer[], :seq::integer[], :at::timestamptz[],
+    :stream::text[], :text::text[]) AS v (run_id, attempt, seq, at, stream, text)
+ON CONFLICT DO NOTHING

@@ -1,0 +1,119 @@
+"""Executes named statements of one transaction in PostgreSQL, at the database's time."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid
+from duebook.store.postgres.arrays import array_text
+from duebook.store.queries import load_queries, names_of, percent_named
+from duebook.store.sql.statements import COMMON, Row, Statements, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    import psycopg
+
+    from duebook.store.sql.planning import Definitions
+
+__all__ = ["QUERIES", "PostgresStatements"]
+
+QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
+QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
+_ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
+_TEXT: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
+_NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
+_ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items()}
+"""Of what kind the arrays are that a statement takes, by their names."""
+
+
+class PostgresStatements(Statements):
+    """Instants and lists are what they are; a statement for many rows takes a list per value.
+
+    The caller opens and ends the transaction, which began at `now`; a test may have a clock.
+    """
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Row],
+        now: datetime,
+        clock: Callable[[], datetime] | None,
+        hook: Callable[[str], None] | None,
+        definitions: Definitions,
+        writes: bool,
+    ) -> None:
+        super().__init__(hook, definitions)
+        self._connection = connection
+        self._began_at = now
+        self._clock = clock
+        self._writes = writes
+        self.told = False
+        """whether others shall look at once"""
+        self.told_wake: datetime | None = None
+        """when others shall look at the latest"""
+
+    @cached_property
+    def now(self) -> datetime:
+        return self._began_at if self._clock is None else self._clock()
+
+    @property
+    def behind(self) -> timedelta:
+        return timedelta()  # every node goes by this clock
+
+    @staticmethod
+    def _stamp(moment: datetime | None) -> Any:
+        return moment
+
+    @staticmethod
+    def _time(stamp: Any) -> Any:
+        return stamp
+
+    def _execute(self, query: str, values: Values) -> psycopg.Cursor[Row]:
+        self._point(f"before:{query}")
+        try:
+            for name, kind in _ARRAYS[query].items():
+                values[name] = array_text(kind, values[name])
+            cursor = self._connection.execute(_TEXT[query], values)
+        except UnicodeEncodeError:
+            raise Invalid(
+                "a text with halves of characters can be neither stored nor found"
+            ) from None
+        self._point(f"after:{query}")
+        return cursor
+
+    def _run(self, query: str, /, **values: object) -> int:
+        return self._execute(query, values).rowcount
+
+    def _all(self, query: str, /, **values: object) -> list[Row]:
+        return self._execute(query, values).fetchall()
+
+    def _many(self, query: str, /, rows: Iterable[Values]) -> int:
+        names = _NAMES[query]
+        return self._rows(query, [tuple(row[name] for name in names) for row in rows])
+
+    def _rows(self, query: str, /, rows: Iterable[Row]) -> int:
+        """One statement for all; none for no rows."""
+        columns = list(zip(*rows, strict=True))
+        if not columns:
+            return 0
+        return self._run(query, **dict(zip(_NAMES[query], columns, strict=True)))
+
+    def _insert(self, query: str, /, rows: Sequence[Row]) -> int:
+        return self._rows(query, rows)
+
+    def _states(self, schedule_id: str) -> list[Row]:
+        return self._all("lock_state" if self._writes else "get_state", id=schedule_id)
+
+    def _hold(self, run_ids: Sequence[str]) -> None:
+        self._anybody_depends = bool(self._all("lock_wakes", ids=list(run_ids)))
+
+    def _tell(self, wake_at: datetime | None = None) -> None:
+        if wake_at is None:
+            self.told = True
+        elif self.told_wake is None or wake_at < self.told_wake:
+            self.told_wake = wake_at

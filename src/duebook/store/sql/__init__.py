@@ -1,0 +1,1 @@
+"""What the stores share: the verbs of a transaction, written once against named statements."""

@@ -1,0 +1,405 @@
+-- The statements that read the same in every database. A run that is named is found by its id:
+-- `status || ''` keeps planners from indexes that they believe to be small.
+
+-- name: get_earliest_wake
+-- When the next schedule wants to be looked at.
+SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL
+
+-- name: get_state
+-- One schedule's state, for what people do to it.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+FROM schedule_state WHERE schedule_id = :id
+
+-- name: get_any_exception
+-- Whether anybody said anything about any due time; mostly not.
+SELECT 1 FROM schedule_exceptions LIMIT 1
+
+-- name: mark_problem
+-- A schedule that this node cannot plan is looked at again later.
+UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
+
+-- name: extend_ledger
+-- The latest entry goes on, when the next due time met the same fate for the same reason.
+UPDATE ledger
+SET due_to = :due_to, count = count + :count, exact = exact AND :exact, at = :now,
+    session_id = :session_id
+WHERE id = (
+        SELECT id FROM ledger WHERE schedule_id = :schedule_id
+        ORDER BY due_to DESC, id DESC LIMIT 1)
+    AND due_to = :follows AND version = :version AND reason = :reason AND facts = :facts
+
+-- name: insert_exception
+-- What a person says about one due time; saying it again changes it.
+INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to)
+VALUES (:schedule_id, :due_at, :kind, :moved_to)
+ON CONFLICT (schedule_id, due_at, kind) DO UPDATE SET moved_to = excluded.moved_to
+
+-- name: wake_schedule
+-- Look at this schedule again now.
+UPDATE schedule_state SET wake_at = :now
+WHERE schedule_id = :schedule_id AND status = 'active' AND (wake_at IS NULL OR wake_at > :now)
+
+-- name: wake_dependents
+-- Look again at schedules that wait for this one's success.
+UPDATE schedule_state SET wake_at = :now
+WHERE status = 'active' AND wake_at > :now
+    AND (seen IS NOT NULL OR EXISTS (
+        SELECT 1 FROM schedule_exceptions AS e
+        WHERE e.schedule_id = schedule_state.schedule_id AND e.kind = 'moved_here'))
+    AND schedule_id IN (
+    SELECT d.schedule_id FROM schedules AS s
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE s.id = :schedule_id)
+
+-- name: get_any_dependency
+-- Whether any schedule depends on another.
+SELECT 1 FROM schedule_deps LIMIT 1
+
+-- name: insert_dependency
+-- A schedule asks to be woken by the success of another.
+INSERT INTO schedule_deps (namespace, upstream, schedule_id)
+VALUES (:namespace, :upstream, :schedule_id)
+ON CONFLICT DO NOTHING
+
+-- name: delete_dependencies
+-- What a schedule depended on before.
+DELETE FROM schedule_deps WHERE schedule_id = :schedule_id
+
+-- name: insert_schedule
+-- A new schedule, unless its name is taken.
+INSERT INTO schedules (id, namespace, name, version, labels, created_at, created_by)
+VALUES (:id, :namespace, :name, 1, :labels, :now, :by)
+ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
+
+-- name: insert_revision
+-- A definition, in force from now on.
+INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
+VALUES (:id, :version, :spec, :now, :by)
+
+-- name: list_revisions
+-- The definitions of a schedule, the first one first.
+SELECT version, spec, valid_from, by FROM schedule_revisions WHERE schedule_id = :id
+ORDER BY version
+
+-- name: update_schedule
+-- Another definition comes into force.
+UPDATE schedules SET version = :version, labels = :labels WHERE id = :id
+
+-- name: update_state_version
+-- The state follows the definition.
+UPDATE schedule_state SET version = :version WHERE schedule_id = :id
+
+-- name: insert_state
+-- The state a schedule begins with.
+INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at)
+VALUES (:id, 1, 'active', :now, :next_due_at, :wake_at)
+
+-- name: find_schedule
+-- The live schedule of that name in the namespace.
+SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NULL
+
+-- name: find_deleted
+-- The schedule of that name that was deleted last.
+SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NOT NULL
+ORDER BY deleted_at DESC, id DESC LIMIT 1
+
+-- name: delete_state
+-- A deleted schedule is never looked at again.
+DELETE FROM schedule_state WHERE schedule_id = :id
+
+-- name: delete_schedule
+-- Its name is free again; its history stays.
+UPDATE schedules SET deleted_at = :now WHERE id = :id AND deleted_at IS NULL
+
+-- name: delete_exceptions
+-- What was said about due times that will not come.
+DELETE FROM schedule_exceptions WHERE schedule_id = :id
+
+-- name: get_schedule
+-- One schedule with its definition and state.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.id = :id
+
+-- name: list_schedules
+-- The schedules of a namespace by name, a page at a time.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
+ORDER BY s.name
+LIMIT :limit
+
+-- name: list_upcoming
+-- The active schedules of a namespace that are due first.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
+FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.namespace = :namespace AND st.wake_at IS NOT NULL AND st.next_due_at IS NOT NULL
+ORDER BY st.wake_at
+LIMIT :limit
+
+-- name: insert_session
+-- A node begins.
+INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at)
+VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now)
+
+-- name: renew_session
+-- A node lives on; no row when it was declared dead.
+UPDATE node_sessions SET expires_at = :expires_at, seen_at = :now
+WHERE id = :id AND ended_at IS NULL
+
+-- name: end_session
+-- A node leaves.
+UPDATE node_sessions SET ended_at = :now, seen_at = :now WHERE id = :id AND ended_at IS NULL
+
+-- name: end_expired_sessions
+-- Nodes whose lease ran out are dead.
+UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
+RETURNING id
+
+-- name: list_sessions
+-- The nodes that lived at some time of a stretch, the first one first.
+SELECT id, node, roles, started_at, seen_at, expires_at, ended_at FROM node_sessions
+WHERE started_at <= :until AND (ended_at IS NULL OR ended_at >= :since)
+ORDER BY started_at
+
+-- name: get_earliest_ready
+-- When queued work that is not ready yet will be.
+SELECT min(ready_at) FROM runs
+WHERE status = 'queued' AND ready_at > created_at AND ready_at > :now
+
+-- name: retry_run
+-- A failed attempt is followed by another after a while.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error,
+    exit_code = :exit_code
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+
+-- name: reopen_run
+-- A person opens a run again that had ended, as another attempt.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
+    exit_code = NULL, cancel_requested_at = NULL, expires_at = NULL
+WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
+
+-- name: list_expiring
+-- Runs that nobody has begun by the time they were given, the oldest first.
+SELECT id FROM runs
+WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL AND expires_at <= :now
+ORDER BY expires_at
+LIMIT :limit
+
+-- name: get_earliest_expiry
+-- When the next run that nobody has begun runs out.
+SELECT min(expires_at) FROM runs
+WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL
+
+-- name: get_token_state
+-- Whether a token that settled nothing had settled before, the run or its attempt.
+SELECT status FROM runs
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id
+    AND status <> 'running' AND status <> 'queued'
+UNION ALL
+SELECT outcome FROM run_attempts
+WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
+    AND outcome <> 'lost' AND outcome <> 'handed_back'
+
+-- name: hand_back_run
+-- A node that leaves returns its work, to be begun again as another attempt.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    ready_at = :ready_at
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+
+-- name: list_orphans
+-- Runs that a dead or ended session left running.
+SELECT r.id
+FROM node_sessions AS n
+JOIN runs AS r ON r.session_id = n.id AND r.status = 'running'
+WHERE n.ended_at IS NOT NULL
+LIMIT :limit
+
+-- name: insert_attempt
+-- The account of an attempt that is over while its run goes on.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
+    outcome, error, exit_code)
+SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), started_at,
+    coalesce(finished_at, :now), :outcome, :error, CAST(:exit_code AS integer)
+FROM runs WHERE id = :id
+ON CONFLICT DO NOTHING
+
+-- name: requeue_run
+-- Another node takes the run over as a new attempt.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    losses = losses + 1, ready_at = :now
+WHERE id = :id AND status || '' = 'running'
+
+-- name: fail_lost_run
+-- The run has cost too many nodes, or was to be cancelled anyway.
+UPDATE runs
+SET status = :status, session_id = NULL, losses = losses + 1, finished_at = :now,
+    reason = :reason, error = :error
+WHERE id = :id AND status || '' = 'running'
+
+-- name: list_session_runs
+-- What the books say a node is working on, and which of it was asked to end.
+SELECT id, attempt, CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END
+FROM runs WHERE session_id = :id AND status = 'running'
+
+-- name: cancel_queued_run
+-- A run that nobody has begun ends at once.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+WHERE id = :id AND status || '' = 'queued'
+RETURNING wakes, schedule_id
+
+-- name: cancel_queued_runs
+-- The queued runs of a schedule that is deleted.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+WHERE schedule_id = :id AND status = 'queued'
+
+-- name: limit_queued_runs
+-- What waits follows the limits of the definition in force.
+UPDATE runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
+WHERE schedule_id = :id AND status = 'queued'
+
+-- name: request_cancel
+-- The owner of a running run is asked to end it, and why.
+UPDATE runs SET cancel_requested_at = :now, reason = :reason
+WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
+
+-- name: get_run
+-- One run with the names of its schedule and node.
+SELECT * FROM run_details WHERE id = :id
+
+-- name: find_runs
+-- The run of that id, or up to two whose id begins so.
+SELECT id FROM runs
+WHERE id >= :prefix AND id < :prefix || 'g' AND namespace = :namespace
+LIMIT 2
+
+-- name: get_neighbours
+-- The ids before and after that of a run.
+SELECT (SELECT max(id) FROM runs WHERE id < :id), (SELECT min(id) FROM runs WHERE id > :id)
+
+-- name: list_attempts
+-- The attempts of a run that ended before its latest one.
+SELECT a.attempt, n.node, a.claimed_at, a.finished_at, a.outcome, a.error, a.exit_code
+FROM run_attempts AS a
+LEFT JOIN node_sessions AS n ON n.id = a.session_id
+WHERE a.run_id = :id
+ORDER BY a.attempt
+
+-- name: list_runs
+-- The newest runs of a namespace.
+SELECT * FROM run_details WHERE namespace = :namespace ORDER BY place DESC LIMIT :limit
+
+-- name: list_runs_due
+-- The runs whose due time lies in a stretch, both ends included.
+SELECT * FROM run_details
+WHERE schedule_id = :schedule_id AND due_at >= :since AND due_at <= :until
+ORDER BY due_at
+LIMIT :limit
+
+-- name: list_ledger
+-- The newest entries about a schedule's due times.
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id
+FROM ledger WHERE schedule_id = :id
+ORDER BY due_to DESC, id DESC
+LIMIT :limit
+
+-- name: list_ledger_between
+-- The entries that touch a stretch, both ends included.
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id
+FROM ledger WHERE schedule_id = :id AND due_to >= :since AND due_from <= :until
+ORDER BY due_from, id
+LIMIT :limit
+
+-- name: trim_log
+-- Drop the middle of a long log: what is neither its head nor its tail.
+DELETE FROM run_logs
+WHERE run_id = :run_id AND attempt = :attempt AND seq > :head_seq AND seq < :tail_seq
+
+-- name: list_log
+-- A run's log from a place on, attempt by attempt.
+SELECT attempt, seq, at, stream, text FROM run_logs
+WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
+ORDER BY attempt, seq
+LIMIT :limit
+
+-- name: delete_old_runs
+-- Retention: a small batch of runs that ended long ago, with their logs and attempts.
+DELETE FROM runs WHERE id IN (
+    SELECT id FROM runs WHERE finished_at < :before ORDER BY finished_at LIMIT :limit)
+
+-- name: delete_old_ledger
+-- Retention: a small batch of entries written long ago.
+DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < :before ORDER BY at LIMIT :limit)
+
+-- name: delete_old_sessions
+-- Retention: nodes that left long ago, once the runs that they ended are forgotten.
+DELETE FROM node_sessions WHERE id IN (
+    SELECT n.id FROM node_sessions AS n
+    WHERE n.ended_at < :before
+        AND NOT EXISTS (
+            SELECT 1 FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running')
+    LIMIT :limit)
+
+-- name: list_old_schedules
+-- Retention: schedules deleted long ago, of which no history is left.
+SELECT s.id FROM schedules AS s
+WHERE s.deleted_at < :before
+    AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.schedule_id = s.id)
+    AND NOT EXISTS (SELECT 1 FROM ledger AS l WHERE l.schedule_id = s.id)
+LIMIT :limit
+
+-- name: delete_revisions
+-- Retention: the definitions of a schedule that is forgotten.
+DELETE FROM schedule_revisions WHERE schedule_id = :id
+
+-- name: forget_schedule
+-- Retention: nothing is left of it.
+DELETE FROM schedules WHERE id = :id
+
+-- name: check_overlaps
+-- Invariant: runs that exclude each other are never under way together (status: for the index).
+SELECT schedule_id, count(*) FROM runs
+WHERE status = 'running' AND status IN ('queued', 'running') AND exclusive AND schedule_id IS NOT NULL
+GROUP BY schedule_id HAVING count(*) > 1
+
+-- name: check_abandoned
+-- Invariant: nobody dead owns a run; a live keeper takes these over.
+SELECT r.id, n.node FROM runs AS r
+JOIN node_sessions AS n ON n.id = r.session_id
+WHERE r.status = 'running' AND (n.ended_at IS NOT NULL OR n.expires_at <= :now)
+
+-- name: check_doubled
+-- Invariant: a due time has a run or a reason, not both (already_started names the run it has).
+SELECT r.id, l.reason FROM ledger AS l
+JOIN runs AS r ON r.schedule_id = l.schedule_id AND r.due_at = l.due_from
+WHERE l.count = 1 AND l.reason <> 'already_started' AND r.origin <> 'backfill'
+
+-- name: check_early
+-- Invariant: nothing starts before it is due.
+SELECT id, due_at FROM runs WHERE started_at < due_at
+
+-- name: check_order
+-- Invariant: what is next lies after everything decided.
+SELECT schedule_id, next_due_at FROM schedule_state WHERE next_due_at <= watermark
+
+-- name: check_overdue
+-- Schedules that nobody has looked at for a minute: is a node running?
+SELECT schedule_id, wake_at FROM schedule_state WHERE wake_at < :before

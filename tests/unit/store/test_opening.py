@@ -1,0 +1,86 @@
+"""Opening the books that a URL names: the right store, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.errors import DuebookError, Invalid, Unavailable
+from duebook.store.opening import open_store, place_of
+from duebook.store.postgres import PostgresStore
+from duebook.store.sqlite import SqliteStore
+from tests.postgres import PASSWORD, USER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.postgres import Server
+
+
+def test_a_path_and_a_sqlite_url_open_a_file(path: Path) -> None:
+    for url in (str(path), f"sqlite:///{path}"):
+        store = open_store(url)
+        assert isinstance(store, SqliteStore)
+        store.close()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql://", "postgres://"])
+def test_a_postgres_url_opens_a_database(postgres_url: str, scheme: str) -> None:
+    store = open_store(postgres_url.replace("postgresql://", scheme))
+    assert isinstance(store, PostgresStore)
+    store.close()
+
+
+def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith("duebook.store.postgres")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(Invalid, match=r"duebook\[postgres\]"):
+        open_store("postgresql://somewhere/books")
+
+
+def complaint(url: str, kind: type[DuebookError] = Unavailable) -> str:
+    with pytest.raises(kind) as caught:
+        open_store(url)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert PASSWORD not in text
+    return text
+
+
+def test_a_host_that_does_not_exist_is_unavailable_and_named() -> None:
+    url = f"postgresql://{USER}:{PASSWORD}@no-such-host.invalid:5432/books"
+    assert "no-such-host.invalid" in complaint(url)
+
+
+def test_a_port_where_nobody_listens_is_unavailable_and_named() -> None:
+    text = complaint(f"postgresql://{USER}:{PASSWORD}@127.0.0.1:1/books")
+    assert "127.0.0.1:1" in text
+    assert "refused" in text
+
+
+def test_a_wrong_password_is_unavailable_and_not_shown(postgres_server: Server) -> None:
+    url = f"postgresql://{USER}:a-mistake@127.0.0.1:{postgres_server.port}/postgres"
+    text = complaint(url)
+    assert "password authentication failed" in text
+    assert "a-mistake" not in text
+
+
+def test_a_database_that_does_not_exist_is_unavailable_and_named(postgres_server: Server) -> None:
+    assert 'database "nowhere" does not exist' in complaint(postgres_server.url("nowhere"))
+
+
+def test_a_url_that_cannot_be_read_is_invalid_and_its_password_not_shown() -> None:
+    complaint(f"postgresql://{USER}:{PASSWORD}@host:port:5432/books?colour=red", Invalid)
+    complaint(f"postgresql://{USER}:{PASSWORD}@host/books?colour=red", Invalid)
+
+
+def test_the_place_of_books_names_no_password() -> None:
+    assert place_of("sqlite:///a/b.db") == "a/b.db"
+    place = place_of(f"postgresql://{USER}:{PASSWORD}@host:5432/books")
+    assert "books" in place
+    assert "host:5432" in place
+    assert PASSWORD not in place
+    assert "at a:1, b:2" in place_of("postgresql://a:1,b:2/books")

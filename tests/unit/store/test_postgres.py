@@ -1,0 +1,403 @@
+"""What only a PostgreSQL store has: its clock, its pool, hints, outages, and locks in one order."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from duebook.clock import utc_now
+from duebook.engine.ticker import Ticker
+from duebook.errors import DuebookError, Unavailable
+from duebook.model.run import LogLine, Outcome
+from duebook.store.postgres import PostgresStore
+from duebook.store.postgres import store as store_module
+from duebook.store.postgres.connection import SCHEMA
+from tests.conformance.builders import (
+    LEASE,
+    MINUTE,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    claimed_run,
+    get_runs,
+    run_tick,
+    settle,
+    tick,
+)
+from tests.conformance.builders import VirtualClock as Clock
+from tests.postgres import Server
+from tests.unit.store.test_writer import in_a_child
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from duebook.store.base import Store, Tx
+
+
+@contextmanager
+def opened(url: str, *arguments: Any, **named: Any) -> Iterator[PostgresStore]:
+    store = PostgresStore(url, *arguments, **named)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    with opened(postgres_url) as made:
+        yield made
+
+
+def query(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url, options=f"-c search_path={SCHEMA}", autocommit=True) as connection:
+        cursor = connection.execute(sql.encode(), parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+def cut_off(url: str) -> None:
+    """The server ends every connection of the store."""
+    query(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'duebook'",
+    )
+
+
+# -- time
+
+
+def test_now_is_the_databases(store: PostgresStore) -> None:
+    for now in (store.transact(lambda tx: tx.now), store.read(lambda tx: tx.now)):
+        assert abs(now - utc_now()) < MINUTE
+        assert now.utcoffset() == timedelta()
+    assert store.transact(lambda tx: tx.behind) == timedelta()
+
+
+def test_a_database_clock_behind_the_watermark_fires_nothing_again(postgres_url: str) -> None:
+    """As after a failover."""
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        add_schedule(store, overlap="allow")
+        clock.advance(3 * MINUTE)
+        assert tick(store) > 0
+        ran = [run.due_at for run in get_runs(store)]
+        clock.advance(-3 * MINUTE)
+        for _ in range(3):
+            clock.advance(MINUTE)
+            assert tick(store) == 0
+        clock.advance(MINUTE)
+        tick(store)
+        assert len({run.due_at for run in get_runs(store)}) == len(ran) + 1
+
+
+# -- what holds in a transaction only
+
+
+@pytest.mark.parametrize("verb", ["transact", "read"])
+def test_a_transaction_has_its_settings_and_leaves_none(store: PostgresStore, verb: str) -> None:
+    names = ("search_path", "plan_cache_mode", "jit", "idle_in_transaction_session_timeout")
+
+    def work(tx: Tx) -> list[Any]:
+        connection = tx._connection  # type: ignore[attr-defined]
+        return [connection.execute(f"SHOW {name}".encode()).fetchone()[0] for name in names]
+
+    assert getattr(store, verb)(work) == [SCHEMA, "force_custom_plan", "off", "5s"]
+    connection = store._pool.take()
+    assert connection.execute("SHOW plan_cache_mode").fetchone() == ("auto",)
+    store._pool.give(connection)
+
+
+def test_a_node_that_stops_between_take_and_commit_gives_its_schedules_back(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, taken, gone = Clock(), threading.Event(), threading.Event()
+    quick = store_module._begin("READ WRITE", idle_in_transaction_session_timeout="300ms")
+    monkeypatch.setattr(store_module, "_WRITE", quick)
+
+    def stop(tx: Tx) -> None:
+        tx.take(10)
+        taken.set()
+        gone.wait(10)
+        tx.earliest_wake()
+
+    with opened(postgres_url, clock) as stopped, opened(postgres_url, clock) as other:
+        add_schedule(other)
+        clock.advance(MINUTE)
+        failures: list[DuebookError] = []
+
+        def work() -> None:
+            try:
+                stopped.transact(stop)
+            except DuebookError as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert taken.wait(10)
+        assert tick(other) == 0, "somebody has it"
+        assert eventually(lambda: tick(other)) == 1
+        gone.set()
+        thread.join()
+        assert [type(error) for error in failures] == [Unavailable]
+
+
+def test_a_ticker_that_finds_what_is_due_in_other_hands_looks_again_soon(postgres_url: str) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
+        add_schedule(store)
+        clock.advance(MINUTE)
+        looked = store.transact(lambda tx: (tx.take(1), Ticker(other).step())[1])
+        assert looked is not None
+        assert timedelta() < looked - clock.now < timedelta(seconds=0.05)
+        assert get_runs(store) == []
+
+
+# -- trouble
+
+
+def test_a_transaction_that_others_made_impossible_is_tried_again(store: PostgresStore) -> None:
+    tries: list[str] = []
+
+    def work(tx: Tx) -> int:
+        tries.append(add_name := f"job-{len(tries)}")
+        add = "INSERT INTO schedules (id, namespace, name, version, created_at)"
+        values = " VALUES (%s, 'default', %s, 1, now())"
+        tx._connection.execute((add + values).encode(), [add_name, add_name])  # type: ignore[attr-defined]
+        if len(tries) < 3:
+            raise errors.DeadlockDetected
+        return len(tries)
+
+    assert store.transact(work) == 3
+    assert store.read(lambda tx: tx.find_schedule("default", "job-2")) == "job-2"
+    with pytest.raises(DuebookError):
+        store.read(lambda tx: tx.find_schedule("default", "job-0"))
+
+
+def test_a_transaction_that_others_always_make_impossible_is_given_up(store: PostgresStore) -> None:
+    def work(_tx: Tx) -> None:
+        raise errors.SerializationFailure
+
+    with pytest.raises(Unavailable, match="busy"):
+        store.transact(work)
+
+
+def test_connections_that_broke_while_idle_are_replaced_without_a_word(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    add_schedule(store, "before")
+    cut_off(postgres_url)
+    add_schedule(store, "after")
+    cut_off(postgres_url)
+    assert len(store.read(lambda tx: tx.list_schedules("default", "", 9))) == 2
+
+
+def test_a_commit_whose_answer_is_lost_is_unavailable_and_says_so(postgres_url: str) -> None:
+    def hook(name: str) -> None:
+        if name == "before:COMMIT":
+            cut_off(postgres_url)
+
+    with (
+        opened(postgres_url, None, hook) as store,
+        pytest.raises(Unavailable, match="nobody knows"),
+    ):
+        begin(store)
+
+
+def test_a_failure_that_the_work_ignored_is_not_taken_for_a_commit(store: PostgresStore) -> None:
+    def work(tx: Tx) -> None:
+        with pytest.raises(errors.UndefinedTable):
+            tx._connection.execute("SELECT * FROM nowhere")  # type: ignore[attr-defined]
+
+    with pytest.raises(Unavailable, match="rolled"):
+        store.transact(work)
+
+
+def test_a_server_that_comes_back_is_used_again() -> None:
+    server = Server(durable=True)
+    try:
+        with opened(server.url("postgres")) as store:
+            add_schedule(store)
+            store.changed()
+            server.stop()
+            with pytest.raises(Unavailable, match="cannot reach the database 'postgres'"):
+                store.read(lambda tx: tx.now)
+            heard = store.changed()
+            server.start()
+            assert eventually(lambda: _find(store), 20)
+            assert eventually(lambda: store.changed() != heard, 20), "it listens again"
+    finally:
+        server.close()
+
+
+def _find(store: Store) -> str | None:
+    try:
+        return store.read(lambda tx: tx.find_schedule("default", "job"))
+    except Unavailable:
+        return None
+
+
+def test_a_server_that_cannot_be_written_is_refused(
+    postgres_url: str, postgres_server: Server
+) -> None:
+    """As a standby."""
+    (name,) = query(postgres_url, "SELECT current_database()")[0]
+    postgres_server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    with pytest.raises(Unavailable, match="read-only"):
+        PostgresStore(postgres_url)
+
+
+def test_a_store_refuses_use_after_a_fork(store: PostgresStore) -> None:
+    store.changed()
+    for work in (
+        lambda: store.transact(lambda tx: tx.now),
+        lambda: store.read(lambda tx: tx.now),
+        store.changed,
+    ):
+        assert in_a_child(work).startswith("Unavailable: ")
+    assert in_a_child(store.close) == "nothing"
+    store.transact(lambda tx: tx.now)
+
+
+def test_a_closed_store_is_unavailable(store: PostgresStore) -> None:
+    store.close()
+    store.close()
+    for work in (store.transact, store.read):
+        with pytest.raises(Unavailable, match="closed"):
+            work(lambda tx: tx.now)
+    with pytest.raises(Unavailable, match="closed"):
+        store.changed()
+
+
+# -- hints
+
+
+def test_a_listener_that_was_cut_off_counts_that_as_a_change(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    heard = store.changed()
+    cut_off(postgres_url)
+    assert eventually(lambda: store.changed() != heard)
+
+
+def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
+        claimed = claimed_run(store, clock, overlap="allow")
+        heard = other.changed()
+        line = LogLine(clock.now, "stdout", "text")
+        store.transact(lambda tx: tx.renew("node-1", LEASE))
+        store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+        settle(store, claimed.token)
+        assert claim(store) == []
+        add_schedule(store, "later", trigger={"at": (clock.now + 9 * MINUTE).isoformat()})
+        assert store.changed() - store.changed() == 0
+        add_schedule(store, "last", trigger={"at": (clock.now + MINUTE / 2).isoformat()})
+        assert eventually(lambda: other.changed() - heard) == 1
+
+
+def test_a_wake_that_others_know_of_is_told_once(postgres_url: str) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        counts = [store.changed()]
+        for minutes in (5, 6, 5, 4):
+            at = (clock.now + minutes * MINUTE).isoformat()
+            add_schedule(store, f"job-{len(counts)}", trigger={"at": at})
+            counts.append(store.changed())
+        assert [b - a for a, b in pairwise(counts)] == [1, 0, 0, 1]
+        clock.advance(4 * MINUTE)
+        add_schedule(store, "later", trigger={"at": (clock.now + 9 * MINUTE).isoformat()})
+        assert store.changed() == counts[-1] + 1, "the wake that was told has passed"
+
+
+# -- one order of locks
+
+
+def together(*jobs: Callable[[], object], rounds: Callable[[], object]) -> None:
+    """Repeat the jobs in a thread each, while `rounds` goes on here; raises what one raised."""
+    over, problems = threading.Event(), list[BaseException]()
+
+    def repeat(job: Callable[[], object]) -> None:
+        while not over.is_set():
+            try:
+                job()
+            except BaseException as error:
+                problems.append(error)
+                over.set()
+
+    threads = [threading.Thread(target=repeat, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    rounds()
+    over.set()
+    for thread in threads:
+        thread.join()
+    for problem in problems:
+        raise problem
+
+
+def test_ticks_claims_settles_and_cancels_together_never_deadlock(postgres_url: str) -> None:
+    """Schedules that cancel their own runs, and others that wait for their success."""
+    clock, succeeded = Clock(), Outcome("succeeded")
+    with opened(postgres_url, clock) as store:
+        ids = [add_schedule(store, f"job-{number}", overlap="cancel") for number in range(6)]
+        for number in range(6):
+            depends = [{"schedule": f"job-{number}", "within": "1h"}]
+            add_schedule(store, f"after-{number}", overlap="cancel", depends_on=depends)
+        begin(store, lease=timedelta(days=9))
+
+        def work_on() -> None:
+            for claimed in claim(store):
+                store.transact(lambda tx, c=claimed: tx.settle(c.token, succeeded))  # type: ignore[misc]
+
+        def by_hand() -> None:
+            for schedule_id in ids:
+                add_run(store, schedule_id)
+
+        def rounds() -> None:
+            for _ in range(30):
+                clock.advance(MINUTE)
+                store.transact(run_tick)
+
+        some = (lambda: tick(store), lambda: tick(store, limit=3))
+        together(*some, work_on, work_on, by_hand, rounds=rounds)
+        deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        assert query(postgres_url, deadlocks) == [(0,)]
+        assert [p for p in store.read(lambda tx: tx.check()) if "exclude" in p] == []
+
+
+def test_a_settle_and_a_tick_that_cancels_the_same_run_do_not_deadlock(postgres_url: str) -> None:
+    """The settle has ended the run and not yet woken its schedule when the tick comes."""
+    clock, counts = Clock(), list[int]()
+    waiting = (
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    with opened(postgres_url, clock) as other:
+        ticking = threading.Thread(target=lambda: counts.append(tick(other)))
+
+        def hook(name: str) -> None:
+            if name == "after:settle_run":
+                ticking.start()
+                eventually(lambda: counts or query(postgres_url, waiting))
+
+        with opened(postgres_url, clock, hook) as store:
+            add_run(store, add_schedule(store, overlap="cancel"))
+            begin(store)
+            (claimed,) = claim(store)
+            clock.advance(MINUTE)
+            assert settle(store, claimed.token)
+            ticking.join()
+        deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        assert query(postgres_url, deadlocks) == [(0,)]
+        assert counts == [0], "the schedule was held"
+        assert tick(other) == 1

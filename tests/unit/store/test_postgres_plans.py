@@ -1,0 +1,122 @@
+"""The hot queries of the PostgreSQL store use their indexes, whatever is in the tables, also when
+they have been executed so often that the server might think of another plan."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import pytest
+
+from duebook.store.postgres.connection import SCHEMA
+from duebook.store.postgres.statements import QUERIES
+from duebook.store.queries import percent_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.postgres import Server
+
+NOW: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+IDS: Final = "{s1,s2,s3}"
+RUNS: Final = "{q1,q2,q3}"
+TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
+HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
+CLAIMABLE: Final[dict[str, Any]] = {"queue": "default", "now": NOW, "limit": 5, "tasks": "{}"}
+HOT: Final[dict[str, dict[str, Any]]] = {
+    "take_due": {"now": NOW, "limit": 10},
+    "get_earliest_wake": {},
+    "lock_state": {"id": "s1"},
+    "lock_wakes": {"ids": RUNS},
+    "list_active": {"ids": IDS},
+    "list_settled": {"ids": IDS},
+    "list_claimable": CLAIMABLE,
+    "take_claimable": CLAIMABLE,
+    "lock_exclusive": {"ids": IDS},
+    "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
+    "list_runs_by_id": {"ids": RUNS},
+    "settle_run": {**TOKEN, **HOW, "now": NOW},
+    "get_own_run": TOKEN,
+    "wake_schedule": {"schedule_id": "s1", "now": NOW},
+    "list_session_runs": {"id": "alive"},
+    "list_orphans": {"limit": 10},
+    "take_orphans": {"ids": RUNS},
+    "list_expiring": {"now": NOW, "limit": 10},
+    "get_earliest_expiry": {},
+    "get_earliest_ready": {"now": NOW},
+    "list_runs": {"namespace": "default", "limit": 5},
+    "list_runs_of": {"schedule_id": "s1", "limit": 5},
+    "delete_old_runs": {"before": NOW, "limit": 5},
+}
+BY_ID: Final[dict[str, dict[str, Any]]] = {
+    "settle_run": HOT["settle_run"],
+    "get_own_run": TOKEN,
+    "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
+    "hand_back_run": {**TOKEN, "ready_at": NOW},
+    "get_token_state": TOKEN,
+    "requeue_run": {"id": "r1", "now": NOW},
+    "fail_lost_run": {**HOW, "id": "r1", "now": NOW},
+    "cancel_queued_run": {"id": "q1", "now": NOW, "reason": "x"},
+    "request_cancel": {"id": "r1", "now": NOW, "reason": "x"},
+    "claim_runs": HOT["claim_runs"],
+    "take_orphans": {"ids": RUNS},
+    "expire_runs": {"ids": RUNS, "now": NOW},
+}
+FILL: Final = """
+INSERT INTO schedules (id, namespace, name, version, created_at)
+SELECT 's' || n, 'default', 's' || n, 1, :now FROM generate_series(1, :many) AS n;
+INSERT INTO schedule_state (schedule_id, version, status, watermark, wake_at)
+SELECT 's' || n, 1, 'active', :now, :now + n * interval '1 second'
+FROM generate_series(-9, :many) AS n WHERE n > 0;
+INSERT INTO node_sessions
+SELECT 'n' || n, 'n', 1, '', '', '', :now, :now, :now, :now FROM generate_series(1, 50) AS n;
+INSERT INTO node_sessions VALUES ('alive', 'n', 1, '', '', '', :now, :now + '1 h', :now, NULL);
+INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,
+    exclusive, wakes, max_takeovers, status, session_id, claimed_at, created_at, ready_at,
+    finished_at)
+SELECT kind || n, 'default', 's' || n, 1, :now + shift * interval '1 s', 'schedule', '', 'default',
+    0, n % 2 = 0, n % 3 = 0, 3, status, CASE WHEN status <> 'queued' THEN 'alive' END,
+    CASE WHEN status <> 'queued' THEN :now END, :now, :now,
+    CASE WHEN status = 'succeeded' THEN :now + n * interval '1 s' END
+FROM (VALUES ('q', 1, 'queued', 40), ('r', 2, 'running', 9), ('e', 3, 'succeeded', :many),
+    ('f', 4, 'succeeded', :many)) AS v (kind, shift, status, top)
+CROSS JOIN LATERAL generate_series(1, top) AS n;
+"""
+
+
+@pytest.fixture(scope="module", params=["not analyzed", "analyzed"])
+def books(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[Any]:
+    """Ten thousand schedules with two runs each that ended, and a few that have not."""
+    with postgres_server.database() as url:
+        options = f"-c search_path={SCHEMA} -c plan_cache_mode=force_custom_plan -c jit=off"
+        with psycopg.connect(url, autocommit=True, options=options) as connection:
+            text = FILL.replace(":now", f"timestamptz '{NOW.isoformat()}'")
+            connection.execute(text.replace(":many", "10000").encode())
+            if request.param == "analyzed":
+                connection.execute("VACUUM ANALYZE")
+            yield connection
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_reads_no_table_from_end_to_end(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    sql = percent_named(QUERIES[name])
+    for _ in range(7):  # a prepared statement may get a generic plan from its sixth time on
+        rows = books.execute(f"EXPLAIN {sql}".encode(), HOT[name], prepare=True).fetchall()
+    plan = "\n".join(row[0] for row in rows)
+    for table in ("runs", "schedules", "schedule_state"):
+        assert f"Seq Scan on {table}" not in plan, plan
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_a_run_that_is_named_is_found_by_its_id(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    """And by no index that was small when the tables were last analyzed."""
+    sql = percent_named(QUERIES[name])
+    plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), BY_ID[name]))
+    assert "runs_pkey" in plan
+    assert "runs_running" not in plan, plan
+    assert "runs_queued" not in plan, plan
