@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import looks_like_prefix, new_id
 from duebook.store.base import START, Page
+from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
     from duebook.model.run import Attempt, LogLine, Run
@@ -33,6 +34,7 @@ class Runs:
 
     def list(self, schedule: str | None = None, limit: int = 20) -> RunList:
         """The newest first; of a schedule also after it was deleted."""
+        check_limit(limit)
         namespace = self._namespace
 
         def work(tx: Tx) -> RunList:
@@ -80,6 +82,6 @@ class Runs:
         return self._store.read(work)
 
     def _find(self, tx: Tx, run_id: str) -> Run:
-        if not looks_like_prefix(run_id):
+        if not isinstance(run_id, str) or not looks_like_prefix(run_id):
             raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
         return tx.get_run(tx.find_run(self._namespace, run_id))

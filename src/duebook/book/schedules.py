@@ -11,7 +11,7 @@ from duebook.book.backfill import find_missing
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import check_name, new_id
-from duebook.model.fields import check_payload
+from duebook.model.fields import check_payload, read_text
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.target import CommandTarget, payload_variables
@@ -27,6 +27,7 @@ from duebook.planner import (
 )
 from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.at import At
+from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
@@ -89,6 +90,7 @@ class Schedules:
 
     def list(self, after: str = "", limit: int = 100) -> Listed:
         """By name, from the one after `after` on."""
+        check_limit(limit)
         namespace = self._namespace
         return self._store.read(lambda tx: tx.list_schedules(namespace, after, limit))
 
@@ -116,6 +118,8 @@ class Schedules:
             snapshot = tx.snapshot(schedule.id)
             form = load_changes(snapshot.spec, changes)
             spec = load_spec(form, schedule.name).anchored(schedule.created_at)
+            if spec == snapshot.spec:
+                return schedule
             if spec.triggers != snapshot.spec.triggers:
                 _refuse_past(spec, tx.now)
             planned = plan_edit(snapshot, spec, tx.now)
@@ -147,6 +151,8 @@ class Schedules:
         Raises Conflict when it is not active, and Invalid for an `until` that is not to come.
         """
         moment = None if until is None else parse_instant(until)
+        if reason is not None:
+            read_text("reason", reason)
 
         def work(tx: Tx) -> Schedule:
             snapshot = self._in_state(tx, name, "active")
@@ -284,6 +290,7 @@ class Schedules:
 
     def ledger(self, name: str, limit: int = 20) -> Entries:
         """The newest due times that did not become runs, and why; also of deleted schedules."""
+        check_limit(limit)
 
         def work(tx: Tx) -> Entries:
             schedule_id = self._find(tx, name, deleted=True)

@@ -13,6 +13,7 @@ import click
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
 from duebook.errors import printable
+from duebook.ids import check_name
 from duebook.store.opening import place_of
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
@@ -51,6 +52,8 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
         datefmt="%H:%M:%S",
         level=logging.WARNING if quiet else logging.INFO,
     )
+    for name in queue:
+        check_name(name, "--queue")
     _allow_descriptors(slots)
     with Spawner() as spawner:  # before any thread
         from duebook.book import Book

@@ -41,6 +41,7 @@ __all__ = [
 MAX_PAYLOAD: Final = 1_000_000
 MOST_RANGES: Final = 1_000
 MOST_DEPENDENCIES: Final = 100
+MOST_LABELS: Final = 100
 LONGEST: Final = timedelta(days=36_500)
 """So that now plus or minus any length is a time that can be written."""
 EARLIEST: Final = date(1900, 1, 1)
@@ -95,11 +96,13 @@ def _is_text(value: object, longest: int) -> bool:
 
 
 def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
-    if isinstance(value, dict) and all(
-        _is_text(k, 64) and k and _is_text(v, 256) for k, v in value.items()
+    if (
+        isinstance(value, dict)
+        and len(value) <= MOST_LABELS
+        and all(_is_text(k, 64) and k and _is_text(v, 256) for k, v in value.items())
     ):
         return tuple(sorted(value.items()))
-    raise Invalid(f"{key} {shorten(value)} is no object of short texts")
+    raise Invalid(f"{key} {shorten(value)} is no object of up to 100 short texts")
 
 
 def read_text(key: str, value: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duebook.book import Book
-from duebook.errors import NotFound
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import LEASE, SimulatedNode
@@ -49,6 +49,8 @@ class Simulation:
         slots: int = 1_000,
         namespace: str = "default",
     ) -> None:
+        if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= 100:
+            raise Invalid(f"nodes {shorten(nodes)} is no number 1 to 100")
         folder = tempfile.mkdtemp(prefix="duebook-simulation-")
         self._clock = VirtualClock(parse_instant(start))
         self._store = SqliteStore(Path(folder) / "duebook.db", self._clock, durable=False)
@@ -174,7 +176,10 @@ class Simulation:
 
         The others take its runs over when its lease has run out.
         """
-        self._node(which).kill()
+        node = self._node(which)
+        if not node.alive:
+            raise Conflict(f"{node.name} is dead already")
+        node.kill()
         self._watch()
 
     def start_node(self) -> str:
