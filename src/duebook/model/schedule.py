@@ -32,6 +32,10 @@ from duebook.model.target import CommandTarget, Target, load_target, payload_var
 from duebook.settings import RETENTION
 from duebook.timetext import format_duration, format_instant
 from duebook.triggers import Trigger, load_trigger
+from duebook.triggers.cron import Cron
+from duebook.triggers.daily import Daily
+from duebook.triggers.every import Every
+from duebook.triggers.weekly import Weekly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,12 +105,17 @@ class ScheduleSpec:
     expire_after: timedelta | None = None
     plain: bool = field(init=False, repr=False, compare=False)
     """whether a due time in time, with nothing active, just fires"""
+    heeds_runs: bool = field(init=False, repr=False, compare=False)
+    """whether it matters to any decision which of its runs are active"""
 
     def __post_init__(self) -> None:
         special = self.start_at or self.end_at or self.max_runs or self.jitter or self.exclude
         guarded = self.depends_on or self.skip_if_successful or self.catchup == "all"
         simple = len(self.triggers) == 1 and self.overlap in ("skip", "allow")
-        object.__setattr__(self, "plain", simple and not special and not guarded)
+        plain = simple and not special and not guarded
+        object.__setattr__(self, "plain", plain)
+        endless = isinstance(self.triggers[0], Cron | Every | Daily | Weekly)
+        object.__setattr__(self, "heeds_runs", not (plain and self.overlap == "allow" and endless))
 
     def anchored(self, instant: datetime) -> ScheduleSpec:
         """With the phase of its triggers fixed at `start_at`, else at `instant`."""
@@ -124,7 +133,9 @@ class ScheduleSpec:
             "trigger": triggers[0] if len(triggers) == 1 else triggers,
             "target": self.target.to_json(),
         }
-        for spec_field in fields(self)[2:-1]:
+        for spec_field in fields(self)[2:]:
+            if not spec_field.init:
+                continue
             value = getattr(self, spec_field.name)
             if value != _default(spec_field.name):
                 form[spec_field.name] = _plain(value)

@@ -58,6 +58,7 @@ class Definition(NamedTuple):
     name: str
     spec: ScheduleSpec
     copied: Copied
+    heeds_runs: bool
 
 
 Definitions = dict[tuple[str, int], Definition]
@@ -106,8 +107,12 @@ class Planning(Statements):
         if not rows:
             return []
         ids, time = [row[0] for row in rows], self._time
-        definitions = self._definitions([(row[0], row[1]) for row in rows])
-        active = {row[0]: (_active_run(row, time),) for row in self._all("list_active", ids=ids)}
+        pairs = [(row[0], row[1]) for row in rows]
+        definitions = self._definitions(pairs)
+        known = [definitions.get(pair) for pair in pairs]
+        heeding = [id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs]
+        runs = self._all("list_active", ids=heeding) if heeding else []
+        active = {row[0]: (_active_run(row, time),) for row in runs}
         exceptions = self._exceptions(ids) if self._one("get_any_exception") else {}
         snapshots = [
             Snapshot(
@@ -124,8 +129,10 @@ class Planning(Statements):
                 fired,
                 time(paused_until),
             )
-            for id_, version, status, watermark, seen, considered_at, fired, paused_until in rows
-            if (definition := definitions.get((id_, version)))
+            for (id_, version, status, watermark, seen, considered_at, fired, paused_until), (
+                definition
+            ) in zip(rows, known, strict=True)
+            if definition
         ]
         return [s if s.spec.plain else self._with_facts(s) for s in snapshots]
 
@@ -289,7 +296,7 @@ class Planning(Statements):
 def _definition(text: str, namespace: str, name: str) -> Definition:
     """Definitions never change, so the same text is read once."""
     spec = read_spec(text, name)
-    return Definition(name, spec, copied(namespace, spec))
+    return Definition(name, spec, copied(namespace, spec), spec.heeds_runs)
 
 
 def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:
