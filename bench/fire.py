@@ -1,6 +1,6 @@
 """Due schedules committed per second, beside the one-row loop; and how a tick grows with a million.
 
-    python -m bench.fire --store sqlite
+    python -m bench.fire --store sqlite        (or postgres: see fire_postgres.py)
 
 The loop is what most schedulers in a database do: select one due row, ask a cron library for its
 next time, insert the run, move the row on, commit: a flush of the disk for each schedule. Both
@@ -30,7 +30,7 @@ from duebook.store.sql.rows import from_micros, to_micros
 from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from duebook.store.base import Tx
+    from duebook.store.base import Store, Tx
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EXPRESSION = "* * * * *"
@@ -51,9 +51,13 @@ class Clock:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", choices=["sqlite"], default="sqlite")
+    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--many", type=int, default=1_000_000, help="schedules of the large file")
     options = parser.parse_args()
+    if options.store == "postgres":
+        from bench import fire_postgres
+
+        fire_postgres.main(options.many)
     with tempfile.TemporaryDirectory() as folder:
         ours = ticks_per_second(Path(folder) / "ours.db")
         loop = loop_per_second(Path(folder) / "loop.db")
@@ -108,7 +112,7 @@ def tick_milliseconds(path: Path, schedules: int) -> float:
     return statistics.median(times)
 
 
-def fill(store: SqliteStore, number: int, later: timedelta | None = None) -> None:
+def fill(store: Store, number: int, later: timedelta | None = None) -> None:
     spec = load_spec(SPEC, "bench")
 
     def add(tx: Tx) -> None:

@@ -9,7 +9,8 @@ import click
 from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, print_pairs
 from duebook.errors import Unavailable
-from duebook.settings import database_path
+from duebook.settings import database_path, is_postgres
+from duebook.store.opening import place_of
 from duebook.store.sqlite.connection import connect
 from duebook.store.sqlite.migrate import applied, available
 
@@ -57,7 +58,14 @@ def _exists(path: Path) -> bool:
 @db_group.command("status")
 def status_command() -> None:
     """Show where the books are and which schema they have."""
-    path = database_path(settings_of().database_url)
+    url = settings_of().database_url
+    if is_postgres(url):
+        from duebook.store.postgres.migrate import schema_of
+
+        have_number, number = schema_of(url)
+        print_pairs([("books", place_of(url)), ("schema", f"{have_number} of {number}")])
+        return
+    path = database_path(url)
     if not _exists(path):
         click.echo(f"no books yet at {path}; the first command makes them")
         return

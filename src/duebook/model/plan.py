@@ -182,7 +182,6 @@ class Plan:
     used: tuple[DueException, ...] = ()
     said: tuple[DueException, ...] = ()
     """exceptions that the plan itself makes"""
-    problem: str | None = None
     seen: tuple[Stretch, ...] = ()
     considered_at: datetime | None = None
     fired: int = 0

@@ -6,7 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from duebook.cli import main
 from duebook.errors import DuebookError, Invalid, Unavailable
 from duebook.store.opening import open_store, place_of
 from duebook.store.postgres import PostgresStore
@@ -84,3 +86,18 @@ def test_the_place_of_books_names_no_password() -> None:
     assert "host:5432" in place
     assert PASSWORD not in place
     assert "at a:1, b:2" in place_of("postgresql://a:1,b:2/books")
+
+
+def test_the_command_line_works_on_postgres(postgres_url: str, postgres_server: Server) -> None:
+    def run(url: str, *words: str) -> str:
+        result = CliRunner().invoke(main, ["--database", url, *words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    run(postgres_url, "add", "hello", "--every", "1h", "--", "echo", "hello")
+    assert "hello" in run(postgres_url, "ls")
+    assert "the books balance" in run(postgres_url, "db", "check")
+    assert "1 of 1" in run(postgres_url, "db", "status")
+    assert "next due" in run(postgres_url, "tick")
+    with postgres_server.database(template="template0") as empty:
+        assert "0 of 1" in run(empty, "db", "status")

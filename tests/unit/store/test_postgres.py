@@ -162,6 +162,35 @@ def test_a_ticker_that_finds_what_is_due_in_other_hands_looks_again_soon(postgre
         assert get_runs(store) == []
 
 
+def test_a_tick_takes_as_many_statements_for_many_schedules_as_for_few(
+    postgres_server: Server,
+) -> None:
+    """Whatever their policies: due times that fire, that are skipped once and again, that wait."""
+    kinds: list[dict[str, Any]] = [
+        {"overlap": "allow"},
+        {"overlap": "skip"},
+        {"overlap": "queue"},
+        {"skip_if_successful": True},
+        {"depends_on": [{"schedule": "other", "within": "1h"}]},
+        {"trigger": {"every": "1m"}, "catchup": "all", "catchup_pace": "0s"},
+    ]
+    statements = []
+    for number in (2, 20):
+        clock, points = Clock(), list[str]()
+        with postgres_server.database() as url, opened(url, clock, points.append) as store:
+            for kind, definition in enumerate(kinds):
+                for copy in range(number):
+                    add_schedule(store, f"job-{kind}-{copy}", **definition)
+            for _ in range(4):
+                clock.advance(MINUTE)
+                points.clear()
+                tick(store)
+            assert "before:extend_ledger" in points
+            statements.append(points)
+    assert statements[0] == statements[1]
+    assert len(statements[0]) < 50
+
+
 # -- trouble
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.store.migrations import Migration, check_applied, find_migrations, too_new
-from duebook.store.postgres.connection import SCHEMA
+from duebook.store.postgres.connection import SCHEMA, connect, full_conninfo
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["applied", "available", "migrate"]
+__all__ = ["applied", "available", "migrate", "schema_of"]
 
 _LOCK: Final = 0x44756542
 _TABLES: Final = f"""
@@ -47,6 +47,12 @@ def applied(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[int, str]:
         return {}
     rows = connection.execute(f"SELECT number, checksum FROM {SCHEMA}.migrations")  # noqa: S608
     return dict(rows.fetchall())
+
+
+def schema_of(url: str) -> tuple[int, int]:
+    """The number of the schema that a database has, 0 for none, and of the newest we know."""
+    with connect(full_conninfo(url)) as connection:
+        return max(applied(connection), default=0), available()[-1].number
 
 
 def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Migration]:

@@ -94,12 +94,11 @@ SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::t
 -- Active schedules that stay active move on; only the version that was planned.
 UPDATE schedule_state AS st
 SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
-    problem = v.problem, fired = v.fired, seen = v.seen, considered_at = v.considered_at
+    problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at
 FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::timestamptz[],
-    :problem::text[], :fired::integer[], :seen::text[], :considered_at::timestamptz[],
+    :fired::integer[], :seen::text[], :considered_at::timestamptz[],
     :schedule_id::text[], :version::integer[])
-    AS v (watermark, next_due_at, wake_at, problem, fired, seen, considered_at, schedule_id,
-        version)
+    AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, schedule_id, version)
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
 
 -- name: commit_state
@@ -107,13 +106,13 @@ WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 
 UPDATE schedule_state AS st
 SET status = v.status, watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
     fired = v.fired, seen = v.seen, considered_at = v.considered_at, paused_at = v.paused_at,
-    paused_until = v.paused_until, pause_reason = v.pause_reason, problem = v.problem
+    paused_until = v.paused_until, pause_reason = v.pause_reason, problem = NULL
 FROM unnest(:status::text[], :watermark::timestamptz[], :next_due_at::timestamptz[],
     :wake_at::timestamptz[], :fired::integer[], :seen::text[], :considered_at::timestamptz[],
     :paused_at::timestamptz[], :paused_until::timestamptz[], :pause_reason::text[],
-    :problem::text[], :schedule_id::text[], :version::integer[])
+    :schedule_id::text[], :version::integer[])
     AS v (status, watermark, next_due_at, wake_at, fired, seen, considered_at, paused_at,
-        paused_until, pause_reason, problem, schedule_id, version)
+        paused_until, pause_reason, schedule_id, version)
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version
 
 -- name: insert_run
@@ -149,6 +148,22 @@ FROM unnest(:schedule_id::text[], :version::integer[], :due_from::timestamptz[],
     :due_to::timestamptz[], :count::bigint[], :exact::boolean[], :reason::text[], :facts::text[],
     :session_id::text[], :now::timestamptz[])
     AS v (schedule_id, version, due_from, due_to, count, exact, reason, facts, session_id, at)
+
+-- name: extend_ledger
+-- The latest entries go on, where the next due time met the same fate for the same reason.
+UPDATE ledger AS l
+SET due_to = v.due_to, count = l.count + v.count, exact = l.exact AND v.exact, at = v.at,
+    session_id = v.session_id
+FROM unnest(:schedule_id::text[], :version::integer[], :due_to::timestamptz[], :count::bigint[],
+    :exact::boolean[], :reason::text[], :facts::text[], :follows::timestamptz[],
+    :session_id::text[], :now::timestamptz[])
+    AS v (schedule_id, version, due_to, count, exact, reason, facts, follows, session_id, at)
+WHERE l.id = (
+        SELECT latest.id FROM ledger AS latest WHERE latest.schedule_id = v.schedule_id
+        ORDER BY latest.due_to DESC, latest.id DESC LIMIT 1)
+    AND l.due_to = v.follows AND l.version = v.version AND l.reason = v.reason
+    AND l.facts = v.facts
+RETURNING l.schedule_id
 
 -- name: delete_exception
 -- Exceptions are used up once their due times are decided.

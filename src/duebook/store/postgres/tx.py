@@ -11,6 +11,8 @@ from duebook.store.sql.upkeep import Upkeep
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.store.sql.statements import Values
+
 __all__ = ["PostgresTx"]
 
 
@@ -31,6 +33,29 @@ class PostgresTx(PostgresStatements, People, Upkeep):
         given = self._all("claim_runs", ids=ids, session_id=session_id, now=self.now)
         mine = {row[0] for row in given}
         return [id_ for id_ in ids if id_ in mine]
+
+    def _extend_ledger(self, rows: list[Values]) -> list[Values]:
+        """One statement for the first of each schedule, which is mostly the only one."""
+        firsts: dict[str, Values] = {}
+        for row in rows:
+            if row["follows"] is not None:
+                firsts.setdefault(row["schedule_id"], row)
+        extended = self._extended(list(firsts.values()))
+        new = []
+        for row in rows:
+            if row is firsts.get(row["schedule_id"]):
+                goes_on = row["schedule_id"] in extended
+            else:
+                goes_on = row["follows"] is not None and bool(self._extended([row]))
+            if not goes_on:
+                new.append(row)
+        return new
+
+    def _extended(self, rows: list[Values]) -> set[str]:
+        if not rows:
+            return set()
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        return {row[0] for row in self._all("extend_ledger", **columns)}
 
     def _locked(self, query: str, schedule_ids: set[str]) -> set[str]:
         if not schedule_ids:

@@ -12,7 +12,15 @@ from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
 from duebook.store.base import LedgerEntry, Page, SessionSpan
 from duebook.store.sql.planning import new_run, skips_of, state_row
-from duebook.store.sql.rows import clean, copied, read_run, read_schedule, read_spec, without_nul
+from duebook.store.sql.rows import (
+    NewRun,
+    clean,
+    copied,
+    read_run,
+    read_schedule,
+    read_spec,
+    without_nul,
+)
 from duebook.store.sql.working import Working
 
 if TYPE_CHECKING:
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.schedule import Schedule, ScheduleSpec
-    from duebook.store.sql.rows import NewRun
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["People"]
@@ -188,8 +195,8 @@ class People(Working):
     def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
         definition, stamp = self._definition_of(snapshot), self._stamp
         # what people ask for is never dropped, so it does not expire
-        return new_run(
-            run_id, definition, snapshot, fire, stamp(fire.due_at), stamp(self.now), None
+        return NewRun._make(
+            new_run(run_id, definition, snapshot, fire, stamp(fire.due_at), stamp(self.now), None)
         )
 
     def reopen(self, run_id: str) -> None:

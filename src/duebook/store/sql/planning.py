@@ -22,7 +22,6 @@ from duebook.model.plan import (
 from duebook.store.sql.rows import (
     Copied,
     MovedState,
-    NewRun,
     clean,
     copied,
     facts_text,
@@ -33,7 +32,7 @@ from duebook.store.sql.rows import (
 from duebook.store.sql.statements import Row, Statements, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from duebook.model.schedule import ScheduleSpec
@@ -134,26 +133,45 @@ class Planning(Statements):
             ) in zip(rows, known, strict=True)
             if definition
         ]
-        return [s if s.spec.plain else self._with_facts(s) for s in snapshots]
+        if special := [s for s in snapshots if not s.spec.plain]:
+            facts = self._facts(special)
+            return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
+        return snapshots
 
-    def _with_facts(self, snapshot: Snapshot) -> Snapshot:
-        """The rarer facts, for the schedules whose policies ask for them."""
-        spec, ids, time = snapshot.spec, [snapshot.schedule_id], self._time
-        facts: dict[str, Any] = {}
-        if spec.overlap == "cancel":
-            rows = self._all("list_all_active", ids=ids)
-            facts["active"] = tuple(_active_run(row, time) for row in rows)
-        if snapshot.considered_at is not None:
-            facts["settled_at"] = time(self._all("list_settled", ids=ids)[0][1])
-        if spec.skip_if_successful:
-            found = [_active_run(row, time) for row in self._all("list_by_hand", ids=ids)]
-            facts["by_hand"] = found[0] if found else None
-        if spec.depends_on:
-            facts["upstreams"] = {
-                name: Upstream(bool(exists), time(succeeded_at))
-                for _, name, exists, succeeded_at in self._all("list_upstreams", ids=ids)
-            }
-        return replace(snapshot, **facts)
+    def _facts(self, snapshots: Sequence[Snapshot]) -> dict[str, dict[str, Any]]:
+        """The rarer facts, for the schedules whose policies ask for them; each kind at once."""
+        facts: dict[str, dict[str, Any]] = {s.schedule_id: {} for s in snapshots}
+        kinds: tuple[tuple[str, list[Snapshot], Callable[[list[str]], Mapping[str, Any]]], ...] = (
+            ("active", [s for s in snapshots if s.spec.overlap == "cancel"], self._all_active),
+            ("settled_at", [s for s in snapshots if s.considered_at is not None], self._settled),
+            ("by_hand", [s for s in snapshots if s.spec.skip_if_successful], self._by_hand),
+            ("upstreams", [s for s in snapshots if s.spec.depends_on], self._upstreams),
+        )
+        for name, asking, read in kinds:
+            ids = [snapshot.schedule_id for snapshot in asking]
+            found = read(ids) if ids else {}
+            for id_ in ids:
+                facts[id_][name] = found[id_]
+        return facts
+
+    def _all_active(self, ids: list[str]) -> Mapping[str, tuple[ActiveRun, ...]]:
+        active: dict[str, tuple[ActiveRun, ...]] = dict.fromkeys(ids, ())
+        for row in self._all("list_all_active", ids=ids):
+            active[row[0]] += (_active_run(row, self._time),)
+        return active
+
+    def _settled(self, ids: list[str]) -> Mapping[str, datetime | None]:
+        return {id_: self._time(at) for id_, at in self._all("list_settled", ids=ids)}
+
+    def _by_hand(self, ids: list[str]) -> Mapping[str, ActiveRun | None]:
+        rows = self._all("list_by_hand", ids=ids)
+        return dict.fromkeys(ids) | {row[0]: _active_run(row, self._time) for row in rows}
+
+    def _upstreams(self, ids: list[str]) -> Mapping[str, dict[str, Upstream]]:
+        upstreams: dict[str, dict[str, Upstream]] = {id_: {} for id_ in ids}
+        for id_, name, exists, at in self._all("list_upstreams", ids=ids):
+            upstreams[id_][name] = Upstream(bool(exists), self._time(at))
+        return upstreams
 
     def _exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
         exceptions: dict[str, list[DueException]] = {}
@@ -196,12 +214,14 @@ class Planning(Statements):
                 for e in plan.used
             ],
         )
-        fires = [
-            (new_id(), plan, decision)
-            for plan in plans
-            for decision in plan.decisions
-            if isinstance(decision, Fire)
-        ]
+        fires: list[tuple[str, Plan, Fire]] = []
+        skips: list[tuple[tuple[str, int], Skip]] = []
+        for plan in plans:
+            for decision in plan.decisions:
+                if isinstance(decision, Fire):
+                    fires.append((new_id(), plan, decision))
+                elif isinstance(decision, Skip):
+                    skips.append(((plan.schedule_id, plan.version), decision))
         inserted = self._insert(
             "insert_run",
             [
@@ -212,7 +232,7 @@ class Planning(Statements):
                     fire,
                     stamp(fire.due_at),
                     now,
-                    self._expiry(definition.spec),
+                    self._expiry(definition.spec) if definition.spec.expire_after else None,
                 )
                 for id_, plan, fire in fires
             ],
@@ -223,7 +243,7 @@ class Planning(Statements):
             if fire.cancels and (plan.schedule_id, fire.due_at) not in kept_out:
                 for run_id in fire.cancels:
                     self._give_way(run_id)
-        self._record([skip for plan in plans for skip in skips_of(plan)] + doubled, session_id)
+        self._record(skips + doubled, session_id)
         self._tell_of(plans, inserted)
         return inserted
 
@@ -304,14 +324,14 @@ def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:
     return ActiveRun(id_, time(due_at), time(since), origin, status)
 
 
-def _moved(plan: Plan, stamp: Callable[[datetime | None], Any]) -> MovedState:
+def _moved(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
+    """The values of a MovedState, which would cost as much again to make."""
     next_due_at = stamp(plan.next_due_at)
     same = plan.wake_at is plan.next_due_at  # mostly, and asking is cheaper than converting
-    return MovedState(
+    return (
         stamp(plan.watermark),
         next_due_at,
         next_due_at if same else stamp(plan.wake_at),
-        clean(plan.problem),
         plan.fired,
         stretches_text(plan.seen) if plan.seen else None,
         stamp(plan.considered_at),
@@ -322,7 +342,8 @@ def _moved(plan: Plan, stamp: Callable[[datetime | None], Any]) -> MovedState:
 
 def state_row(plan: Plan) -> Values:
     nothing = {"paused_at": None, "paused_until": None, "pause_reason": None}
-    return _moved(plan, lambda moment: moment)._asdict() | {"status": plan.status} | nothing
+    moved = MovedState._make(_moved(plan, lambda moment: moment))
+    return moved._asdict() | {"status": plan.status} | nothing
 
 
 def new_run(
@@ -333,9 +354,9 @@ def new_run(
     due_at: Any,
     now: Any,
     expires_at: Any,
-) -> NewRun:
-    """A run of a due time; its times are stamped."""
-    return NewRun(
+) -> Row:
+    """The values of a NewRun for a due time; its times are stamped."""
+    own = (
         id_,
         owner.schedule_id,
         owner.version,
@@ -346,8 +367,8 @@ def new_run(
         now,
         now,
         expires_at,
-        *definition.copied,
     )
+    return own + definition.copied
 
 
 def skips_of(plan: Plan) -> list[tuple[tuple[str, int], Skip]]:

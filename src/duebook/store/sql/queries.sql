@@ -18,16 +18,6 @@ SELECT 1 FROM schedule_exceptions LIMIT 1
 -- A schedule that this node cannot plan is looked at again later.
 UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
 
--- name: extend_ledger
--- The latest entry goes on, when the next due time met the same fate for the same reason.
-UPDATE ledger
-SET due_to = :due_to, count = count + :count, exact = exact AND :exact, at = :now,
-    session_id = :session_id
-WHERE id = (
-        SELECT id FROM ledger WHERE schedule_id = :schedule_id
-        ORDER BY due_to DESC, id DESC LIMIT 1)
-    AND due_to = :follows AND version = :version AND reason = :reason AND facts = :facts
-
 -- name: insert_exception
 -- What a person says about one due time; saying it again changes it.
 INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to)

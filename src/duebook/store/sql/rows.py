@@ -54,7 +54,6 @@ class MovedState(NamedTuple):
     watermark: Any
     next_due_at: Any
     wake_at: Any
-    problem: str | None
     fired: int
     seen: str | None
     considered_at: Any

@@ -84,7 +84,7 @@ WHERE schedule_id IN (SELECT value FROM json_each(:ids))
 -- name: move_state
 -- An active schedule that stays active moves on; only the version that was planned.
 UPDATE schedule_state
-SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = :problem,
+SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = NULL,
     fired = :fired, seen = :seen, considered_at = :considered_at
 WHERE schedule_id = :schedule_id AND version = :version AND status = 'active'
 
@@ -94,7 +94,7 @@ UPDATE schedule_state
 SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at,
     fired = :fired, seen = :seen, considered_at = :considered_at,
     paused_at = :paused_at, paused_until = :paused_until, pause_reason = :pause_reason,
-    problem = :problem
+    problem = NULL
 WHERE schedule_id = :schedule_id AND version = :version
 
 -- name: insert_run
@@ -117,6 +117,16 @@ INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdic
     session_id, at)
 VALUES (:schedule_id, :version, :due_from, :due_to, :count, :exact, 'skipped', :reason, :facts,
     :session_id, :now)
+
+-- name: extend_ledger
+-- The latest entry goes on, when the next due time met the same fate for the same reason.
+UPDATE ledger
+SET due_to = :due_to, count = count + :count, exact = exact AND :exact, at = :now,
+    session_id = :session_id
+WHERE id = (
+        SELECT id FROM ledger WHERE schedule_id = :schedule_id
+        ORDER BY due_to DESC, id DESC LIMIT 1)
+    AND due_to = :follows AND version = :version AND reason = :reason AND facts = :facts
 
 -- name: delete_exception
 -- An exception is used up once its due time is decided.
