@@ -16,7 +16,7 @@ from pathlib import Path
 import duebook.clock
 
 
-def main(path: Path, options: dict[str, float | str]) -> None:
+def main(place: str, options: dict[str, float | str]) -> None:
     if "clock" in options:
         _shift_clock(Path(str(options["clock"])))
     from duebook.targets.spawner import Spawner
@@ -25,9 +25,9 @@ def main(path: Path, options: dict[str, float | str]) -> None:
     os.environ["NODE_PID"] = str(os.getpid())
     with Spawner() as spawner:
         from duebook.engine.node import Node, NodeOptions
-        from duebook.store.sqlite import SqliteStore
+        from duebook.store.opening import open_store
 
-        store = SqliteStore(path)
+        store = open_store(place)
         node_options = NodeOptions(
             slots=int(options.get("slots", 10)),
             lease=timedelta(seconds=float(options["lease"])),
@@ -53,4 +53,4 @@ def _shift_clock(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book
-from duebook.store.sqlite import SqliteStore
+from duebook.store.opening import open_store
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -113,11 +113,12 @@ class NodeProcess:
 
 
 class World:
-    """A file of books, the evidence beside it, and the nodes that work on it."""
+    """Books in a file or elsewhere, the evidence beside, and the nodes that work on them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.path = folder / "books.db"
+        self.place = url or str(self.path)
         self.evidence_file = folder / "evidence"
         self.evidence_file.touch()
         self.go = folder / "go"
@@ -128,7 +129,7 @@ class World:
     @property
     def book(self) -> Book:
         if self._book is None:
-            self._book = Book(SqliteStore(self.path))
+            self._book = Book(open_store(self.place))
         return self._book
 
     @property
@@ -141,7 +142,7 @@ class World:
         }
 
     def cli_argv(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "duebook", "--database", str(self.path), *words]
+        return [sys.executable, "-m", "duebook", "--database", self.place, *words]
 
     def cli(self, *words: str, timeout: float = 20) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603
@@ -161,7 +162,7 @@ class World:
     def node(self, **options: float | str) -> NodeProcess:
         """A node with a short lease."""
         words = json.dumps({"lease": LEASE, **options})
-        return self._begin([sys.executable, str(DRIVER), str(self.path), words]).wait_ready()
+        return self._begin([sys.executable, str(DRIVER), self.place, words]).wait_ready()
 
     def _begin(self, argv: list[str]) -> NodeProcess:
         node = NodeProcess(argv, self.env, self.folder)
@@ -244,8 +245,8 @@ class World:
 
 
 @contextmanager
-def open_world(folder: Path) -> Iterator[World]:
-    world = World(folder)
+def open_world(folder: Path, url: str | None = None) -> Iterator[World]:
+    world = World(folder, url)
     try:
         yield world
     finally:
