@@ -118,13 +118,17 @@ class World:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.path = folder / "books.db"
-        self.place = url or str(self.path)
+        self._url = url
         self.evidence_file = folder / "evidence"
         self.evidence_file.touch()
         self.go = folder / "go"
         self.mark = f"duebook-work-{uuid.uuid4()}"
         self.nodes: list[NodeProcess] = []
         self._book: Book | None = None
+
+    @property
+    def place(self) -> str:
+        return self._url or str(self.path)
 
     @property
     def book(self) -> Book:
