@@ -247,3 +247,16 @@ def test_every_wrong_field_is_named_with_the_name(simulation: Make) -> None:
     with pytest.raises(InvalidSchedule) as caught:
         simulation().book.schedules.create("Bad Name", trigger="61 * * * *", target=5)
     assert set(caught.value.problems) == {"name", "trigger", "target"}
+
+
+def test_schedules_that_would_wait_for_each_other_are_refused(simulation: Make) -> None:
+    sim = simulation(start=MIDNIGHT)
+    create(sim, depends_on=[{"schedule": "b", "within": "1h"}])
+    sim.book.schedules.create("c", trigger=HOURLY, target="job")
+    on: dict[str, Any] = {"depends_on": [{"schedule": "job", "within": "1h"}]}
+    sim.book.schedules.update("c", **on)
+    with pytest.raises(InvalidSchedule, match="wait for itself, by way of others"):
+        sim.book.schedules.create("b", trigger=HOURLY, target="job", **on)
+    sim.book.schedules.create("b", trigger=HOURLY, target="job")
+    with pytest.raises(InvalidSchedule, match="by way of others"):
+        sim.book.schedules.update("b", depends_on=[{"schedule": "c", "within": "1h"}])

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.backfill import find_missing
-from duebook.errors import Conflict, Invalid, shorten
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import check_name, new_id
 from duebook.model.fields import check_payload, read_text
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     Explanations = list[Explanation]
     Listed = list[Schedule]
     Moments = list[datetime]
+    Names = list[str]
     Revisions = list[Revision]
     RunList = list[Run]
     Said = list[DueException]
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Schedules"]
 
 MOST_EXPLAINED: Final = 1_000
+MOST_FOLLOWED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
 LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -69,6 +71,7 @@ class Schedules:
             schedule_id = new_id()
             fixed = spec.anchored(tx.now)
             _refuse_past(fixed, tx.now)
+            _refuse_circle(tx, self._namespace, name, fixed)
             next_due_at, wake_at = first_plan(name, fixed, tx.now)
             if next_due_at is None:
                 raise _never_due(fixed, tx.now)
@@ -122,6 +125,7 @@ class Schedules:
                 return schedule
             if spec.triggers != snapshot.spec.triggers:
                 _refuse_past(spec, tx.now)
+            _refuse_circle(tx, schedule.namespace, schedule.name, spec)
             planned = plan_edit(snapshot, spec, tx.now)
             tx.update_schedule(schedule, spec, planned, by)
             return tx.get_schedule(schedule.id)
@@ -344,6 +348,28 @@ def _named_spec(name: str, definition: dict[str, Any]) -> ScheduleSpec:
     if problems:
         raise InvalidSchedule(problems)
     return spec
+
+
+def _refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None:
+    """Schedules that wait for each other would never run; raises InvalidSchedule."""
+    known: set[str] = set()
+    waiting = [dependency.schedule for dependency in spec.depends_on]
+    while waiting and len(known) < MOST_FOLLOWED:
+        upstream = waiting.pop()
+        if upstream == name:
+            told = f'depends_on: "{name}" would wait for itself, by way of others'
+            raise InvalidSchedule({"depends_on": told})
+        if upstream not in known:
+            known.add(upstream)
+            waiting += _depends_on(tx, namespace, upstream)
+
+
+def _depends_on(tx: Tx, namespace: str, name: str) -> Names:
+    try:
+        spec = tx.get_schedule(tx.find_schedule(namespace, name)).spec
+    except NotFound:  # it may be added later, and is looked at then
+        return []
+    return [dependency.schedule for dependency in spec.depends_on] if spec else []
 
 
 def _never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:

@@ -157,7 +157,11 @@ class Node:
                 log.warning("%s", error)
 
     def _tick(self) -> datetime | None:
-        return self._ticker.step()
+        before = self._ticker.fired
+        wake_at = self._ticker.step()
+        if self._ticker.fired > before:
+            self._bell.ring()  # the dispatcher need not wait for the next look at the books
+        return wake_at
 
     def _dispatch(self) -> datetime | None:
         return None if self._keeper.lost else self._dispatcher.step()

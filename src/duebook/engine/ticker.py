@@ -33,6 +33,8 @@ class Ticker:
         self._store = store
         self.session_id = session_id
         self._batch = self._limit = batch
+        self.fired = 0
+        """how many runs it made; who counts them learns that there is work"""
 
     def step(self) -> datetime | None:
         """Plan what is due now; returns when to look again, None when nothing is foreseen."""
@@ -57,7 +59,7 @@ class Ticker:
             except Exception as error:  # it never holds up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot, error)
-        tx.commit(plans, self.session_id)
+        self.fired += tx.commit(plans, self.session_id)
         wake_at = tx.earliest_wake()
         if not snapshots and wake_at is not None and wake_at <= tx.now:
             return tx.now + HELD_BY_OTHERS
