@@ -320,8 +320,9 @@ def test_a_listener_that_was_cut_off_counts_that_as_a_change(
 
 def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None:
     clock = Clock()
+    with opened(postgres_url, clock) as before:  # what it tells is told when it is closed
+        claimed = claimed_run(before, clock, overlap="allow")
     with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
-        claimed = claimed_run(store, clock, overlap="allow")
         heard = other.changed()
         line = LogLine(clock.now, "stdout", "text")
         store.transact(lambda tx: tx.renew("node-1", LEASE))
