@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
+from duebook.closing import Closing
 from duebook.ids import check_name
 from duebook.settings import load_settings
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from duebook.store.base import Store
 
 __all__ = ["Book", "Duebook", "Runs", "Schedules"]
 
 
-class Book:
+class Book(Closing):
     """A namespace of the books; safe to use from several threads."""
 
     def __init__(self, store: Store, namespace: str = "default") -> None:
@@ -28,17 +27,6 @@ class Book:
 
     def close(self) -> None:
         self.store.close()
-
-    def __enter__(self) -> Book:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Duebook(Book):

@@ -6,9 +6,12 @@ method changes becomes visible when the whole transaction commits, or not at all
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +30,7 @@ __all__ = [
     "SessionSpan",
     "Store",
     "Tx",
+    "refuse_fork",
 ]
 
 T = TypeVar("T")
@@ -100,6 +104,12 @@ class Page:
 
 START: Final = Page(0, 0)
 NO_DELAY: Final = timedelta()
+
+
+def refuse_fork(pid: int) -> None:
+    """Connections do not outlive a fork; raises Unavailable in any process but `pid`."""
+    if os.getpid() != pid:
+        raise Unavailable("a store cannot be used after a fork; open it again in the child")
 
 
 class Tx(Protocol):

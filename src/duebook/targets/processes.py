@@ -12,12 +12,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from duebook.closing import Closing
 from duebook.targets.spawner_process import STATUS_LIMIT, unpack_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
 
     from duebook.targets.spawner import Process
 
@@ -50,7 +49,7 @@ class Exit:
     survivors: int = 0
 
 
-class Stop:
+class Stop(Closing):
     """A request to stop with its reason, which any thread may make and a selector can wait for."""
 
     def __init__(self) -> None:
@@ -78,17 +77,6 @@ class Stop:
                 self._closed = True
                 for fd in {self._reader, self._writer}:
                     os.close(fd)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         self.close()

@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, Unavailable, shorten
 from duebook.targets.spawner_process import (
     KILL,
@@ -28,7 +29,6 @@ from duebook.targets.spawner_process import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
 __all__ = ["Process", "Spawner", "lease_clock"]
@@ -41,7 +41,7 @@ _END_WITHIN = 8.0  # seconds; the spawner itself gives up on processes that do n
 _SEND_BUFFER = 16_384
 
 
-class Process:
+class Process(Closing):
     """A started command: descriptors to read its output and status from, and two ways to end it.
 
     `stdout`, `stderr` and `status` do not block. `supervise()` reads them and closes the whole;
@@ -90,22 +90,11 @@ class Process:
             os.close(self._lifeline)
             self._lifeline = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
         self.close()
 
 
-class Spawner:
+class Spawner(Closing):
     """Starts commands through a small process of its own; safe to use from several threads.
 
     Every method raises Unavailable when that process is gone or does not answer, and Conflict
@@ -178,14 +167,6 @@ class Spawner:
 
     def __enter__(self) -> Self:
         return self if self.is_alive() else self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _begin(self) -> None:
         # Both kinds tell of the other end's death; only Linux has the first for AF_UNIX, and since

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duebook.book import Book
+from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
@@ -18,7 +19,6 @@ from duebook.timetext import parse_duration, parse_instant
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
-    from types import TracebackType
 
     from duebook.model.run import Run
     from duebook.store.base import LedgerEntry
@@ -30,7 +30,7 @@ MOST_STEPS: Final = 100_000
 EVERYTHING: Final = 1_000_000
 
 
-class Simulation:
+class Simulation(Closing):
     """Books of their own, nodes and a virtual clock that stands at `start`.
 
     >>> from duebook import cron
@@ -216,17 +216,6 @@ class Simulation:
 
     def close(self) -> None:
         self._finalizer()
-
-    def __enter__(self) -> Simulation:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _restless(now: datetime) -> RuntimeError:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid
 from duebook.store.postgres.arrays import array_text
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.statements import COMMON, Row, Statements, Values
@@ -73,24 +72,10 @@ class PostgresStatements(Statements):
     def _time(stamp: Any) -> Any:
         return stamp
 
-    def _execute(self, query: str, values: Values) -> psycopg.Cursor[Row]:
-        self._point(f"before:{query}")
-        try:
-            for name, kind in _ARRAYS[query].items():
-                values[name] = array_text(kind, values[name])
-            cursor = self._connection.execute(_TEXT[query], values)
-        except UnicodeEncodeError:
-            raise Invalid(
-                "a text with halves of characters can be neither stored nor found"
-            ) from None
-        self._point(f"after:{query}")
-        return cursor
-
-    def _run(self, query: str, /, **values: object) -> int:
-        return self._execute(query, values).rowcount
-
-    def _all(self, query: str, /, **values: object) -> list[Row]:
-        return self._execute(query, values).fetchall()
+    def _send(self, query: str, values: Values) -> psycopg.Cursor[Row]:
+        for name, kind in _ARRAYS[query].items():
+            values[name] = array_text(kind, values[name])
+        return self._connection.execute(_TEXT[query], values)
 
     def _many(self, query: str, /, rows: Iterable[Values]) -> int:
         names = _NAMES[query]

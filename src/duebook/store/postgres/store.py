@@ -11,6 +11,7 @@ from psycopg import errors
 
 from duebook.errors import Unavailable
 from duebook.ids import new_id
+from duebook.store.base import refuse_fork
 from duebook.store.postgres.connection import SCHEMA, full_conninfo, place_of, translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.migrate import migrate
@@ -194,8 +195,7 @@ class PostgresStore:
     def _refuse_use(self) -> None:
         if self._closed:
             raise Unavailable(f"the {self._place} is closed")
-        if os.getpid() != self._pid:
-            raise Unavailable("a store cannot be used after a fork; open it again in the child")
+        refuse_fork(self._pid)
 
     def _point(self, name: str) -> None:
         if self._hook is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from duebook.errors import NotFound, shorten
+from duebook.errors import Invalid, NotFound, shorten
 from duebook.store.queries import load_queries
 from duebook.store.sql.rows import read_run
 
@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.store.sql.planning import Definitions
 
-__all__ = ["COMMON", "Row", "Statements", "Values"]
+__all__ = ["COMMON", "Cursor", "Row", "Statements", "Values"]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
 """The statements that read the same in every dialect."""
 Row = tuple[Any, ...]
 Values = dict[str, Any]
+
+
+class Cursor(Protocol):
+    """What is asked of any driver's cursor."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchall(self) -> list[Row]: ...
 
 
 class Statements(ABC):
@@ -57,11 +66,26 @@ class Statements(ABC):
 
     # -- how it executes
     @abstractmethod
+    def _send(self, query: str, values: Values) -> Cursor:
+        """Give the statement to the database."""
+
+    def _execute(self, query: str, values: Values) -> Cursor:
+        self._point(f"before:{query}")
+        try:
+            cursor = self._send(query, values)
+        except UnicodeEncodeError:
+            raise Invalid(
+                "a text with halves of characters can be neither stored nor found"
+            ) from None
+        self._point(f"after:{query}")
+        return cursor
+
     def _run(self, query: str, /, **values: object) -> int:
         """Execute it; returns how many rows changed."""
+        return self._execute(query, values).rowcount
 
-    @abstractmethod
-    def _all(self, query: str, /, **values: object) -> list[Row]: ...
+    def _all(self, query: str, /, **values: object) -> list[Row]:
+        return self._execute(query, values).fetchall()
 
     @abstractmethod
     def _many(self, query: str, /, rows: Iterable[Values]) -> int:

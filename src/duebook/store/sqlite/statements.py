@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Invalid
 from duebook.store.queries import load_queries, positional, repeated
 from duebook.store.sql.rows import from_micros, micros, moment, to_micros
 from duebook.store.sql.statements import COMMON, Row, Statements, Values
@@ -64,22 +63,8 @@ class SqliteStatements(Statements):
         """Remember `now`, so that a clock set back fires nothing twice."""
         self._run("write_high_water", now=self.now)
 
-    def _execute(self, query: str, values: Values) -> sqlite3.Cursor:
-        self._point(f"before:{query}")
-        try:
-            cursor = self._connection.execute(QUERIES[query], _bound(values))
-        except UnicodeEncodeError:
-            raise Invalid(
-                "a text with halves of characters can be neither stored nor found"
-            ) from None
-        self._point(f"after:{query}")
-        return cursor
-
-    def _run(self, query: str, /, **values: object) -> int:
-        return self._execute(query, values).rowcount
-
-    def _all(self, query: str, /, **values: object) -> list[Row]:
-        return self._execute(query, values).fetchall()
+    def _send(self, query: str, values: Values) -> sqlite3.Cursor:
+        return self._connection.execute(QUERIES[query], _bound(values))
 
     def _many(self, query: str, /, rows: Iterable[Values]) -> int:
         pick = POSITIONAL[query][1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Unavailable
+from duebook.store.base import refuse_fork
 from duebook.store.sql.planning import remember
 from duebook.store.sql.rows import to_micros
 from duebook.store.sqlite.connection import connect, translated
@@ -114,8 +115,7 @@ class SqliteStore:
         """This thread's own connection, which cannot write."""
         if self._closed:
             raise Unavailable(f"{self._path} is closed")
-        if os.getpid() != self._pid:
-            raise Unavailable("a store cannot be used after a fork; open it again in the child")
+        refuse_fork(self._pid)
         connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
         if connection is None:
             connection = connect(self._path, readonly=True)

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Unavailable
+from duebook.store.base import refuse_fork
 from duebook.store.sqlite.connection import WAIT, connect, translated
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ class Writer:
 
     def run(self, operation: Callable[[sqlite3.Connection], Any]) -> Any:
         """The operation's result, once it is durable; raises what it raised, or Unavailable."""
-        if os.getpid() != self._pid:
-            raise Unavailable("a store cannot be used after a fork; open it again in the child")
+        refuse_fork(self._pid)
         future: Future[Any] = Future()
         with self._wakeup:
             if self._closed:
