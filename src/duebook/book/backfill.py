@@ -33,7 +33,7 @@ def find_missing(
             "the books are kept: nobody could tell what ran"
         )
     due = DueTimes.of(snapshot, tx.now)
-    decided = until if snapshot.watermark is None else min(until, snapshot.watermark)
+    decided = min(until, snapshot.decided_until(tx.now))
     if due.count(instant_before(since), decided) > MOST_BACKFILLED:
         raise Invalid(
             f"there are more than {MOST_BACKFILLED:,} due times from {format_instant(since)} "

@@ -55,8 +55,8 @@ class Asked:
 
 
 def zone_of(spec: ScheduleSpec | None) -> str:
-    """The zone of a schedule: that of its first trigger."""
-    return getattr(spec.triggers[0], "tz", "UTC") if spec else "UTC"
+    """The zone of a definition; UTC when this node cannot read it."""
+    return spec.tz if spec else "UTC"
 
 
 def check_years(instant: datetime) -> None:
@@ -119,9 +119,9 @@ def _why_left_out(trigger: Trigger) -> str:
     return "a jump this long brings nothing back"
 
 
-def raw_due_times(spec: ScheduleSpec, seed: str = "") -> DueTimes:
+def raw_due_times(spec: ScheduleSpec) -> DueTimes:
     """What the triggers yield within the bounds, whatever days are excluded."""
-    return DueTimes(replace(spec, exclude=()), (), FIRST, seed)
+    return DueTimes(replace(spec, exclude=()), (), FIRST, "")
 
 
 def in_fold(spec: ScheduleSpec, at: datetime, clock: Clock, now: datetime) -> str | None:

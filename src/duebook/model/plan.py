@@ -128,6 +128,10 @@ class Snapshot:
     """the latest run without a due time that succeeded, where a policy asks for it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
 
+    def decided_until(self, now: datetime) -> datetime:
+        """The watermark; a missing one counts as new."""
+        return now if self.watermark is None else self.watermark
+
 
 @dataclass(slots=True)
 class Fire:

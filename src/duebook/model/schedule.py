@@ -123,6 +123,11 @@ class ScheduleSpec:
         return replace(self, triggers=tuple(trigger.anchored(since) for trigger in self.triggers))
 
     @property
+    def tz(self) -> str:
+        """The zone of a schedule: that of its first trigger."""
+        return getattr(self.triggers[0], "tz", "UTC")
+
+    @property
     def trigger_text(self) -> str:
         return ", ".join(trigger.text for trigger in self.triggers)
 

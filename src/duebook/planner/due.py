@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from datetime import date, datetime, timedelta
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Reason, Skip
@@ -66,8 +67,7 @@ class DueTimes:
         self._jitter, self._seed = spec.jitter, seed
         self._excluded: tuple[Interval, ...] = ()
         if spec.exclude:
-            tz = getattr(spec.triggers[0], "tz", "UTC")
-            self._excluded = _excluded_intervals(spec.exclude, tz)
+            self._excluded = _excluded_intervals(spec.exclude, spec.tz)
         # the same gap between two due times is asked about several times in a plan
         self._nothing_between: tuple[datetime | None, datetime | None] = (None, None)
         self._taken_out: dict[datetime, DueException] = {}
@@ -78,8 +78,8 @@ class DueTimes:
     @classmethod
     def of(cls, snapshot: Snapshot, now: datetime) -> DueTimes:
         """The due times of a schedule as it stands."""
-        watermark = now if snapshot.watermark is None else snapshot.watermark
-        return cls(snapshot.spec, snapshot.exceptions, watermark, snapshot.name)
+        decided = snapshot.decided_until(now)
+        return cls(snapshot.spec, snapshot.exceptions, decided, snapshot.name)
 
     def _except(self, exceptions: tuple[DueException, ...], decided: datetime) -> None:
         put_in = {e.due_at for e in exceptions if e.kind == "moved_here"}
@@ -107,8 +107,7 @@ class DueTimes:
 
     def last(self, after: datetime, until: datetime) -> datetime | None:
         """The last due time of the stretch that nobody took out."""
-        due = self._previous_regular(until + _TICK)
-        moved = [at for at in self._put_in if after < at <= until]
+        due, moved = self._previous_regular(until + _TICK), self._moved(after, until)
         if due is None or due <= after:
             return max(moved, default=None)
         return max([due, *moved])
@@ -117,9 +116,9 @@ class DueTimes:
         """Whether it is a due time that nobody took out."""
         return self.next_after(instant - _TICK) == instant
 
-    def before(self, instant: datetime) -> datetime | None:
-        """The last due time before `instant` that the triggers yield, whatever became of it."""
-        return self._previous(instant)
+    def _moved(self, after: datetime, until: datetime) -> list[datetime]:
+        """What people put into the stretch."""
+        return [at for at in self._put_in if after < at <= until]
 
     def put_in_until(self, until: datetime) -> list[datetime]:
         return [at for at in self._put_in if at <= until]
@@ -155,7 +154,7 @@ class DueTimes:
 
     def yielded(self, after: datetime, until: datetime) -> Iterator[datetime]:
         """The due times of the stretch, excluded ones as well, but for those taken out."""
-        yield from (at for at in self._put_in if after < at <= until)
+        yield from self._moved(after, until)
         due = self._next(after)
         while due is not None and due <= until:
             if due not in self._taken_out:
@@ -202,13 +201,12 @@ class DueTimes:
 
         Bounded whatever the stretch: only its ends are looked for, the rest is counted.
         """
-        moved = [at for at in self._put_in if after < at <= until]
-        entries = [Skip(at, at, 1, True, reason, facts) for at in moved]
+        entries = [Skip(at, at, 1, True, reason, facts) for at in self._moved(after, until)]
         first, last = self._next_regular(after), self._previous_regular(until + _TICK)
         if first is None or last is None or first > last or last <= after:
             return entries
         count = self._count(after, until)
-        follows = self._previous(first)
+        follows = self.before(first)
         return [Skip(first, last, int(count), count.exact, reason, facts, follows), *entries]
 
     def left_out(self, after: datetime, until: datetime) -> list[Skip]:
@@ -232,10 +230,10 @@ class DueTimes:
         for start, end in self._excluded:
             low, high = max(after, instant_before(start)), min(until, instant_before(end))
             first = self._next(low) if low < high else None
-            last = self._previous(high + _TICK) if first and first <= high else None
+            last = self.before(high + _TICK) if first and first <= high else None
             if first is not None and last is not None:
                 count = self._count_raw(low, high)
-                follows = self._previous(first)
+                follows = self.before(first)
                 entries.append(
                     Skip(first, last, int(count), count.exact, Reason.EXCLUDED, {}, follows)
                 )
@@ -247,8 +245,8 @@ class DueTimes:
         """Neither excluded nor taken out."""
         due = self._next(instant)
         while due is not None:
-            if self._excluded and (end := self._excluded_until(due)):
-                due = self._next(instant_before(end))
+            if excluded := self._excluding(due):
+                due = self._next(instant_before(excluded[1]))
             elif due in self._taken_out:
                 due = self._next(due)
             else:
@@ -256,12 +254,12 @@ class DueTimes:
         return due
 
     def _previous_regular(self, instant: datetime) -> datetime | None:
-        due = self._previous(instant)
+        due = self.before(instant)
         while due is not None:
-            if self._excluded and (start := self._excluded_from(due)):
-                due = self._previous(start)
+            if excluded := self._excluding(due):
+                due = self.before(excluded[0])
             elif due in self._taken_out:
-                due = self._previous(due)
+                due = self.before(due)
             else:
                 break
         return due
@@ -271,28 +269,21 @@ class DueTimes:
 
     def _excludes(self, instant: datetime) -> bool:
         """Whether an excluded day took a due time of the triggers, and nobody else."""
-        if not self._excluded or self._excluded_until(instant) is None:
-            return False
-        return self._next(instant - _TICK) == instant
+        return self._excluding(instant) is not None and self.yields_itself(instant)
 
-    def _excluded_until(self, due: datetime) -> datetime | None:
-        place = bisect_right(self._excluded, (due, datetime.max.replace(tzinfo=due.tzinfo)))
-        return (
-            self._excluded[place - 1][1] if place and due < self._excluded[place - 1][1] else None
-        )
-
-    def _excluded_from(self, due: datetime) -> datetime | None:
-        place = bisect_right(self._excluded, (due, datetime.max.replace(tzinfo=due.tzinfo)))
-        return (
-            self._excluded[place - 1][0] if place and due < self._excluded[place - 1][1] else None
-        )
+    def _excluding(self, instant: datetime) -> Interval | None:
+        """The excluded days that an instant falls into."""
+        if not self._excluded:
+            return None
+        place = bisect_right(self._excluded, instant, key=itemgetter(0))
+        found = self._excluded[place - 1] if place else None
+        return found if found is not None and instant < found[1] else None
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many due times the stretch has, moved ones included; a lower bound of many."""
-        if after >= until or not self._any(after, until):
-            return 0
-        moved = sum(after < at <= until for at in self._put_in)
-        return moved + (int(self._count(after, until)) if self._any_regular(after, until) else 0)
+        due = self._next_regular(after)
+        regular = 0 if due is None or due > until else int(self._count(after, until))
+        return regular + len(self._moved(after, until))
 
     def newest_from(self, after: datetime, until: datetime, keep: int) -> datetime:
         """The latest place from which on the stretch has at most `keep` due times."""
@@ -319,20 +310,12 @@ class DueTimes:
             found = older
         return found
 
-    def _any(self, after: datetime, until: datetime) -> bool:
-        due = self.next_after(after)
-        return due is not None and due <= until
-
-    def _any_regular(self, after: datetime, until: datetime) -> bool:
-        due = self._next_regular(after)
-        return due is not None and due <= until
-
     def _count(self, after: datetime, until: datetime) -> Count:
         """How many are neither excluded nor taken out; at least one is."""
         count = self._count_raw(after, until)
         out = sum(skip.count for skip in self._excluded_entries(after, until))
         out += sum(
-            after < at <= until and self._next(at - _TICK) == at and not self._excludes(at)
+            after < at <= until and self.yields_itself(at) and not self._excludes(at)
             for at in self._taken_out
         )
         number = max(int(count) - out, 1)
@@ -356,7 +339,8 @@ class DueTimes:
             due = min((at for at in found if at is not None), default=None)
         return None if due is None or (self._end_at is not None and due > self._end_at) else due
 
-    def _previous(self, instant: datetime) -> datetime | None:
+    def before(self, instant: datetime) -> datetime | None:
+        """The last due time before `instant` that the triggers yield, whatever became of it."""
         if self._end_at is not None and instant > self._end_at:
             instant = self._end_at + _TICK
         found = (trigger.previous_before(instant) for trigger in self._triggers)

@@ -149,8 +149,7 @@ def _vanished(edited: Snapshot, renewed: DueTimes, now: datetime) -> list[DueExc
 
 
 def _due_times(snapshot: Snapshot, now: datetime) -> tuple[datetime, DueTimes]:
-    watermark = now if snapshot.watermark is None else snapshot.watermark
-    return watermark, DueTimes(snapshot.spec, snapshot.exceptions, watermark, snapshot.name)
+    return snapshot.decided_until(now), DueTimes.of(snapshot, now)
 
 
 def _undecided(

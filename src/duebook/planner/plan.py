@@ -56,8 +56,7 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
 def _by_all_rules(snapshot: Snapshot, now: datetime) -> Plan:
     if snapshot.status == "paused" and snapshot.paused_until and snapshot.paused_until <= now:
         return plan_resume(snapshot, now)
-    watermark = now if snapshot.watermark is None else snapshot.watermark
-    due = DueTimes(snapshot.spec, snapshot.exceptions, watermark, snapshot.name)
+    watermark, due = snapshot.decided_until(now), DueTimes.of(snapshot, now)
     until = now if snapshot.status == "active" else watermark
     walk = Walk(snapshot, due, pieces_until(snapshot, due, watermark, until), watermark, now)
     if snapshot.status == "active":

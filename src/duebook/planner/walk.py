@@ -12,7 +12,7 @@ from duebook.planner.due import instant_before
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from duebook.model.fields import Dependency
@@ -101,20 +101,14 @@ class Walk:
         return True
 
     def _live(self, piece: Piece) -> bool:
-        while self._any(piece):
-            if self._left == 0:
-                return self._decide_piece(piece)
-            if self._judged >= MOST_AT_ONCE:
-                self._again = True
-                return False
+        for due_at in self._turns(piece):
             if self._collapses():
                 return self._keep_newest(piece, self._last(), Reason.SUPERSEDED)
             if self._blocks_the_rest():
                 return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
-            due_at = self._next()
             if not self._consider(due_at, "schedule", self._due.ripe_at(due_at)):
                 return False
-        return self._advance(piece.until)
+        return self._finish(piece)
 
     def _keep_newest(self, piece: Piece, newest: datetime, reason: Reason) -> bool:
         """The others of the piece give way to the newest one, wherever that waits."""
@@ -129,13 +123,7 @@ class Walk:
 
     def _backlog(self, piece: Piece) -> bool:
         """Each missed due time is considered in its turn."""
-        while self._any(piece):
-            if self._left == 0:
-                return self._decide_piece(piece)
-            if self._judged >= MOST_AT_ONCE:
-                self._again = True
-                return False
-            due_at = self._next()
+        for due_at in self._turns(piece):
             if (ready_at := self._paced_until(due_at)) is not None:
                 return self._defer(due_at, Reason.PACE, ready_at, {})
             if self._blocks_the_rest() and not self._spec.catchup_pace:
@@ -143,7 +131,24 @@ class Walk:
             if not self._consider(due_at, "catchup", piece.seen_at):
                 return False
             self._considered_at, self._considered_now = self._now, True
-        return self._advance(piece.until)
+        return self._finish(piece)
+
+    def _turns(self, piece: Piece) -> Iterator[datetime]:
+        """The due times of a piece, as long as one plan may go on with them."""
+        while self._left != 0 and self._judged < MOST_AT_ONCE:
+            following = self._due.next_after(self._watermark)
+            if following is None or following > piece.until:
+                return
+            yield following
+
+    def _finish(self, piece: Piece) -> bool:
+        """The piece is over; or its rest is beyond the runs allowed, or for the next plan."""
+        if not self._any(piece):
+            return self._advance(piece.until)
+        if self._left == 0:
+            return self._decide_piece(piece)
+        self._again = True
+        return False
 
     def _expire(self, piece: Piece) -> None:
         """Beyond window and limit the newest are kept."""
@@ -272,11 +277,6 @@ class Walk:
     def _any(self, piece: Piece) -> bool:
         following = self._due.next_after(self._watermark)
         return following is not None and following <= piece.until
-
-    def _next(self) -> datetime:
-        following = self._due.next_after(self._watermark)
-        assert following is not None  # noqa: S101 - the caller has asked _any
-        return following
 
     def _last(self, kind: str | None = None) -> datetime:
         """The newest due time that waits, and that no bound drops."""
