@@ -9,10 +9,12 @@ from uuid_utils import uuid7
 
 from duebook.errors import Invalid, shorten
 
-__all__ = ["check_name", "looks_like_id", "looks_like_prefix", "new_id"]
+__all__ = ["SHORT_ID", "check_name", "looks_like_id", "looks_like_prefix", "new_id"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 SHORTEST_PREFIX: Final = 8
+SHORT_ID: Final = 13
+"""Characters of an id that tell its millisecond; several runs of one need more."""
 _AN_ID: Final = "00000000-0000-0000-0000-000000000000"
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 

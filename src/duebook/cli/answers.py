@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from duebook.book.schedules import MOST_EXPLAINED
-from duebook.cli.arguments import name_argument, read_moment
+from duebook.cli.arguments import count_option, name_argument, read_moment
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.times import due_table
@@ -80,14 +80,7 @@ def _print_explanations(explanations: list[Explanation]) -> None:
 
 @click.command("preview")
 @name_argument
-@click.option(
-    "--count",
-    "-n",
-    type=click.IntRange(1, 10_000),
-    default=5,
-    show_default=True,
-    help="How many due times.",
-)
+@count_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of UTC instants.")
 def preview_command(name: str, count: int, as_json: bool) -> None:
     """Show the next due times of a schedule, with what was said about single ones."""

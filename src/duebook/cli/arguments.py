@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
 
-__all__ = ["find_run", "name_argument", "read_json", "read_moment", "read_pair", "user"]
+__all__ = [
+    "count_option",
+    "find_run",
+    "name_argument",
+    "read_json",
+    "read_moment",
+    "read_pair",
+    "user",
+]
 
 
 def _complete_name(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -32,6 +40,14 @@ def _complete_name(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
     return [name for name in names if name.startswith(incomplete)]
 
 
+count_option = click.option(
+    "--count",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    help="How many due times.",
+)
 name_argument = click.argument("name", shell_complete=_complete_name)
 
 

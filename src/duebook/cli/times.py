@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from duebook.cli.arguments import count_option
 from duebook.cli.output import wrapped
 from duebook.cli.trigger_options import build_trigger, trigger_options
 from duebook.clock import utc_now
@@ -27,14 +28,7 @@ __all__ = ["describe_command", "due_table", "next_command"]
 @click.command("next")
 @trigger_options()
 @click.option("--after", metavar="INSTANT", help="Count from here. [default: now]")
-@click.option(
-    "--count",
-    "-n",
-    type=click.IntRange(1, 10_000),
-    default=5,
-    show_default=True,
-    help="How many due times.",
-)
+@count_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of UTC instants.")
 def next_command(after: str | None, count: int, as_json: bool, **options: Any) -> None:
     """Show the next due times of a cron EXPR or another trigger.

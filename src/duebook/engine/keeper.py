@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Unavailable
 from duebook.settings import RETENTION
+from duebook.store.base import CLOCK_BEHIND
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.slots import Places
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import OwnRun, Store, Tx
 
 __all__ = ["Keeper"]
 
@@ -27,7 +28,6 @@ TAKE_OVER_BATCH: Final = 100
 EXPIRE_BATCH: Final = 1_000
 PURGE_BATCH: Final = 200
 PURGE_EVERY: Final = 60.0
-CLOCK_BEHIND: Final = timedelta(seconds=30)
 SAFETY: Final = 0.8
 """The part of a lease after which a node that could not renew it stops its own work."""
 
@@ -83,8 +83,10 @@ class Keeper:
             self._lose("the lease could not be renewed in time")
 
     def _step(self) -> None:
-        self.obey()
-        expiry, now = self._store.read(lambda tx: (tx.earliest_expiry(), tx.now))
+        own, expiry, now = self._store.read(
+            lambda tx: (tx.own_runs(self.session_id), tx.earliest_expiry(), tx.now)
+        )
+        self._stop_cancelled(own)
         if expiry is not None and expiry <= now:
             self.changes += self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
         if self.due_in <= 0:
@@ -153,10 +155,11 @@ class Keeper:
 
     def obey(self) -> None:
         """Stop the runs of this node that were cancelled."""
-        if self._slots is None:
-            return
-        for run in self._store.read(lambda tx: tx.own_runs(self.session_id)):
-            if run.cancel_reason is not None:
+        self._stop_cancelled(self._store.read(lambda tx: tx.own_runs(self.session_id)))
+
+    def _stop_cancelled(self, own: list[OwnRun]) -> None:
+        for run in own:
+            if run.cancel_reason is not None and self._slots is not None:
                 self._slots.stop(run.token, run.cancel_reason)
 
     def _hand_back_strays(self, slots: Places) -> None:

@@ -12,6 +12,7 @@ from duebook.explain.undue import raw_due_times, zone_of
 from duebook.explain.words import Clock, as_moment
 from duebook.model.plan import Reason
 from duebook.planner import DueTimes, plan
+from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
     from duebook.model.plan import DueException, Plan, Snapshot
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Facts"]
 
 MOST_ENTRIES: Final = 1_000
-LOOK_BACK: Final = timedelta(days=90)
-"""How far before a due time the end of the scheduler before it is looked for."""
 _MICRO: Final = timedelta(microseconds=1)
 _SECOND: Final = timedelta(seconds=1)
 _MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
@@ -98,14 +97,16 @@ class Facts:
             return None
         if entry.reason == Reason.EXCLUDED:
             return raw_due_times(spec)
+        return self.due_times(spec)
+
+    def due_times(self, spec: ScheduleSpec) -> DueTimes:
+        """What a definition yields, but for what people said."""
         return DueTimes(spec, (), self.now, self.schedule.name)
 
     def ripe_at(self, due_at: datetime) -> datetime:
         """When the due time was to be planned."""
         spec = self.spec_at(due_at)
-        if spec is None:
-            return due_at
-        return DueTimes(spec, (), self.now, self.schedule.name).ripe_at(due_at)
+        return due_at if spec is None else self.due_times(spec).ripe_at(due_at)
 
     def runs_between(self, start: datetime, end: datetime, limit: int) -> list[Run]:
         return self._tx.list_runs_due(self.schedule.id, start, end, limit)
@@ -138,16 +139,16 @@ class Facts:
     def _spans(self, until: datetime) -> list[tuple[datetime, datetime]]:
         """When each scheduler lived."""
         if until not in self._sessions:
-            self._sessions[until] = self._tx.list_sessions(until - LOOK_BACK, until)
+            self._sessions[until] = self._tx.list_sessions(until - RETENTION, until)
         return [
             (session.started_at, self.now if session.alive(self.now) else session.seen_at)
             for session in self._sessions[until]
-            if "scheduler" in session.roles.split(",")
+            if session.plans
         ]
 
     def scheduler_runs(self) -> bool:
         sessions = self._tx.list_sessions(self.now, self.now)
-        return any(s.alive(self.now) and "scheduler" in s.roles.split(",") for s in sessions)
+        return any(session.plans and session.alive(self.now) for session in sessions)
 
     # -- what is not decided yet
 

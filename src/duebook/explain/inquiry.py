@@ -113,7 +113,7 @@ def _explain_gap(facts: Facts, asked: Asked) -> Explanation:
     if left_out is not None:
         return Explanation(asked.at, "skipped", f"{gap}; {left_out}", Reason.DST_GAP)
     if spec is not None and asked.wall is not None and not known:
-        due = DueTimes(spec, (), facts.now, facts.schedule.name)
+        due = facts.due_times(spec)
         why = undue_text(spec, due, asked.at, asked.wall, zone_of(spec))
         return Explanation(asked.at, "not_due", f"{gap}; {why}")
     told = _explain(facts, asked.at)
@@ -205,7 +205,7 @@ def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
 
 def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation | None:
     """Why the definition does not yield it; None: it does."""
-    due = DueTimes(spec, (), facts.now, facts.schedule.name)
+    due = facts.due_times(spec)
     if due.knows(at):
         return None
     if raw_due_times(spec).knows(at):

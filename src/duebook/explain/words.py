@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from duebook.ids import SHORT_ID
 from duebook.timetext import parse_instant
 from duebook.triggers.words import MONTHS
 from duebook.triggers.zones import local_datetime
 
 __all__ = ["Clock", "as_moment", "day_text", "length_text", "short_id", "wall_text"]
 
-SHORT_ID: Final = 13
-"""Characters of an id that tell its millisecond."""
 _LONG: Final = timedelta(minutes=2)
 
 

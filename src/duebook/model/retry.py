@@ -8,7 +8,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.timetext import format_duration, parse_duration
+from duebook.model.fields import read_length
+from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,10 +120,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _length(name: str, value: Any) -> timedelta:
-    try:
-        length = parse_duration(value)
-    except Invalid as error:
-        raise Invalid(f"retry {name}: {error}") from None
+    length = read_length(f"retry {name}", value)
     if length > LONGEST_DELAY:
         raise Invalid(f"retry {name} {format_duration(length)} is longer than 30 days")
     return length

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 
 __all__ = [
+    "CLOCK_BEHIND",
     "START",
     "LedgerEntry",
     "OwnRun",
@@ -90,6 +91,10 @@ class SessionSpan:
     expires_at: datetime
     ended_at: datetime | None
 
+    @property
+    def plans(self) -> bool:
+        return "scheduler" in self.roles.split(",")
+
     def alive(self, now: datetime) -> bool:
         return self.ended_at is None and self.expires_at > now
 
@@ -103,6 +108,8 @@ class Page:
 
 
 START: Final = Page(0, 0)
+CLOCK_BEHIND: Final = timedelta(seconds=30)
+"""From when on people are told that this machine's clock is behind the books."""
 NO_DELAY: Final = timedelta()
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.ids import looks_like_id, new_id
+from duebook.ids import SHORT_ID, looks_like_id, new_id
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["People"]
-
-SHORT_ID: Final = 13
-"""Characters of an id that tell its millisecond; several runs of one need more."""
 
 
 class People(Working):

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.store.base import CLOCK_BEHIND
 from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["Upkeep"]
 
 OVERDUE: Final = timedelta(minutes=1)
-CLOCK_BEHIND: Final = timedelta(seconds=30)
 _CHECKS: Final = {
     "check_overlaps": "schedule {0} has {1} runs under way that exclude each other",
     "check_abandoned": "run {0} belongs to {1}, which is dead; a live node takes it over",
