@@ -8,12 +8,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.backfill import find_missing
-from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.book.checks import (
+    named_spec,
+    never_due,
+    refuse_circle,
+    refuse_decided,
+    refuse_past,
+)
+from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
-from duebook.ids import check_name, new_id
+from duebook.ids import new_id
 from duebook.model.fields import check_payload, read_text
 from duebook.model.plan import DueException
-from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.schedule import load_changes, load_spec
 from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,
@@ -26,13 +33,12 @@ from duebook.planner import (
     upcoming_after,
 )
 from duebook.timetext import format_instant, parse_instant
-from duebook.triggers.at import At
 from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run
-    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.schedule import Revision, Schedule
     from duebook.store.base import LedgerEntry, Store, Tx
 
     # inside the class below `list` is a method
@@ -40,7 +46,6 @@ if TYPE_CHECKING:
     Explanations = list[Explanation]
     Listed = list[Schedule]
     Moments = list[datetime]
-    Names = list[str]
     Revisions = list[Revision]
     RunList = list[Run]
     Said = list[DueException]
@@ -48,7 +53,6 @@ if TYPE_CHECKING:
 __all__ = ["Schedules"]
 
 MOST_EXPLAINED: Final = 1_000
-MOST_FOLLOWED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
 LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -65,16 +69,16 @@ class Schedules:
 
         Raises InvalidSchedule with every wrong field, and Conflict when the name is taken.
         """
-        spec = _named_spec(name, definition)
+        spec = named_spec(name, definition)
 
         def work(tx: Tx) -> Schedule:
             schedule_id = new_id()
             fixed = spec.anchored(tx.now)
-            _refuse_past(fixed, tx.now)
-            _refuse_circle(tx, self._namespace, name, fixed)
+            refuse_past(fixed, tx.now)
+            refuse_circle(tx, self._namespace, name, fixed)
             next_due_at, wake_at = first_plan(name, fixed, tx.now)
             if next_due_at is None:
-                raise _never_due(fixed, tx.now)
+                raise never_due(fixed, tx.now)
             namespace = self._namespace
             tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, by)
             return tx.get_schedule(schedule_id)
@@ -124,8 +128,8 @@ class Schedules:
             if spec == snapshot.spec:
                 return schedule
             if spec.triggers != snapshot.spec.triggers:
-                _refuse_past(spec, tx.now)
-            _refuse_circle(tx, schedule.namespace, schedule.name, spec)
+                refuse_past(spec, tx.now)
+            refuse_circle(tx, schedule.namespace, schedule.name, spec)
             planned = plan_edit(snapshot, spec, tx.now)
             tx.update_schedule(schedule, spec, planned, by)
             return tx.get_schedule(schedule.id)
@@ -205,7 +209,7 @@ class Schedules:
             snapshot, next_due_at = self._next(tx, name)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
                 tx.commit([plan(snapshot, tx.now)], None)
-            _refuse_decided(tx, snapshot, moment)
+            refuse_decided(tx, snapshot, moment)
             moved = {_where_from(snapshot, next_due_at)}
             if next_due_at not in moved:
                 tx.remove_exception(snapshot.schedule_id, DueException(next_due_at, "moved_here"))
@@ -334,77 +338,10 @@ class Schedules:
         return tx.get_schedule(snapshot.schedule_id)
 
 
-def _named_spec(name: str, definition: dict[str, Any]) -> ScheduleSpec:
-    """A definition and its name; raises InvalidSchedule with all that is wrong with either."""
-    problems: dict[str, str] = {}
-    try:
-        check_name(name)
-    except Invalid as error:
-        problems["name"] = str(error)
-    try:
-        spec = load_spec(definition, shorten(name))
-    except InvalidSchedule as error:
-        raise InvalidSchedule(problems | error.problems) from None
-    if problems:
-        raise InvalidSchedule(problems)
-    return spec
-
-
-def _refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None:
-    """Schedules that wait for each other would never run; raises InvalidSchedule."""
-    known: set[str] = set()
-    waiting = [dependency.schedule for dependency in spec.depends_on]
-    while waiting and len(known) < MOST_FOLLOWED:
-        upstream = waiting.pop()
-        if upstream == name:
-            told = f'depends_on: "{name}" would wait for itself, by way of others'
-            raise InvalidSchedule({"depends_on": told})
-        if upstream not in known:
-            known.add(upstream)
-            waiting += _depends_on(tx, namespace, upstream)
-
-
-def _depends_on(tx: Tx, namespace: str, name: str) -> Names:
-    try:
-        spec = tx.get_schedule(tx.find_schedule(namespace, name)).spec
-    except NotFound:  # it may be added later, and is looked at then
-        return []
-    return [dependency.schedule for dependency in spec.depends_on] if spec else []
-
-
-def _never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
-    if spec.end_at is not None and spec.end_at <= now:
-        return InvalidSchedule({"end_at": f"end_at {format_instant(spec.end_at)} is in the past"})
-    bounds = [name for name in ("start_at", "end_at", "exclude") if getattr(spec, name)]
-    within = f" within {', '.join(bounds)}" if bounds else ""
-    return InvalidSchedule({"trigger": f"trigger has no due time from now on{within}"})
-
-
-def _refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
-    """What was decided stays decided: only a backfill revives it."""
-    decided = tx.list_runs_due(snapshot.schedule_id, moment, moment, 1) or any(
-        moment in (entry.due_from, entry.due_to)
-        for entry in tx.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
-    )
-    if decided:
-        raise Conflict(
-            f"{format_instant(moment)} is a due time that was decided already; choose another "
-            "instant, or use backfill"
-        )
-
-
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
     """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
     moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
     return next(moved, due_at)
-
-
-def _refuse_past(spec: ScheduleSpec, now: datetime) -> None:
-    for trigger in spec.triggers:
-        if isinstance(trigger, At) and trigger.instant <= now:
-            raise InvalidSchedule(
-                {"trigger": f"at {format_instant(trigger.instant)} is in the past"}
-            )
 
 
 def _range(start: str | datetime, end: str | datetime) -> tuple[datetime, datetime]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.chance import fraction
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.fields import read_length
 from duebook.timetext import format_duration
@@ -16,17 +16,10 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Outcome
 
-__all__ = ["Retry", "fraction", "load_retry"]
+__all__ = ["Retry", "load_retry"]
 
 MOST_ATTEMPTS: Final = 1_000
 LONGEST_DELAY: Final = timedelta(days=30)
-_SCALE: Final = 1 << 64
-
-
-def fraction(*seed: object) -> float:
-    """A number from 0 up to 1 that is as good as random, and the same for the same seed."""
-    digest = blake2b("\0".join(map(str, seed)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest) / _SCALE
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duebook.chance import fraction
 from duebook.errors import Invalid
-from duebook.model.retry import Retry, fraction, load_retry
+from duebook.model.retry import Retry, load_retry
 from duebook.model.run import Outcome
 
 FAILED = Outcome("failed", "exit", "ValueError: no such file", 3)

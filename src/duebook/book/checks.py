@@ -1,0 +1,89 @@
+"""What is refused of schedules that a definition alone does not show: names, circles, the past."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.ids import check_name
+from duebook.model.schedule import InvalidSchedule, load_spec
+from duebook.timetext import format_instant
+from duebook.triggers.at import At
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.plan import Snapshot
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.store.base import Tx
+
+__all__ = ["named_spec", "never_due", "refuse_circle", "refuse_decided", "refuse_past"]
+
+MOST_FOLLOWED: Final = 1_000
+
+
+def named_spec(name: str, definition: dict[str, Any]) -> ScheduleSpec:
+    """A definition and its name; raises InvalidSchedule with all that is wrong with either."""
+    problems: dict[str, str] = {}
+    try:
+        check_name(name)
+    except Invalid as error:
+        problems["name"] = str(error)
+    try:
+        spec = load_spec(definition, shorten(name))
+    except InvalidSchedule as error:
+        raise InvalidSchedule(problems | error.problems) from None
+    if problems:
+        raise InvalidSchedule(problems)
+    return spec
+
+
+def refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None:
+    """Schedules that wait for each other would never run; raises InvalidSchedule."""
+    known: set[str] = set()
+    waiting = [dependency.schedule for dependency in spec.depends_on]
+    while waiting and len(known) < MOST_FOLLOWED:
+        upstream = waiting.pop()
+        if upstream == name:
+            told = f'depends_on: "{name}" would wait for itself, by way of others'
+            raise InvalidSchedule({"depends_on": told})
+        if upstream not in known:
+            known.add(upstream)
+            waiting += _depends_on(tx, namespace, upstream)
+
+
+def _depends_on(tx: Tx, namespace: str, name: str) -> list[str]:
+    try:
+        spec = tx.get_schedule(tx.find_schedule(namespace, name)).spec
+    except NotFound:  # it may be added later, and is looked at then
+        return []
+    return [dependency.schedule for dependency in spec.depends_on] if spec else []
+
+
+def never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
+    if spec.end_at is not None and spec.end_at <= now:
+        return InvalidSchedule({"end_at": f"end_at {format_instant(spec.end_at)} is in the past"})
+    bounds = [name for name in ("start_at", "end_at", "exclude") if getattr(spec, name)]
+    within = f" within {', '.join(bounds)}" if bounds else ""
+    return InvalidSchedule({"trigger": f"trigger has no due time from now on{within}"})
+
+
+def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
+    """What was decided stays decided: only a backfill revives it."""
+    decided = tx.list_runs_due(snapshot.schedule_id, moment, moment, 1) or any(
+        moment in (entry.due_from, entry.due_to)
+        for entry in tx.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
+    )
+    if decided:
+        raise Conflict(
+            f"{format_instant(moment)} is a due time that was decided already; choose another "
+            "instant, or use backfill"
+        )
+
+
+def refuse_past(spec: ScheduleSpec, now: datetime) -> None:
+    for trigger in spec.triggers:
+        if isinstance(trigger, At) and trigger.instant <= now:
+            raise InvalidSchedule(
+                {"trigger": f"at {format_instant(trigger.instant)} is in the past"}
+            )
