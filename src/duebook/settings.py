@@ -14,8 +14,16 @@ from duebook.errors import Invalid, shorten
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["RETENTION", "Settings", "database_path", "is_postgres", "load_settings"]
+__all__ = [
+    "COORDINATIONS",
+    "RETENTION",
+    "Settings",
+    "database_path",
+    "is_postgres",
+    "load_settings",
+]
 
+COORDINATIONS: Final = ("all", "leader")
 RETENTION: Final = timedelta(days=90)
 """How long runs and ledger entries are kept."""
 
@@ -26,6 +34,13 @@ class Settings:
 
     database_url: str = "sqlite:///.duebook/duebook.db"
     namespace: str = "default"
+    coordination: str = "all"
+    """who plans: `all` schedulers together, or one `leader` at a time"""
+
+    def __post_init__(self) -> None:
+        if self.coordination not in COORDINATIONS:
+            known = ", ".join(COORDINATIONS)
+            raise Invalid(f'coordination "{shorten(self.coordination)}" is not one of {known}')
 
 
 def load_settings(

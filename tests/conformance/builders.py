@@ -82,9 +82,13 @@ def begin(store: Store, session_id: str = "node-1", lease: timedelta = LEASE) ->
 
 
 def claim(
-    store: Store, session_id: str = "node-1", limit: int = 10, queue: str = "default"
+    store: Store,
+    session_id: str = "node-1",
+    limit: int = 10,
+    queue: str = "default",
+    namespace: str = "default",
 ) -> list[Claim]:
-    return store.transact(lambda tx: tx.claim(session_id, queue, limit))
+    return store.transact(lambda tx: tx.claim(session_id, queue, limit, (), namespace))
 
 
 def add_run(store: Store, schedule_id: str, payload: dict[str, Any] | None = None) -> str:

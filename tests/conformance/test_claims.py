@@ -31,6 +31,8 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duebook.model.run import Claim
     from duebook.store.base import Store
     from tests.conformance.conftest import Backend
@@ -105,39 +107,43 @@ def test_a_claim_takes_only_from_its_queue(store: Store) -> None:
     assert names(claim(store, queue="fast")) == ["fast"]
 
 
+def next_at(store: Store) -> datetime | None:
+    return store.read(lambda tx: tx.list_work(["default"])).next_at
+
+
 def test_a_run_is_not_claimed_before_it_is_ready(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
     begin(store)
     add_run(store, add_schedule(store))
     backend.write("UPDATE runs SET ready_at = ready_at + {second}")
-    assert store.read(lambda tx: tx.earliest_ready()) == BEGIN + SECOND
+    assert next_at(store) == BEGIN + SECOND
     assert claim(store) == []
     clock.advance(SECOND)
     assert names(claim(store)) == ["job"]
-    assert store.read(lambda tx: tx.earliest_ready()) is None
+    assert next_at(store) is None
 
 
 def test_the_earliest_ready_time_is_the_next_one_to_come_in_any_queue(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
-    assert store.read(lambda tx: tx.earliest_ready()) is None
+    assert next_at(store) is None
     for seconds, queue in ((0, "now"), (9, "late"), (5, "soon")):
         run_id = add_run(store, add_schedule(store, queue, queue=queue, priority=seconds))
         later = "UPDATE runs SET ready_at = ready_at + ? * {second} WHERE id = ?"
         backend.write(later, seconds, run_id)
-    assert store.read(lambda tx: tx.earliest_ready()) == BEGIN + 5 * SECOND
+    assert next_at(store) == BEGIN + 5 * SECOND
     clock.advance(5 * SECOND)
-    assert store.read(lambda tx: tx.earliest_ready()) == BEGIN + 9 * SECOND
+    assert next_at(store) == BEGIN + 9 * SECOND
     clock.advance(4 * SECOND)
-    assert store.read(lambda tx: tx.earliest_ready()) is None
+    assert next_at(store) is None
 
 
 def test_a_queue_has_work_exactly_when_a_claim_would_find_some(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
     def has_work(queue: str = "default") -> bool:
-        return store.read(lambda tx: tx.has_work(queue))
+        return bool(store.read(lambda tx: tx.list_work([queue])).places)
 
     schedule_id = add_schedule(store)
     begin(store)

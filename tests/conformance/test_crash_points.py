@@ -241,8 +241,8 @@ def test_the_steps_reach_the_statements_that_matter() -> None:
         "settle_run",
         "wake_schedule",
         "end_expired_sessions",
-        "insert_attempt",
-        "requeue_run",
+        "insert_lost_attempts",
+        "requeue_runs",
         "fail_lost_run",
         "write_high_water",
     }

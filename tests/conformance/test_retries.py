@@ -70,7 +70,7 @@ def test_the_next_attempt_begins_when_its_time_has_come(store: Store, clock: Vir
     fail(store, claimed.token, 10 * SECOND)
     clock.advance(10 * SECOND - SECOND)
     assert claim(store) == []
-    assert store.read(lambda tx: tx.earliest_ready()) == clock.now + SECOND
+    assert store.read(lambda tx: tx.list_work(["default"])).next_at == clock.now + SECOND
     clock.advance(SECOND)
     (again,) = claim(store)
     assert (again.run.id, again.token.attempt) == (claimed.run.id, 2)
@@ -266,7 +266,7 @@ def test_an_expired_run_is_not_claimed_though_nobody_ended_it_yet(
     clock.advance(30 * SECOND)
     begin(store)
     assert claim(store) == []
-    assert not store.read(lambda tx: tx.has_work("default"))
+    assert not store.read(lambda tx: tx.list_work(["default"])).places
 
 
 def test_no_more_runs_expire_at_once_than_the_limit_says(store: Store, clock: VirtualClock) -> None:

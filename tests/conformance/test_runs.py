@@ -96,7 +96,7 @@ def test_a_book_cancels_no_run_of_another_namespace(store: Store) -> None:
 def test_a_book_shows_no_log_of_another_namespace(store: Store) -> None:
     add_run(store, add_schedule(store, namespace="mine"))
     begin(store)
-    (claimed,) = claim(store)
+    (claimed,) = claim(store, namespace="mine")
     line = LogLine(BEGIN, "stdout", "secret")
     store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
     with pytest.raises(NotFound):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.errors import DuebookError
+from duebook.store.base import News
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,
     SECOND,
     VirtualClock,
+    add_run,
     add_schedule,
     get_runs,
     make_spec,
@@ -109,16 +113,27 @@ def test_what_was_acknowledged_is_there_after_a_reopening(backend: Backend) -> N
     assert found == schedule_id
 
 
-def test_changed_differs_soon_after_anybody_gave_others_something_to_do(
+def test_there_is_news_soon_after_anybody_gave_others_something_to_do(
     backend: Backend, clock: VirtualClock
 ) -> None:
     here, there = backend.open(), backend.open()
-    first = here.changed()
-    assert here.changed() == first
+    here.news(0)
+    assert not here.news(0)
     add_schedule(there, "elsewhere")
-    second = eventually(lambda: here.changed() - first) + first
+    assert News.WAKE in eventually(lambda: here.news(0.1))
     add_schedule(here, "own")
-    third = eventually(lambda: here.changed() - second) + second
+    assert News.WAKE in eventually(lambda: here.news(0.1))
     now_of_read(there)
     clock.advance(SECOND)
-    assert here.changed() == third
+    assert not here.news(0)
+
+
+def test_who_waits_for_news_is_woken_by_them(backend: Backend) -> None:
+    here, there = backend.open(), backend.open()
+    here.news(0)
+    heard: SimpleQueue[News] = SimpleQueue()
+    waiting = threading.Thread(target=lambda: heard.put(here.news(30)))
+    waiting.start()
+    add_run(there, add_schedule(there))
+    assert heard.get(timeout=20)
+    waiting.join(20)

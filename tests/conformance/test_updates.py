@@ -213,7 +213,7 @@ def test_a_schedule_of_the_same_name_in_another_namespace_is_no_upstream(
     begin(store, lease=LONG)
     other = add_schedule(store, "extract", namespace="elsewhere")
     add_run(store, other)
-    settle(store, claim(store)[0].token)
+    settle(store, claim(store, namespace="elsewhere")[0].token)
     load = add_schedule(store, "load", depends_on=[{"schedule": "extract", "within": "1h"}])
     clock.advance(MINUTE)
     tick(store)

@@ -1,9 +1,10 @@
-"""The client: every use case of schedules and runs, one transaction each."""
+"""The client: every use case of schedules, runs and queues, one transaction each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.closing import Closing
@@ -13,7 +14,7 @@ from duebook.settings import load_settings
 if TYPE_CHECKING:
     from duebook.store.base import Store
 
-__all__ = ["Book", "Duebook", "Runs", "Schedules"]
+__all__ = ["Book", "Duebook", "Queues", "Runs", "Schedules"]
 
 
 class Book(Closing):
@@ -24,6 +25,7 @@ class Book(Closing):
         self.namespace = check_name(namespace, "namespace")
         self.schedules = Schedules(store, self.namespace)
         self.runs = Runs(store, self.namespace)
+        self.queues = Queues(store)
 
     def close(self) -> None:
         self.store.close()

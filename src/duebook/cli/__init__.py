@@ -31,6 +31,7 @@ __all__ = ["main"]
         "logs": "runs:logs_command",
         "cancel": "runs:cancel_command",
         "retry": "runs:retry_command",
+        "queue": "queues:queue_group",
         "tick": "node:tick_command",
         "db": "db:db_group",
         "next": "times:next_command",

@@ -12,8 +12,9 @@ import click
 
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
-from duebook.errors import printable
+from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
+from duebook.settings import COORDINATIONS
 from duebook.store.opening import place_of
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tick_command", "up_command"]
 
+ROLES: Final = ("scheduler", "worker")
 TICK_LEASE: Final = timedelta(minutes=1)
 
 
@@ -36,8 +38,21 @@ TICK_LEASE: Final = timedelta(minutes=1)
     help="How many runs at once.",
 )
 @click.option("--queue", multiple=True, default=("default",), help="Which queues to serve.")
+@click.option(
+    "--roles",
+    default=",".join(ROLES),
+    show_default=True,
+    help="What the node does: plan, work, or both.",
+)
+@click.option(
+    "--coordination",
+    type=click.Choice(COORDINATIONS),
+    help="Who plans: all schedulers, or one leader at a time. [env: DUEBOOK_COORDINATION]",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run.")
-def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
+def up_command(
+    slots: int, queue: tuple[str, ...], roles: str, coordination: str | None, quiet: bool
+) -> None:
     """Start a node: it plans what is due and runs it, until Ctrl-C.
 
     \b
@@ -45,7 +60,7 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
       duebook up
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
-    settings = settings_of()
+    settings = settings_of(coordination=coordination)
     place = place_of(settings.database_url)
     logging.basicConfig(
         format="%(asctime)s %(message)s",
@@ -54,6 +69,7 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
     )
     for name in queue:
         check_name(name, "--queue")
+    wanted = read_roles(roles)
     _allow_descriptors(slots)
     with Spawner() as spawner:  # before any thread
         from duebook.book import Book
@@ -62,7 +78,10 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
 
         store = open_store(settings.database_url)
         book = Book(store, settings.namespace)
-        node = Node(store, spawner, NodeOptions(slots=slots, queues=queue))
+        options = NodeOptions(
+            slots=slots, queues=queue, roles=wanted, coordination=settings.coordination
+        )
+        node = Node(store, spawner, options)
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
             node.stop()
@@ -79,6 +98,16 @@ def up_command(slots: int, queue: tuple[str, ...], quiet: bool) -> None:
         node.run()
         store.close()
     click.echo("ended; nothing is lost, the next start carries on")
+
+
+def read_roles(text: str) -> tuple[str, ...]:
+    """Roles as they are given, in one order; raises Invalid."""
+    given = [word.strip() for word in text.split(",")]
+    for word in given:
+        if word not in ROLES:
+            known = ", ".join(ROLES)
+            raise Invalid(f'--roles "{shorten(word)}" is not one of {known}; separate them by ,')
+    return tuple(role for role in ROLES if role in given)
 
 
 def _allow_descriptors(slots: int) -> None:

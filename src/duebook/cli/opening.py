@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["open_book", "settings_of"]
 
 
-def settings_of(ctx: click.Context | None = None) -> Settings:
+def settings_of(ctx: click.Context | None = None, **flags: str | None) -> Settings:
     """The settings in force, with the flags of the current command line."""
-    return load_settings((ctx or click.get_current_context()).find_root().obj or {})
+    given = (ctx or click.get_current_context()).find_root().obj or {}
+    return load_settings({**given, **flags})
 
 
 @contextmanager

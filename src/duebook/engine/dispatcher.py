@@ -1,8 +1,9 @@
-"""Claims ready runs for the free slots of a node."""
+"""Claims ready runs for the free slots of a node, a fair share from every queue and namespace."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -11,7 +12,22 @@ if TYPE_CHECKING:
     from duebook.engine.slots import Places
     from duebook.store.base import Store
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "shares"]
+
+HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
+"""When to look again at work that somebody else was claiming just now."""
+
+Place = tuple[str, str]
+"""a queue and a namespace"""
+
+
+def shares(free: int, places: Sequence[Place], turn: int) -> list[tuple[Place, int]]:
+    """How many of the free slots each place gets; those that are too few go round by turns."""
+    each, rest = divmod(free, len(places))
+    first = turn % len(places)
+    in_turn = [*places[first:], *places[:first]]
+    given = [(place, each + (number < rest)) for number, place in enumerate(in_turn)]
+    return [(place, share) for place, share in given if share]
 
 
 class Dispatcher:
@@ -30,25 +46,29 @@ class Dispatcher:
         self._slots = slots
         self.session_id = session_id
         self._queues = queues
+        self._turn = 0
 
     def step(self) -> datetime | None:
-        """Fill the free slots; returns when work is ready next, None when none is foreseen."""
-        free = self._slots.free
-        if free == 0:
-            return None  # a slot that gets free rings
-        tasks = self._tasks()
-        queues, ready_at = self._store.read(
-            lambda tx: ([q for q in self._queues if tx.has_work(q, tasks)], tx.earliest_ready())
-        )
-        for queue in queues:
-            with self._slots.claiming:
-                claims = self._store.transact(
-                    lambda tx, queue=queue, free=free: tx.claim(  # type: ignore[misc]
-                        self.session_id, queue, free, tasks
-                    )
-                )
-                self._slots.begin(claims)
-            free -= len(claims)
-            if free == 0:
-                break
-        return ready_at
+        """Fill the free slots; returns when to look again, None when nothing is foreseen."""
+        while free := self._slots.free:
+            tasks = self._tasks()
+            work, now = self._store.read(lambda tx: (tx.list_work(self._queues, tasks), tx.now))  # noqa: B023
+            if not work.places:
+                return work.next_at
+            self._turn += 1
+            claimed = [
+                self._claim(place, share, tasks)
+                for place, share in shares(free, work.places, self._turn)
+            ]
+            if not any(claimed):
+                return now + HELD_BY_OTHERS
+        return None  # a slot that gets free rings
+
+    def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
+        queue, namespace = place
+        with self._slots.claiming:
+            claims = self._store.transact(
+                lambda tx: tx.claim(self.session_id, queue, share, tasks, namespace)
+            )
+            self._slots.begin(claims)
+        return len(claims)

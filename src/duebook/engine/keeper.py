@@ -1,5 +1,5 @@
-"""Keeps a node's lease, buries dead nodes and takes over their runs; obeys requests to cancel,
-and ends what nobody began in time."""
+"""Keeps a node's lease and leadership, buries dead nodes and takes over their runs; obeys requests
+to cancel, and ends what nobody began in time."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Unavailable
 from duebook.settings import RETENTION
 from duebook.store.base import CLOCK_BEHIND
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from duebook.engine.slots import Places
-    from duebook.store.base import OwnRun, Store, Tx
+    from duebook.model.run import Token
+    from duebook.store.base import OwnRun, Pulse, Store, Tx
 
 __all__ = ["Keeper"]
 
 log = logging.getLogger(__name__)
 
-TAKE_OVER_BATCH: Final = 100
+TAKE_OVER_BATCH: Final = 500
 EXPIRE_BATCH: Final = 1_000
 PURGE_BATCH: Final = 200
-PURGE_EVERY: Final = 60.0
+PURGE_EVERY: Final = 600.0
 SAFETY: Final = 0.8
 """The part of a lease after which a node that could not renew it stops its own work."""
 
@@ -44,6 +44,8 @@ class Keeper:
         renewed: Callable[[float, float], None],
         monotonic: Callable[[], float] = time.monotonic,
         retention: timedelta = RETENTION,
+        queues: tuple[str, ...] = (),
+        leads: bool = False,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -52,10 +54,15 @@ class Keeper:
         self._tell = renewed
         self._monotonic = monotonic
         self._retention = retention
+        self._queues = queues
+        self._leads = leads
+        self._hurried = False
         self._purged_at = float("-inf")
         self._trusted_since = self._renewed_at = monotonic()
         self._last_renewal: tuple[datetime, float] | None = None
         self._told_of_clock = False
+        self.pulse: Pulse | None = None
+        """what it saw when it renewed last"""
         self.changes = 0
         """how many runs of others it took over or ended"""
         self.lost = False
@@ -69,57 +76,107 @@ class Keeper:
         return then + timedelta(seconds=self._monotonic() - moment)
 
     @property
+    def term(self) -> int | None:
+        """Of this node's leadership, while it is sure to have it."""
+        if self.pulse is None or self.lost or self._late(1.0):
+            return None
+        return self.pulse.term
+
+    @property
     def due_in(self) -> float:
         """Seconds until it wants to renew."""
-        return self._lease.total_seconds() / 3 - (self._monotonic() - self._renewed_at)
+        if self._hurried:
+            return 0.0
+        due_in = self._lease.total_seconds() / 3 - (self._monotonic() - self._renewed_at)
+        pulse, now = self.pulse, self.now
+        if pulse is None or now is None:
+            return due_in
+        moments = [pulse.expiry, pulse.lead_until if pulse.term is None else None]
+        return min([due_in, *((at - now).total_seconds() for at in moments if at is not None)])
+
+    def hurry(self) -> None:
+        """Renew at the next step: something may have got lost, or nobody leads."""
+        self._hurried = True
 
     def step(self) -> None:
-        """Stop what was cancelled, renew when it is time, and look after the dead."""
+        """Renew when it is time, and look after the dead; otherwise stop what was cancelled."""
         try:
-            self._step()
-        except Unavailable as error:
-            log.warning("cannot reach the books: %s", error)
-        if self._monotonic() - self._renewed_at > self._lease.total_seconds() * SAFETY:
+            if self.due_in <= 0:
+                self.renew()
+                self._purge()
+            else:
+                self.obey()
+        finally:
+            self.guard()
+
+    def guard(self) -> None:
+        """Stop this node's work when its lease could not be renewed in time."""
+        if self._late(SAFETY):
             self._lose("the lease could not be renewed in time")
 
-    def _step(self) -> None:
-        own, expiry, now = self._store.read(
-            lambda tx: (tx.own_runs(self.session_id), tx.earliest_expiry(), tx.now)
-        )
-        self._stop_cancelled(own)
-        if expiry is not None and expiry <= now:
-            self.changes += self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
-        if self.due_in <= 0:
-            self.renew()
-        if self._monotonic() - self._purged_at >= PURGE_EVERY:
-            self._purge()
+    def _late(self, part: float) -> bool:
+        return self._monotonic() - self._renewed_at > self._lease.total_seconds() * part
 
     def renew(self) -> None:
         """Prolong the lease; a node that was declared dead stops its work at once."""
         before = self._monotonic()
-        if not self._store.transact(self._renew):
+        self._hurried = False
+        pulse, strays = self._look()
+        if not pulse.alive:
             self._lose("another node declared this one dead")
             return
         self._renewed_at = before
         self._tell(before, self._lease.total_seconds())
-        if self._slots is not None:
-            self._hand_back_strays(self._slots)
+        self._notice_interruption(pulse.now)
+        self._notice_leadership(pulse.term)
+        self.pulse = pulse
+        self._notice_clock(pulse.behind)
+        self._stop_cancelled(pulse.own)
+        self._hand_back(strays)
+        if pulse.deaths:
+            self._bury()
+        if pulse.expiry is not None and pulse.expiry <= pulse.now:
+            self.changes += self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
+
+    def _look(self) -> tuple[Pulse, set[Token]]:
+        """Also the runs that the books give to this node, but nobody here works on: a claim got
+        lost. While a claim is under way nobody can tell; the next renewal looks again."""
+        slots = self._slots
+        certain = slots is not None and slots.claiming.acquire(blocking=False)
+        try:
+            pulse = self._store.pulse(self.session_id, self._lease, self._queues, self._leads)
+            if slots is None or not certain:
+                return pulse, set()
+            return pulse, {run.token for run in pulse.own} - slots.working()
+        finally:
+            if slots is not None and certain:
+                slots.claiming.release()
 
     def renew_as_ever(self) -> None:
         """Renew as if that had been done all the time: nobody was away, time was simulated."""
         self._last_renewal = None
         self.renew()
 
-    def _renew(self, tx: Tx) -> bool:
-        if not tx.renew(self.session_id, self._lease):
-            return False
-        self._notice_interruption(tx.now)
-        self._notice_clock(tx.behind)
-        if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
-            for dead in tx.bury():
-                log.warning("node session %s is dead, its runs are taken over", dead)
-        self.changes += tx.take_over(TAKE_OVER_BATCH)
-        return True
+    def _bury(self) -> None:
+        """Declare nodes dead, if this one may judge, and take over what the dead left behind."""
+
+        def bury(tx: Tx) -> int:
+            if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
+                for dead in tx.bury():
+                    log.warning("node session %s is dead, its runs are taken over", dead)
+            return tx.take_over(TAKE_OVER_BATCH)
+
+        taken = TAKE_OVER_BATCH
+        while taken == TAKE_OVER_BATCH:
+            taken = self._store.transact(bury)
+            self.changes += taken
+
+    def _notice_leadership(self, term: int | None) -> None:
+        before = None if self.pulse is None else self.pulse.term
+        if self._leads and term is not None and term != before:
+            log.info("this node leads, in term %d", term)
+        elif before is not None and term is None:
+            log.warning("this node no longer leads")
 
     def _notice_interruption(self, now: datetime) -> None:
         """After an outage, or a jump of the clock, everybody looks dead.
@@ -149,34 +206,26 @@ class Keeper:
 
     def _purge(self) -> None:
         """Forget what is older than the retention, a small batch at a time."""
+        if self._monotonic() - self._purged_at < PURGE_EVERY:
+            return
         purged = self._store.transact(lambda tx: tx.purge(tx.now - self._retention, PURGE_BATCH))
         if purged < PURGE_BATCH:
             self._purged_at = self._monotonic()
 
     def obey(self) -> None:
         """Stop the runs of this node that were cancelled."""
-        self._stop_cancelled(self._store.read(lambda tx: tx.own_runs(self.session_id)))
+        if self._slots is not None and self._slots.working():
+            self._stop_cancelled(self._store.read(lambda tx: tx.own_runs(self.session_id)))
 
-    def _stop_cancelled(self, own: list[OwnRun]) -> None:
+    def _stop_cancelled(self, own: Iterable[OwnRun]) -> None:
         for run in own:
             if run.cancel_reason is not None and self._slots is not None:
                 self._slots.stop(run.token, run.cancel_reason)
 
-    def _hand_back_strays(self, slots: Places) -> None:
-        """Runs that the books give to this node, but nobody here works on: a claim got lost.
-
-        While a claim is under way nobody can tell; the next renewal looks again.
-        """
-        if not slots.claiming.acquire(blocking=False):
-            return
-        try:
-            own = self._store.read(lambda tx: tx.own_runs(self.session_id))
-            strays = {run.token for run in own} - slots.working()
-        finally:
-            slots.claiming.release()
+    def _hand_back(self, strays: set[Token]) -> None:
         for token in strays:
-            log.warning("run %s is handed back: its claim got lost", token.run_id)
-            self._store.transact(lambda tx, token=token: tx.hand_back(token))  # type: ignore[misc]
+            if self._store.transact(lambda tx, token=token: tx.hand_back(token)):  # type: ignore[misc]
+                log.warning("run %s is handed back: its claim got lost", token.run_id)
 
     def _lose(self, why: str) -> None:
         if not self.lost:

@@ -11,14 +11,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.clock import utc_now
+from duebook.engine.alarm import Alarm
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
+from duebook.engine.outage import Outage, patience
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
-from duebook.store.base import SessionInfo
+from duebook.store.base import News, SessionInfo
 from duebook.targets.spawner import lease_clock
 from duebook.triggers import tzdata_version
 from duebook.version import __version__
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import Pulse, Store, Tx
     from duebook.targets.spawner import Spawner
 
 __all__ = ["Node", "NodeOptions", "new_session"]
@@ -35,9 +37,11 @@ __all__ = ["Node", "NodeOptions", "new_session"]
 log = logging.getLogger(__name__)
 
 POLL: Final = 0.1
-"""How often a node looks whether another process changed the books."""
-LONGEST_WAIT: Final = 30.0
-RETRY: Final = 1.0
+"""How often the main thread looks whether it shall end; news of others wake it at once."""
+LONGEST_WAIT: Final = 3600.0
+"""For loops that the keeper's pulse and the news of others wake."""
+SHORTEST_WAIT: Final = 0.02
+"""Between two renewals of a keeper that has much to do."""
 STOP_WITHIN: Final = 10.0
 SPAWNER_PART: Final = 0.9
 """The part of a lease after which the spawner kills whatever the node has not stopped itself."""
@@ -49,31 +53,15 @@ class NodeOptions:
     queues: tuple[str, ...] = ("default",)
     lease: timedelta = timedelta(seconds=30)
     shutdown_grace: timedelta = timedelta(seconds=10)
+    roles: tuple[str, ...] = ("scheduler", "worker")
+    coordination: str = "all"
+    """`leader`: of the schedulers one at a time plans"""
 
 
 def new_session(roles: str) -> SessionInfo:
     """What this process says about itself when it begins."""
     host, version = socket.gethostname(), __version__
     return SessionInfo(new_id(), host, os.getpid(), roles, version, tzdata_version())
-
-
-class Bell:
-    """Wakes every loop of the node at once; a ring that nobody heard yet is not lost."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._rings = 0
-
-    def ring(self) -> None:
-        with self._changed:
-            self._rings += 1
-            self._changed.notify_all()
-
-    def wait(self, heard: int, timeout: float) -> int:
-        """Wait for a ring after the `heard`-th; returns how many there were."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._rings > heard, timeout)
-            return self._rings
 
 
 class Node:
@@ -83,7 +71,8 @@ class Node:
         self._store = store
         self._spawner = spawner
         self._options = options or NodeOptions()
-        self._bell = Bell()
+        self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
+        self._outage = Outage()
         self._times_asked_to_stop = 0
         self._fatal: Conflict | None = None
         self._planning_over = threading.Event()
@@ -97,18 +86,22 @@ class Node:
 
         Raises Conflict when the books were taken away under it.
         """
+        options = self._options
         self._performer = TargetPerformer(self._store, self._spawner, self._revive_spawner)
-        self._slots = Slots(self._store, self._performer, self._options.slots, self._bell.ring)
+        self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
         self._begin_session()
-        self._ticker = Ticker(self._store, self._keeper.session_id)
+        leads = options.coordination == "leader"
+        self._ticker = Ticker(
+            self._store, self._keeper.session_id, term=self._term if leads else None
+        )
         self._dispatcher = Dispatcher(
-            self._store, self._slots, self._keeper.session_id, self._options.queues
+            self._store, self._slots, self._keeper.session_id, options.queues
         )
-        self._start("ticker", self._tick, self._planning_over)
-        self._start("dispatcher", self._dispatch, self._planning_over)
-        self._start(
-            "keeper", self._keep, self._keeping_over, self._options.lease.total_seconds() / 6
-        )
+        if "scheduler" in options.roles:
+            self._start("ticker", self._tick, self._ticking, self._planning_over)
+        if "worker" in options.roles:
+            self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
+        self._start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
         self._shut_down()
         if self._fatal is not None:
@@ -121,9 +114,13 @@ class Node:
         """
         self._times_asked_to_stop += 1
 
+    def _term(self) -> int | None:
+        return self._keeper.term
+
     def _begin_session(self, former: str | None = None) -> None:
-        session = new_session("scheduler,worker")
-        lease = self._options.lease
+        options = self._options
+        session = new_session(",".join(options.roles))
+        lease = options.lease
 
         def begin(tx: Tx) -> None:
             if former is not None:
@@ -132,7 +129,14 @@ class Node:
 
         self._store.transact(begin)
         self._keeper = Keeper(
-            self._store, session.id, lease, self._slots, self._lease_renewed, lease_clock
+            self._store,
+            session.id,
+            lease,
+            self._slots,
+            self._lease_renewed,
+            lease_clock,
+            queues=options.queues if "worker" in options.roles else (),
+            leads=options.coordination == "leader" and "scheduler" in options.roles,
         )
         self._keeper.renew()
 
@@ -156,80 +160,108 @@ class Node:
             except Unavailable as error:
                 log.warning("%s", error)
 
-    def _tick(self) -> datetime | None:
+    def _tick(self) -> float:
         before = self._ticker.fired
         wake_at = self._ticker.step()
         if self._ticker.fired > before:
-            self._bell.ring()  # the dispatcher need not wait for the next look at the books
-        return wake_at
+            self._dispatching.ring()  # it need not wait for the news
+        return self._seconds_until(wake_at)
 
-    def _dispatch(self) -> datetime | None:
-        return None if self._keeper.lost else self._dispatcher.step()
+    def _dispatch(self) -> float:
+        try:
+            return self._seconds_until(None if self._keeper.lost else self._dispatcher.step())
+        except Unavailable:
+            self._keeper.hurry()  # nobody knows whether the claim was kept
+            self._keeping.ring()
+            raise
 
-    def _keep(self) -> None:
+    def _keep(self) -> float:
+        seen = self._keeper.pulse
         self._keeper.step()
         if self._keeper.lost and self._slots.wait_idle(0):
             self._begin_session(former=self._keeper.session_id)
             self._dispatcher.session_id = self._ticker.session_id = self._keeper.session_id
-            self._bell.ring()
             log.info("this node goes on as session %s", self._keeper.session_id)
+        if (pulse := self._keeper.pulse) is not None and pulse is not seen:
+            self._pass_on(pulse)
+        return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
+
+    def _pass_on(self, pulse: Pulse) -> None:
+        """Wake the others in time for what they may not have heard of."""
+        if pulse.wake_at is not None:
+            self._ticking.ring_within(self._seconds_until(pulse.wake_at))
+        if pulse.queued:
+            self._dispatching.ring()
+        if pulse.ready_at is not None:
+            self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 
     def _start(
-        self,
-        name: str,
-        step: Callable[[], datetime | None],
-        over: threading.Event,
-        longest: float = LONGEST_WAIT,
+        self, name: str, step: Callable[[], float], alarm: Alarm, over: threading.Event
     ) -> None:
         thread = threading.Thread(
-            target=self._loop, args=(step, over, longest), name=f"duebook-{name}", daemon=True
+            target=self._loop, args=(name, step, alarm, over), name=f"duebook-{name}", daemon=True
         )
         self._threads.append(thread)
         thread.start()
 
     def _loop(
-        self, step: Callable[[], datetime | None], over: threading.Event, longest: float
+        self, name: str, step: Callable[[], float], alarm: Alarm, over: threading.Event
     ) -> None:
-        heard = 0
+        failures = 0
         while not over.is_set():
             try:
-                wake_at = step()
-                patience = longest if wake_at is None else self._seconds_until(wake_at)
+                wait = step()
+                failures = 0
+                self._outage.ended(name)
             except DuebookError as error:
-                log.warning("%s; trying again", error)
-                patience = RETRY
+                failures += 1
+                wait = patience(failures)
+                self._outage.failed(name, error)
             except Exception:  # a loop that ended would leave a node that only looks alive
-                log.exception("a step failed; trying again")
-                patience = RETRY
-            heard = self._bell.wait(heard, min(max(patience, 0.0), longest))
+                log.exception("a step of the %s failed; trying again", name)
+                failures += 1
+                wait = patience(failures)
+            alarm.wait(wait)
 
-    def _seconds_until(self, moment: datetime) -> float:
+    def _seconds_until(self, moment: datetime | None) -> float:
         """By the books' clock: this machine's may be wrong by hours."""
-        return (moment - (self._keeper.now or utc_now())).total_seconds()
+        if moment is None:
+            return LONGEST_WAIT
+        return max((moment - (self._keeper.now or utc_now())).total_seconds(), 0.0)
 
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
-        seen = -1
         while not self._times_asked_to_stop:
-            self._keeping_over.wait(POLL)
             self._performer.flush_logs()
+            self._keeper.guard()  # should the keeper itself be stuck
             try:
-                version = self._store.changed()
+                news = self._store.news(POLL)
             except Conflict as error:
                 log.critical("%s; this node ends", error)
                 self._fatal = error
                 return
             except DuebookError:
+                self._keeping_over.wait(POLL)
                 continue
-            if version != seen:
-                seen = version
-                self._bell.ring()
+            self._hear(news)
+
+    def _hear(self, news: News) -> None:
+        if News.WAKE in news:
+            self._ticking.ring()
+        if News.WORK in news:
+            self._dispatching.ring()
+        if News.LEAD in news and self._options.coordination == "leader":
+            self._keeper.hurry()
+            self._keeping.ring()
+        if News.CANCEL in news:
+            self._keeping.ring()
 
     def _shut_down(self) -> None:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, keeping = self._threads
         self._planning_over.set()
-        self._bell.ring()
+        self._ticking.ring()
+        self._dispatching.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()
         grace = self._options.shutdown_grace.total_seconds()
@@ -241,7 +273,7 @@ class Node:
                 self._spawner.close()  # nothing may run on when the session has ended
                 self._wait_idle(STOP_WITHIN)
         self._keeping_over.set()
-        self._bell.ring()
+        self._keeping.ring()
         keeping.join(timeout=5)
         self._slots.close()
         try:

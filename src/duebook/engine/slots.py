@@ -7,12 +7,11 @@ import threading
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from duebook.engine.persist import persist
-from duebook.engine.settling import conclude
+from duebook.engine.settler import Settler
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Performer", "Places", "Slots", "StopSignal"]
 
 log = logging.getLogger(__name__)
-
-
-def _story(claim: Claim, outcome: Outcome | None, end: str) -> str:
-    """How a run ended, in a line for whoever watches the node."""
-    name, run_id = claim.run.schedule or claim.run.queue, claim.run.id
-    why = f" ({outcome.error})" if outcome is not None and outcome.error else ""
-    return f"{name} {end}{why}, run {run_id}"
 
 
 class StopSignal(Protocol):
@@ -69,26 +61,24 @@ class Places(Protocol):
 
 
 class Slots(Generic[S]):
-    """Performs claims and settles them by their token."""
+    """Performs claims, each in a thread, and has them settled by their token.
+
+    There are as many threads as were ever needed at once, at most `number`.
+    """
 
     def __init__(
         self, store: Store, performer: Performer[S], number: int, ring: Callable[[], None]
     ) -> None:
-        self._store = store
         self._performer = performer
         self._ring = ring
         self._number = number
-        self._closed = False
         self.claiming = threading.Lock()
         self._lock = threading.Condition()
         self._working: dict[Token, S] = {}
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._loop, name=f"duebook-slot-{n}", daemon=True)
-            for n in range(number)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        self._idle = threading.Semaphore(0)
+        self._settler = Settler(store, self._settled)
 
     @property
     def free(self) -> int:
@@ -105,11 +95,19 @@ class Slots(Generic[S]):
                 stop = self._performer.new_stop()
             except OSError:  # out of descriptors
                 log.exception("run %s cannot be begun; it is handed back", claim.run.id)
-                self._end(claim, None)
+                self._settler.put(claim, None)
                 continue
             with self._lock:
                 self._working[claim.token] = stop
             self._queue.put(claim)
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._number:
+                self._add_thread()
+
+    def _add_thread(self) -> None:
+        name = f"duebook-slot-{len(self._threads)}"
+        thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self, token: Token, reason: str) -> None:
         with self._lock:
@@ -122,49 +120,36 @@ class Slots(Generic[S]):
             self.stop(token, reason)
 
     def wait_idle(self, timeout: float) -> bool:
-        """Whether all work ended within `timeout` seconds."""
+        """Whether all work ended, and was settled, within `timeout` seconds."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._working, timeout)
 
     def close(self) -> None:
         """End the threads; what could not be settled by now is taken over by others."""
-        self._closed = True
         for _ in self._threads:
             self._queue.put(None)
+        self._settler.close()
         for thread in self._threads:
             thread.join(timeout=10)
 
     def _loop(self) -> None:
         while (claim := self._queue.get()) is not None:
-            try:
-                self._work(claim)
-            except Exception:  # the keeper hands it back, and this slot goes on
-                log.exception("run %s could not be settled", claim.run.id)
-            finally:
-                with self._lock:
-                    del self._working[claim.token]
-                    self._lock.notify_all()
-                self._ring()
+            self._settler.put(claim, self._outcome(claim))
+            self._idle.release()
 
-    def _work(self, claim: Claim) -> None:
+    def _outcome(self, claim: Claim) -> Outcome:
         with self._lock:
             stop = self._working[claim.token]
         try:
-            outcome = self._performer.perform(claim, stop)
+            return self._performer.perform(claim, stop)
         except Exception as error:
             log.exception("run %s could not be performed", claim.run.id)
-            outcome = Outcome("failed", "error", f"{type(error).__name__}: {error}")
-        self._end(claim, outcome)
+            return Outcome("failed", "error", f"{type(error).__name__}: {error}")
 
-    def _end(self, claim: Claim, outcome: Outcome | None) -> None:
-        end = persist(
-            self._store,
-            lambda tx: conclude(tx, claim, outcome),
-            give_up=lambda: self._closed,
-        )
-        if end is not None:
-            log.info("%s", _story(claim, outcome, end))
-        else:
-            log.warning(
-                "run %s was taken over meanwhile; this outcome does not count", claim.run.id
-            )
+    def _settled(self, claims: Sequence[Claim]) -> None:
+        """The places of these are free again; what could not be settled the keeper hands back."""
+        with self._lock:
+            for claim in claims:
+                self._working.pop(claim.token, None)
+            self._lock.notify_all()
+        self._ring()

@@ -10,6 +10,7 @@ from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from duebook.model.plan import Plan, Snapshot
@@ -29,15 +30,25 @@ HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 class Ticker:
     """One per scheduler node; any number of them share the work."""
 
-    def __init__(self, store: Store, session_id: str | None = None, batch: int = BATCH) -> None:
+    def __init__(
+        self,
+        store: Store,
+        session_id: str | None = None,
+        batch: int = BATCH,
+        term: Callable[[], int | None] | None = None,
+    ) -> None:
+        """With `term` it plans only while it says under which term this node leads."""
         self._store = store
         self.session_id = session_id
+        self._term = term
         self._batch = self._limit = batch
         self.fired = 0
         """how many runs it made; who counts them learns that there is work"""
 
     def step(self) -> datetime | None:
         """Plan what is due now; returns when to look again, None when nothing is foreseen."""
+        if self._term is not None and self._term() is None:
+            return None
         wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(), tx.now))
         if wake_at is None or wake_at > now:
             return wake_at
@@ -51,6 +62,8 @@ class Ticker:
         return wake_at
 
     def _tick(self, tx: Tx) -> datetime | None:
+        if not self._leads(tx):
+            return None
         plans: list[Plan] = []
         snapshots = tx.take(self._limit)
         for snapshot in snapshots:
@@ -64,6 +77,13 @@ class Ticker:
         if not snapshots and wake_at is not None and wake_at <= tx.now:
             return tx.now + HELD_BY_OTHERS
         return wake_at
+
+    def _leads(self, tx: Tx) -> bool:
+        """A commit under an old term changes nothing."""
+        if self._term is None or self.session_id is None:
+            return True
+        term = self._term()
+        return term is not None and tx.holds_term(self.session_id, term)
 
     def _narrow_down(self, now: datetime, error: Exception) -> datetime:
         """A batch that the database refuses is halved, until the one that spoils it is alone."""

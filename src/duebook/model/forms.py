@@ -1,4 +1,4 @@
-"""Schedules, runs and log lines as JSON objects: the same in REST and on the command line."""
+"""Schedules, runs, logs and queues as JSON objects: the same in REST and on the command line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
+    from duebook.model.queue import QueueLoad
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule
 
-__all__ = ["attempt_form", "log_form", "run_form", "schedule_form"]
+__all__ = ["attempt_form", "log_form", "queue_form", "run_form", "schedule_form"]
 
 
 def schedule_form(schedule: Schedule) -> dict[str, Any]:
@@ -51,6 +52,15 @@ def attempt_form(attempt: Attempt) -> dict[str, Any]:
 
 def log_form(line: LogLine) -> dict[str, Any]:
     return {"at": format_instant(line.at), "stream": line.stream, "text": line.text}
+
+
+def queue_form(load: QueueLoad) -> dict[str, Any]:
+    queue = load.queue
+    limits = {
+        "concurrency": queue.concurrency,
+        "rate": None if queue.rate is None else str(queue.rate),
+    }
+    return {"name": queue.name, **limits, "queued": load.queued, "running": load.running}
 
 
 def _plain(value: Any) -> Any:

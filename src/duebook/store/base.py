@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from duebook.errors import Unavailable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import DueException, Plan, Skip, Snapshot
+    from duebook.model.queue import Queue, QueueLoad
     from duebook.model.run import Attempt, Claim, LogLine, Outcome, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 
@@ -25,12 +27,15 @@ __all__ = [
     "CLOCK_BEHIND",
     "START",
     "LedgerEntry",
+    "News",
     "OwnRun",
     "Page",
+    "Pulse",
     "SessionInfo",
     "SessionSpan",
     "Store",
     "Tx",
+    "Work",
     "refuse_fork",
 ]
 
@@ -56,6 +61,56 @@ class OwnRun:
     token: Token
     cancel_reason: str | None
     """why it was asked to end; None: it was not"""
+
+
+class News(Flag):
+    """What somebody gave others to do; a hint, for whoever misses it looks by himself later."""
+
+    WAKE = auto()
+    """a schedule wants to be looked at, perhaps earlier than was known"""
+    WORK = auto()
+    """runs are ready"""
+    CANCEL = auto()
+    """a run under way shall end"""
+    LEAD = auto()
+    """nobody leads"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a node learns when it renews its lease: at rest it asks nothing else."""
+
+    now: datetime
+    alive: bool
+    """False: the session was declared dead, and renewed nothing"""
+    term: int | None
+    """of this node's leadership; None when another leads, or nobody was asked"""
+    lead_until: datetime | None
+    """when the leader's lease ends, unless it renews it"""
+    wake_at: datetime | None
+    """when the next schedule wants to be looked at"""
+    queued: bool
+    """whether any run waits in the node's queues, be it ready or not"""
+    ready_at: datetime | None
+    """when a run that waits for its time gets ready"""
+    expiry: datetime | None
+    """when the next run that nobody has begun expires"""
+    deaths: bool
+    """whether somebody's lease ran out, or left runs behind"""
+    own: tuple[OwnRun, ...]
+    """what the books say this node is working on"""
+    behind: timedelta = timedelta()
+    """as Tx.behind"""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker may claim now, and when to look again."""
+
+    places: tuple[tuple[str, str], ...]
+    """queues and namespaces with runs that may begin"""
+    next_at: datetime | None
+    """when more may: a run gets ready, or a limited rate lets one pass"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +213,7 @@ class Tx(Protocol):
         """Prolong a session's lease; False when it was declared dead."""
 
     def end_session(self, session_id: str) -> None:
-        """The node leaves; whatever it still runs is taken over."""
+        """The node leaves; whatever it still runs is taken over, and it leads no more."""
 
     def bury(self) -> list[str]:
         """Declare sessions dead whose lease ran out; returns their ids."""
@@ -166,15 +221,31 @@ class Tx(Protocol):
     def take_over(self, limit: int) -> int:
         """Requeue up to `limit` runs of dead sessions; beyond `max_takeovers` they fail."""
 
+    def pulse(self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool) -> Pulse:
+        """As Store.pulse, in a transaction with other things."""
+
+    def holds_term(self, session_id: str, term: int) -> bool:
+        """Whether the session leads under this term; nobody can take over before the
+        transaction ends."""
+
     # -- work
+    def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+        """Where `claim` would find runs now, as far as limits allow."""
+
     def claim(
-        self, session_id: str, queue: str, limit: int, tasks: Sequence[str] = ()
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        tasks: Sequence[str] = (),
+        namespace: str = "default",
     ) -> list[Claim]:
         """Up to `limit` ready runs, by priority, then readiness; none when the session is dead.
 
         Of a schedule whose runs must not overlap, at most one is under way at any time, and of
-        one with `max_concurrent` at most so many. Runs of tasks other than `tasks` are left to
-        those who know them, and those that expired to nobody.
+        one with `max_concurrent` at most so many; of a queue with limits no more than those
+        allow. Runs of tasks other than `tasks` are left to those who know them, and those that
+        expired to nobody.
         """
 
     def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:
@@ -183,6 +254,9 @@ class Tx(Protocol):
         With `retry_after` only the attempt ends, and the run waits for the next one; a run that
         was to be cancelled ends nevertheless.
         """
+
+    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+        """As `settle`, for many; returns the tokens that were current."""
 
     def expire(self, limit: int) -> int:
         """Cancel up to `limit` runs that nobody began by the time they were given."""
@@ -196,17 +270,21 @@ class Tx(Protocol):
     def own_runs(self, session_id: str) -> list[OwnRun]:
         """The runs that the books say the session is working on."""
 
-    def has_work(self, queue: str, tasks: Sequence[str] = ()) -> bool:
-        """Whether `claim` would find a run in the queue now."""
-
-    def earliest_ready(self) -> datetime | None:
-        """When queued work that is not ready yet will be."""
-
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
         """Add lines, numbered from `first_seq`; lines that are there already stay."""
 
     def trim_log(self, token: Token, head_seq: int, tail_seq: int) -> None:
         """Drop the lines between the two, both kept."""
+
+    # -- queues with limits
+    def limit_queue(self, queue: Queue) -> None:
+        """Put the limits of a queue in force; what runs already goes on."""
+
+    def free_queue(self, name: str) -> bool:
+        """Lift the limits of a queue; whether it had any."""
+
+    def list_queues(self) -> list[QueueLoad]:
+        """Every queue that has limits or work, by name."""
 
     # -- schedules and runs, for people
     def create_schedule(
@@ -327,11 +405,19 @@ class Store(Protocol):
     def read(self, work: Callable[[Tx], T]) -> T:
         """Run `work` on one consistent view; it must not write."""
 
-    def changed(self) -> int:
-        """A number that differs soon after anybody, here or in another process, gave others
-        something to do. It costs no query.
+    def pulse(
+        self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool = False
+    ) -> Pulse:
+        """Prolong a session's lease, and look at everything a node waits for, in one query.
 
-        Raises Conflict when these are no longer the books that others see.
+        With `leads` also the leadership: kept, or taken when the leader's lease has ended.
+        """
+
+    def news(self, timeout: float) -> News:
+        """What anybody, here or in another process, gave others to do since it was last asked.
+
+        Waits for it up to `timeout` seconds, and costs no query. Only one thread may ask. Raises
+        Conflict when these are no longer the books that others see.
         """
 
     def close(self) -> None: ...

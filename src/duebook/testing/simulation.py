@@ -121,8 +121,9 @@ class Simulation(Closing):
         if self.now >= self._watchful_until:
             self._renew_all()
         due = [node for node in self._alive if node.keeps_at <= self.now]
-        if self._expiry is not None and self._expiry <= self.now:
-            due = due or self._alive[:1]
+        if self._expiry is not None and self._expiry <= self.now and not due:
+            due = self._alive[:1]
+            due[0].keeper.hurry()
         return any([node.keep() for node in due])  # noqa: C419 - each of them
 
     def _renew_all(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.engine.keeper import Keeper
+from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.store.base import SessionInfo
 from duebook.store.sqlite import SqliteStore
@@ -105,10 +106,22 @@ def test_a_node_that_cannot_renew_stops_its_own_work_before_its_lease_ends(
     keeper = new_keeper(store, machine)
     store.close()
     machine.pass_time(20)
-    keeper.step()
+    with pytest.raises(Unavailable):
+        keeper.step()
     assert not keeper.lost
     machine.pass_time(5)
-    keeper.step()
+    with pytest.raises(Unavailable):
+        keeper.step()
+    assert keeper.lost
+
+
+def test_a_keeper_that_is_stuck_is_noticed_by_others(store: SqliteStore, machine: Machine) -> None:
+    keeper = new_keeper(store, machine)
+    machine.pass_time(24)
+    keeper.guard()
+    assert not keeper.lost
+    machine.pass_time(1)
+    keeper.guard()
     assert keeper.lost
 
 

@@ -11,7 +11,15 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.tx import SqliteTx
-from tests.conformance.builders import VirtualClock, add_schedule, get_runs, get_schedule
+from tests.conformance.builders import (
+    LEASE,
+    MINUTE,
+    VirtualClock,
+    add_schedule,
+    begin,
+    get_runs,
+    get_schedule,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,3 +86,36 @@ def test_books_out_of_reach_say_nothing_about_a_batch(
             Ticker(store).step()
     Ticker(store).step()
     assert len(get_runs(store)) == 1
+
+
+def test_in_leader_mode_only_who_leads_plans(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    store = SqliteStore(tmp_path / "books.db", clock)
+    add_schedule(store)
+    terms: dict[str, int | None] = {}
+    tickers = {}
+    for name in ("node-1", "node-2"):
+        begin(store, name, timedelta(hours=1))
+        terms[name] = store.pulse(name, LEASE, (), leads=True).term
+        tickers[name] = Ticker(store, name, term=lambda name=name: terms[name])  # type: ignore[misc]
+    clock.advance(MINUTE)
+    assert tickers["node-2"].step() is None
+    assert tickers["node-2"].fired == 0
+    assert tickers["node-1"].step() == clock.now + MINUTE
+    assert tickers["node-1"].fired == 1
+
+
+def test_a_commit_under_an_old_term_changes_nothing(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    store = SqliteStore(tmp_path / "books.db", clock)
+    schedule_id = add_schedule(store)
+    begin(store, "node-1", timedelta(hours=1))
+    begin(store, "node-2", timedelta(hours=1))
+    assert store.pulse("node-1", LEASE, (), leads=True).term == 1
+    clock.advance(MINUTE)
+    assert store.pulse("node-2", LEASE, (), leads=True).term == 2
+    late = Ticker(store, "node-1", term=lambda: 1)  # it does not know yet
+    assert late.step() is None
+    assert get_runs(store, schedule_id) == []
+    assert Ticker(store, "node-2", term=lambda: 2).step() == clock.now + MINUTE
+    assert len(get_runs(store, schedule_id)) == 1

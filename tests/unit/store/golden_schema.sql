@@ -21,6 +21,13 @@ CREATE TABLE events (
     UNIQUE (aggregate, version)
 ) STRICT;
 
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY,
+    term INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE ledger (
     id INTEGER PRIMARY KEY,
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
@@ -61,6 +68,16 @@ CREATE TABLE node_sessions (
     expires_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL, -- its last sign of life
     ended_at INTEGER
+) STRICT;
+
+CREATE TABLE queues (
+    name TEXT PRIMARY KEY,
+    concurrency INTEGER CHECK (concurrency >= 0),
+    rate_count INTEGER CHECK (rate_count >= 1),
+    rate_seconds INTEGER CHECK (rate_seconds >= 1),
+    tokens REAL NOT NULL,
+    refilled_at INTEGER NOT NULL,
+    CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
 ) STRICT;
 
 CREATE TABLE run_attempts (
@@ -213,7 +230,7 @@ CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 
-CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -16,6 +15,7 @@ from duebook.clock import utc_now
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
 from duebook.model.run import LogLine, Outcome
+from duebook.store.base import News
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres.connection import SCHEMA
@@ -256,14 +256,14 @@ def test_a_server_that_comes_back_is_used_again() -> None:
     try:
         with opened(server.url("postgres")) as store:
             add_schedule(store)
-            store.changed()
+            store.news(0)
             server.stop()
             with pytest.raises(Unavailable, match="cannot reach the database 'postgres'"):
                 store.read(lambda tx: tx.now)
-            heard = store.changed()
+            store.news(0)
             server.start()
             assert eventually(lambda: _find(store), 20)
-            assert eventually(lambda: store.changed() != heard, 20), "it listens again"
+            assert eventually(lambda: store.news(0.1), 20), "it listens again"
     finally:
         server.close()
 
@@ -286,11 +286,11 @@ def test_a_server_that_cannot_be_written_is_refused(
 
 
 def test_a_store_refuses_use_after_a_fork(store: PostgresStore) -> None:
-    store.changed()
+    store.news(0)
     for work in (
         lambda: store.transact(lambda tx: tx.now),
         lambda: store.read(lambda tx: tx.now),
-        store.changed,
+        lambda: store.news(0),
     ):
         assert in_a_child(work).startswith("Unavailable: ")
     assert in_a_child(store.close) == "nothing"
@@ -304,7 +304,7 @@ def test_a_closed_store_is_unavailable(store: PostgresStore) -> None:
         with pytest.raises(Unavailable, match="closed"):
             work(lambda tx: tx.now)
     with pytest.raises(Unavailable, match="closed"):
-        store.changed()
+        store.news(0)
 
 
 # -- hints
@@ -313,9 +313,9 @@ def test_a_closed_store_is_unavailable(store: PostgresStore) -> None:
 def test_a_listener_that_was_cut_off_counts_that_as_a_change(
     store: PostgresStore, postgres_url: str
 ) -> None:
-    heard = store.changed()
+    store.news(0)
     cut_off(postgres_url)
-    assert eventually(lambda: store.changed() != heard)
+    assert eventually(lambda: store.news(0.1)) == ~News(0)
 
 
 def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None:
@@ -323,30 +323,30 @@ def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None
     with opened(postgres_url, clock) as before:  # what it tells is told when it is closed
         claimed = claimed_run(before, clock, overlap="allow")
     with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
-        heard = other.changed()
+        other.news(0)
         line = LogLine(clock.now, "stdout", "text")
         store.transact(lambda tx: tx.renew("node-1", LEASE))
         store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
         settle(store, claimed.token)
         assert claim(store) == []
         add_schedule(store, "later", trigger={"at": (clock.now + 9 * MINUTE).isoformat()})
-        assert store.changed() - store.changed() == 0
         add_schedule(store, "last", trigger={"at": (clock.now + MINUTE / 2).isoformat()})
-        assert eventually(lambda: other.changed() - heard) == 1
+        assert eventually(lambda: other.news(0.1)) == News.WAKE
 
 
 def test_a_wake_that_others_know_of_is_told_once(postgres_url: str) -> None:
     clock = Clock()
     with opened(postgres_url, clock) as store:
-        counts = [store.changed()]
+        store.news(0)
+        told: list[News] = []
         for minutes in (5, 6, 5, 4):
             at = (clock.now + minutes * MINUTE).isoformat()
-            add_schedule(store, f"job-{len(counts)}", trigger={"at": at})
-            counts.append(store.changed())
-        assert [b - a for a, b in pairwise(counts)] == [1, 0, 0, 1]
+            add_schedule(store, f"job-{len(told)}", trigger={"at": at})
+            told.append(store.news(0))
+        assert told == [News.WAKE, News(0), News(0), News.WAKE]
         clock.advance(4 * MINUTE)
         add_schedule(store, "later", trigger={"at": (clock.now + 9 * MINUTE).isoformat()})
-        assert store.changed() == counts[-1] + 1, "the wake that was told has passed"
+        assert store.news(0) == News.WAKE, "the wake that was told has passed"
 
 
 # -- one order of locks

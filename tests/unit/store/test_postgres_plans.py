@@ -3,7 +3,7 @@ they have been executed so often that the server might think of another plan."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -23,7 +23,8 @@ IDS: Final = "{s1,s2,s3}"
 RUNS: Final = "{q1,q2,q3}"
 TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
 HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
-CLAIMABLE: Final[dict[str, Any]] = {"queue": "default", "now": NOW, "limit": 5, "tasks": "{}"}
+PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
+CLAIMABLE: Final[dict[str, Any]] = {**PLACE, "now": NOW, "limit": 5, "tasks": "{}"}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10},
     "get_earliest_wake": {},
@@ -33,10 +34,20 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_settled": {"ids": IDS},
     "list_claimable": CLAIMABLE,
     "take_claimable": CLAIMABLE,
+    "list_namespaces": {"queue": "default"},
+    "count_running": {"queue": "default"},
+    "renew_all": {
+        "clock": NOW,
+        "lease": timedelta(seconds=30),
+        "id": "alive",
+        "leads": True,
+        "queues": "{default}",
+    },
     "lock_exclusive": {"ids": IDS},
     "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
     "list_runs_by_id": {"ids": RUNS},
     "settle_run": {**TOKEN, **HOW, "now": NOW},
+    "settle_runs": {**{name: [value] for name, value in (TOKEN | HOW).items()}, "now": NOW},
     "get_own_run": TOKEN,
     "wake_schedule": {"schedule_id": "s1", "now": NOW},
     "list_session_runs": {"id": "alive"},
@@ -51,11 +62,12 @@ HOT: Final[dict[str, dict[str, Any]]] = {
 }
 BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
+    "settle_runs": HOT["settle_runs"],
     "get_own_run": TOKEN,
     "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
     "hand_back_run": {**TOKEN, "ready_at": NOW},
     "get_token_state": TOKEN,
-    "requeue_run": {"id": "r1", "now": NOW},
+    "requeue_runs": {"ids": "{r1}", "now": NOW},
     "fail_lost_run": {**HOW, "id": "r1", "now": NOW},
     "cancel_queued_run": {"id": "q1", "now": NOW, "reason": "x"},
     "request_cancel": {"id": "r1", "now": NOW, "reason": "x"},

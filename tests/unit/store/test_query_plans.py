@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 NOW: Final = 1_000_000
 SCHEDULES: Final = 40
 READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|oldest|schedule_state|node_sessions)\b")
+PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10},
     "get_earliest_wake": {},
     "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
-    "list_claimable": {"queue": "default", "now": NOW, "limit": 5, "tasks": "[]"},
+    "list_claimable": PLACE | {"now": NOW, "limit": 5, "tasks": "[]"},
+    "list_namespaces": {"queue": "default"},
+    "count_running": {"queue": "default"},
     "list_session_runs": {"id": "alive"},
     "list_orphans": {"limit": 10},
     "get_earliest_ready": {"now": NOW},

@@ -183,7 +183,7 @@ def test_a_closed_store_refuses_to_write_and_to_read(path: Path) -> None:
     with pytest.raises(Unavailable, match="closed"):
         store.read(lambda tx: tx.now)
     with pytest.raises(Unavailable, match="closed"):
-        store.changed()
+        store.news(0)
 
 
 def test_a_closed_store_does_not_open_itself_again_in_another_thread(path: Path) -> None:
@@ -231,5 +231,5 @@ def test_a_store_refuses_to_write_after_a_fork(store: SqliteStore) -> None:
 def test_a_store_refuses_to_read_after_a_fork(store: SqliteStore) -> None:
     store.read(lambda tx: tx.now)
     assert in_a_child(lambda: store.read(lambda tx: tx.now)).startswith("Unavailable: ")
-    assert in_a_child(store.changed).startswith("Unavailable: ")
+    assert in_a_child(lambda: store.news(0)).startswith("Unavailable: ")
     store.read(lambda tx: tx.now)

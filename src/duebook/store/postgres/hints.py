@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Unavailable
+from duebook.store.base import News
 from duebook.store.postgres.connection import connect, place_of, translated
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["Herald", "Listener"]
 log = logging.getLogger(__name__)
 
 CHANNEL: Final = "duebook"
+ANY: Final = ~News(0)
 SELDOM: Final = 0.005
 """Seconds between two hints of a process."""
 FIRST_LISTEN: Final = 5.0
@@ -33,15 +35,15 @@ class Herald:
 
     def __init__(self, send: Callable[[bytes], None], sender: str) -> None:
         self._send = send
-        self._hint = f"NOTIFY {CHANNEL}, '{sender}'".encode()
+        self._sender = sender
         self._state = threading.Condition()
-        self._pending = False
+        self._pending = News(0)
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def ring(self) -> None:
+    def ring(self, news: News) -> None:
         with self._state:
-            self._pending = True
+            self._pending |= news
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._loop, name="duebook-herald", daemon=True
@@ -58,49 +60,53 @@ class Herald:
             self._thread.join(FIRST_LISTEN)
 
     def _loop(self) -> None:
-        while self._next():
+        while news := self._next():
             try:
-                self._send(self._hint)
+                self._send(f"NOTIFY {CHANNEL}, '{self._sender} {news.value}'".encode())
             except Unavailable as error:
                 log.debug("a hint is lost: %s", error)
             self._closing.wait(SELDOM)
 
-    def _next(self) -> bool:
+    def _next(self) -> News:
         with self._state:
             self._state.wait_for(lambda: self._pending or self._closing.is_set())
-            pending, self._pending = self._pending, False
+            pending, self._pending = self._pending, News(0)
             return pending
 
 
 class Listener:
-    """Counts hints of others, on a connection of its own; one that was lost counts as well."""
+    """Gathers hints of others, on a connection of its own; what was lost may have been any."""
 
     def __init__(self, conninfo: str, ourselves: str) -> None:
         self._conninfo = conninfo
         self._ourselves = ourselves
-        self._lock = threading.Lock()
-        self._count = 0
+        self._state = threading.Condition()
+        self._news = News(0)
         self._listening = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def count(self) -> int:
-        """How many there were; begins to listen when it is first asked."""
+    def take(self, timeout: float) -> News:
+        """What was told since it was last asked; begins to listen when it is first asked."""
         if self._thread is None:
             self._begin()
-        return self._count
+        with self._state:
+            self._state.wait_for(lambda: self._news, timeout)
+            news, self._news = self._news, News(0)
+            return news
 
     def _begin(self) -> None:
-        with self._lock:
+        with self._state:
             if self._thread is not None or self._closing.is_set():
                 return
             self._thread = threading.Thread(target=self._loop, name="duebook-listener", daemon=True)
             self._thread.start()
         self._listening.wait(FIRST_LISTEN)
 
-    def add(self) -> None:
-        with self._lock:
-            self._count += 1
+    def add(self, news: News) -> None:
+        with self._state:
+            self._news |= news
+            self._state.notify_all()
 
     def close(self, wake: Callable[[], None]) -> None:
         """End the thread; `wake` sends it a hint, so that it notices at once."""
@@ -126,11 +132,17 @@ class Listener:
         try:
             with translated(place_of(self._conninfo)):
                 connection.execute(f"LISTEN {CHANNEL}".encode())
-                self.add()  # nobody knows what was missed
+                self.add(ANY)  # nobody knows what was missed
                 self._listening.set()
                 while not self._closing.is_set():
                     for hint in connection.notifies(timeout=LOOK_UP, stop_after=1):
-                        if hint.payload != self._ourselves:
-                            self.add()
+                        sender, _, news = hint.payload.partition(" ")
+                        if sender != self._ourselves:
+                            self.add(_news(news))
         finally:
             connection.close()
+
+
+def _news(text: str) -> News:
+    """What a hint says; all that is known, from a newer node."""
+    return ANY & News(int(text)) if text.isdecimal() and int(text) <= ANY.value else ANY

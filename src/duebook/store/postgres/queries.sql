@@ -172,16 +172,99 @@ USING unnest(:schedule_id::text[], :due_at::timestamptz[], :kind::text[])
     AS v (schedule_id, due_at, kind)
 WHERE e.schedule_id = v.schedule_id AND e.due_at = v.due_at AND e.kind = v.kind
 
+-- name: renew_all
+-- A node renews its lease, and its leadership or another's that ended, and sees what it waits for.
+WITH at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
+me AS (
+    UPDATE node_sessions SET expires_at = at.now + :lease, seen_at = at.now
+    FROM at WHERE id = :id AND ended_at IS NULL
+    RETURNING 1),
+kept AS (
+    UPDATE leases SET expires_at = at.now + :lease
+    FROM at WHERE :leads AND name = 'scheduler' AND session_id = :id AND EXISTS (SELECT 1 FROM me)
+    RETURNING term),
+free AS (
+    SELECT name FROM leases
+    WHERE :leads AND name = 'scheduler' AND session_id <> :id
+        AND expires_at <= (SELECT at.now FROM at)
+    FOR UPDATE SKIP LOCKED),
+taken AS (
+    UPDATE leases SET term = leases.term + 1, session_id = :id, expires_at = at.now + :lease
+    FROM at, free WHERE leases.name = free.name AND EXISTS (SELECT 1 FROM me)
+    RETURNING term)
+SELECT at.now, EXISTS (SELECT 1 FROM me),
+    coalesce((SELECT term FROM kept), (SELECT term FROM taken)),
+    (SELECT expires_at FROM leases WHERE name = 'scheduler'),
+    (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL),
+    EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])),
+    (SELECT min(ready_at) FROM runs
+        WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now),
+    (SELECT min(expires_at) FROM runs
+        WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL),
+    EXISTS (
+        SELECT 1 FROM node_sessions
+        WHERE ended_at IS NULL AND expires_at <= at.now AND id <> :id)
+    OR EXISTS (
+        SELECT 1 FROM runs AS r JOIN node_sessions AS n ON n.id = r.session_id
+        WHERE r.status = 'running' AND n.ended_at IS NOT NULL),
+    (SELECT json_agg(json_build_array(id, attempt,
+            CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END))
+        FROM runs WHERE session_id = :id AND status = 'running')
+FROM at
+
 -- name: get_session_alive
--- Whether a node may still claim; it cannot be declared dead before this transaction ends.
-SELECT 1 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+-- Whether a node may still claim, for it lives until the commit; whether the queue has limits.
+SELECT EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 FOR SHARE
+
+-- name: take_lead
+-- Nobody leads any more: this node does, unless a commit under the old term is under way.
+UPDATE leases SET term = term + 1, session_id = :id, expires_at = :expires_at
+WHERE name IN (
+    SELECT name FROM leases WHERE name = 'scheduler' AND expires_at <= :now
+    FOR UPDATE SKIP LOCKED)
+RETURNING term
+
+-- name: get_term
+-- Whether this node leads under its term; it can renew, but nobody take over, until the commit.
+SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :term
+FOR KEY SHARE
+
+-- name: get_any_queued
+-- Whether anything waits in the given queues.
+SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[]) LIMIT 1
+
+-- name: get_gate
+-- The limits of a queue; one claim at a time passes through.
+SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at
+FROM queues WHERE name = :queue
+FOR UPDATE
+
+-- name: count_running
+-- How many runs of a queue are under way.
+SELECT count(*) FROM runs WHERE status = 'running' AND queue = :queue
+
+-- name: insert_lost_attempts
+-- The attempts that ended with their node.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
+    outcome, error)
+SELECT id, attempt, session_id, claimed_at, started_at, :now, 'lost', :error
+FROM runs WHERE id = ANY (:ids::text[])
+ON CONFLICT DO NOTHING
+
+-- name: requeue_runs
+-- Others take the runs over as new attempts.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    losses = losses + 1, ready_at = :now
+WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: list_claimable
 -- Ready work by priority, within its limits; whether its schedule has one.
 SELECT r.id, r.schedule_id, r.exclusive, r.max_concurrent IS NOT NULL
 FROM runs AS r
-WHERE r.status = 'queued' AND r.queue = :queue AND r.ready_at <= :now
+WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
     AND (r.task IS NULL OR r.task = ANY (:tasks::text[]))
     AND (NOT r.exclusive OR NOT EXISTS (
@@ -230,18 +313,56 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND (ranked.most IS NULL OR ranked.running + ranked.rank <= ranked.most)
 RETURNING r.id
 
+-- name: wake_dependents
+-- Look again at schedules that wait for the success of the given ones.
+UPDATE schedule_state SET wake_at = :now
+WHERE status = 'active' AND wake_at > :now
+    AND (seen IS NOT NULL OR EXISTS (
+        SELECT 1 FROM schedule_exceptions AS e
+        WHERE e.schedule_id = schedule_state.schedule_id AND e.kind = 'moved_here'))
+    AND schedule_id IN (
+    SELECT d.schedule_id FROM schedules AS s
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE s.id = ANY (:ids::text[]))
+
 -- name: settle_run
--- Only the current token ends a run; says also whether others of its schedule waited for that.
+-- Only the current token ends a run; says also whether others waited for that.
 UPDATE runs AS r
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code,
     failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
-RETURNING r.wakes, r.schedule_id, (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
-    SELECT 1 FROM runs AS other
-    WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
-        AND other.status IN ('queued', 'running'))
+RETURNING r.wakes, r.schedule_id,
+    EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
+    OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running'))
+
+-- name: settle_runs
+-- As settle_run, for many.
+UPDATE runs AS r
+SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
+    exit_code = v.exit_code,
+    failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
+FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
+    :reason::text[], :error::text[], :exit_code::integer[])
+    AS v (run_id, attempt, session_id, status, reason, error, exit_code)
+WHERE r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+    AND r.status || '' = 'running'
+RETURNING r.id, r.wakes, r.schedule_id, v.status = 'succeeded',
+    EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
+    OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running'))
+
+-- name: wake_schedules
+-- Look at these schedules again now.
+UPDATE schedule_state SET wake_at = :now
+WHERE schedule_id = ANY (:ids::text[]) AND status = 'active'
+    AND (wake_at IS NULL OR wake_at > :now)
 
 -- name: get_own_run
 -- The run under way under this token: why it shall end, and whether its schedule was deleted.

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.store.base import News
 from duebook.store.postgres.arrays import array_text
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.statements import COMMON, Row, Statements, Values
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
     from duebook.store.sql.planning import Definitions
 
-__all__ = ["QUERIES", "PostgresStatements"]
+__all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
 QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
 QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
-_TEXT: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
+TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}
 _ARRAYS: Final = {name: dict(_ARRAY.findall(sql)) for name, sql in QUERIES.items()}
 """Of what kind the arrays are that a statement takes, by their names."""
@@ -51,8 +52,8 @@ class PostgresStatements(Statements):
         self._began_at = now
         self._clock = clock
         self._writes = writes
-        self.told = False
-        """whether others shall look at once"""
+        self.told = News(0)
+        """what others shall look at"""
         self.told_wake: datetime | None = None
         """when others shall look at the latest"""
 
@@ -75,7 +76,7 @@ class PostgresStatements(Statements):
     def _send(self, query: str, values: Values) -> psycopg.Cursor[Row]:
         for name, kind in _ARRAYS[query].items():
             values[name] = array_text(kind, values[name])
-        return self._connection.execute(_TEXT[query], values)
+        return self._connection.execute(TEXTS[query], values)
 
     def _many(self, query: str, /, rows: Iterable[Values]) -> int:
         names = _NAMES[query]
@@ -97,8 +98,8 @@ class PostgresStatements(Statements):
     def _hold(self, run_ids: Sequence[str]) -> None:
         self._anybody_depends = bool(self._all("lock_wakes", ids=list(run_ids)))
 
-    def _tell(self, wake_at: datetime | None = None) -> None:
+    def _tell(self, news: News, wake_at: datetime | None = None) -> None:
         if wake_at is None:
-            self.told = True
+            self.told |= news
         elif self.told_wake is None or wake_at < self.told_wake:
             self.told_wake = wake_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
@@ -11,17 +12,19 @@ from psycopg import errors
 
 from duebook.errors import Unavailable
 from duebook.ids import new_id
-from duebook.store.base import refuse_fork
+from duebook.model.run import Token
+from duebook.store.base import News, OwnRun, Pulse, refuse_fork
 from duebook.store.postgres.connection import SCHEMA, full_conninfo, place_of, translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.migrate import migrate
 from duebook.store.postgres.pool import Pool
+from duebook.store.postgres.statements import TEXTS
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.planning import remember
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime, timedelta
 
     from duebook.store.base import Tx
     from duebook.store.sql.planning import Definitions
@@ -49,13 +52,26 @@ _LOCAL: Final = {
 
 def _begin(mode: str, **changes: str) -> bytes:
     """One message that opens a transaction, sets what holds in it only, and asks for the time."""
-    local = {**_LOCAL, **changes}
-    calls = (f"set_config('{name}', '{value}', true)" for name, value in local.items())
-    return f"BEGIN {mode}; SELECT now(), {', '.join(calls)}".encode()
+    return f"BEGIN {mode}; {_settings(**changes)}".encode()
+
+
+def _settings(**changes: str) -> str:
+    calls = (
+        f"set_config('{name}', '{value}', true)" for name, value in {**_LOCAL, **changes}.items()
+    )
+    return f"SELECT now(), {', '.join(calls)}"
 
 
 _WRITE: Final = _begin("ISOLATION LEVEL READ COMMITTED READ WRITE")
 _READ: Final = _begin("ISOLATION LEVEL REPEATABLE READ READ ONLY", statement_timeout="60s")
+
+
+_PULSE: Final = b"; ".join([_settings().encode(), TEXTS["renew_all"]])
+
+
+def _utc(moment: Any) -> Any:
+    """The zone that was set in one message only is unknown to the driver."""
+    return None if moment is None else moment.astimezone(UTC)
 
 
 class PostgresStore:
@@ -108,26 +124,65 @@ class PostgresStore:
             result = work(tx)
             self._commit(connection)
         remember(self._definitions, tx.learned)
-        if tx.told or self._is_news(tx):
-            self._listener.add()
-            self._herald.ring()
+        if news := tx.told | self._earlier(tx):
+            self._listener.add(news)
+            self._herald.ring(news)
         return result
 
     def read(self, work: Callable[[Tx], T]) -> T:
         with self._transaction(_READ) as (connection, now):
             return work(self._tx(connection, now, writes=False))
 
-    def changed(self) -> int:
-        """Counts what others told; no query."""
+    def pulse(
+        self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool = False
+    ) -> Pulse:
+        """One message, and so one transaction, without a BEGIN and a COMMIT of their own."""
+        values: dict[str, Any] = {
+            "id": session_id,
+            "lease": lease,
+            "queues": list(queues),
+            "leads": leads,
+            "clock": None if self._clock is None else self._clock(),
+        }
+        self._point("before:renew_all")
+        row: tuple[Any, ...] = ()
+
+        def ask(connection: Connection) -> None:
+            nonlocal row
+            cursor = psycopg.ClientCursor(connection)
+            cursor.execute(_PULSE, values)
+            cursor.nextset()
+            row = cursor.fetchall()[0]
+
+        self._with_connection(ask)
+        self._point("after:renew_all")
+        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own = row
+        return Pulse(
+            now=_utc(now),
+            alive=alive,
+            term=term,
+            lead_until=_utc(lead_until) if leads else None,
+            wake_at=_utc(wake_at),
+            queued=queued,
+            ready_at=_utc(ready_at),
+            expiry=_utc(expiry),
+            deaths=deaths,
+            own=tuple(
+                OwnRun(Token(id_, attempt, session_id), reason)
+                for id_, attempt, reason in own or ()
+            ),
+        )
+
+    def news(self, timeout: float) -> News:
         self._refuse_use()
-        return self._listener.count()
+        return self._listener.take(timeout)
 
     def close(self) -> None:
         """Harmless when it is closed already; afterwards everything raises Unavailable."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
-        self._listener.close(self._herald.ring)
+        self._listener.close(lambda: self._herald.ring(News.WAKE))
         self._herald.close()
         self._pool.close()
 
@@ -172,25 +227,30 @@ class PostgresStore:
             raise Unavailable(f"the {self._place} rolled the last change back")
         self._point("after:COMMIT")
 
-    def _is_news(self, tx: PostgresTx) -> bool:
+    def _earlier(self, tx: PostgresTx) -> News:
         """Whether others sleep longer than they may now, as far as this process told them."""
         wake_at, announced = tx.told_wake, self._announced
         if wake_at is None or (announced is not None and tx.now < announced <= wake_at):
-            return False
+            return News(0)
         self._announced = wake_at
-        return True
+        return News.WAKE
 
     def _send(self, statement: bytes) -> None:
         self._with_connection(lambda connection: connection.execute(statement))
 
     def _with_connection(self, work: Callable[[Connection], object]) -> None:
-        """Outside any transaction of a caller."""
+        """Outside any transaction of a caller; `work` may be done twice."""
         with translated(self._place):
-            connection = self._pool.take()
             try:
-                work(connection)
-            finally:
-                self._pool.give(connection)
+                self._once(work, self._pool.take())
+            except psycopg.OperationalError:  # it may have broken while it was idle
+                self._once(work, self._pool.take(fresh=True))
+
+    def _once(self, work: Callable[[Connection], object], connection: Connection) -> None:
+        try:
+            work(connection)
+        finally:
+            self._pool.give(connection)
 
     def _refuse_use(self) -> None:
         if self._closed:

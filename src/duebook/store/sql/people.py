@@ -10,7 +10,7 @@ from duebook.ids import SHORT_ID, looks_like_id, new_id
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
-from duebook.store.base import LedgerEntry, Page, SessionSpan
+from duebook.store.base import LedgerEntry, News, Page, SessionSpan
 from duebook.store.sql.planning import new_run, skips_of, state_row
 from duebook.store.sql.rows import (
     NewRun,
@@ -55,7 +55,7 @@ class People(Working):
         self._run("insert_state", id=schedule_id, now=self.now, **times)
         self._depend(schedule_id, namespace, spec)
         if wake_at is not None:
-            self._tell(wake_at)
+            self._tell(News.WAKE, wake_at)
 
     def _depend(self, schedule_id: str, namespace: str, spec: ScheduleSpec) -> None:
         for dependency in spec.depends_on:
@@ -146,7 +146,7 @@ class People(Working):
         }
         self._many("commit_state", [state_row(plan) | paused])
         if until is not None:
-            self._tell(until)
+            self._tell(News.WAKE, until)
 
     def delete_schedule(self, schedule: Schedule, skips: Sequence[Skip]) -> None:
         id_, now = schedule.id, self.now
@@ -175,7 +175,7 @@ class People(Working):
         row = self._new_run(run_id, snapshot, Fire(self.now, "manual", wakes=True))
         text = None if payload is None else json.dumps(payload)
         self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
-        self._tell()
+        self._tell(News.WORK)
 
     def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
         rows = [
@@ -183,7 +183,7 @@ class People(Working):
             for due_at in due_times
         ]
         ids = [row.id for row in rows]
-        self._tell()
+        self._tell(News.WORK)
         if self._insert("insert_run", rows) == len(rows):
             return ids
         missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
@@ -203,7 +203,7 @@ class People(Working):
         self._end_attempt(run_id, run.status, run.error, run.exit_code)
         if not self._run("reopen_run", id=run_id, now=self.now):
             raise Conflict(f"run {run_id} has been opened again already")
-        self._tell()
+        self._tell(News.WORK)
 
     def cancel(self, run_id: str, reason: str) -> str:
         how: Values = {"id": run_id, "now": self.now, "reason": clean(reason)}
@@ -216,7 +216,7 @@ class People(Working):
         if run.status != "running":
             raise Conflict(f"run {run_id} has ended already: {run.status}")
         self._run("request_cancel", **how)
-        self._tell()
+        self._tell(News.CANCEL)
         return "requested"
 
     def find_run(self, namespace: str, text: str) -> str:

@@ -19,6 +19,7 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
+from duebook.store.base import News
 from duebook.store.sql.rows import (
     Copied,
     MovedState,
@@ -252,16 +253,16 @@ class Planning(Statements):
 
     def _tell_of(self, plans: Sequence[Plan], inserted: int) -> None:
         if inserted:
-            self._tell()
+            self._tell(News.WORK)
         elif not self._taken and (wakes := [plan.wake_at for plan in plans if plan.wake_at]):
-            self._tell(min(wakes))
+            self._tell(News.WAKE, min(wakes))
 
     def _give_way(self, run_id: str) -> None:
         """A run that a newer due time replaces: it ends, or is asked to."""
         how: Values = {"id": run_id, "now": self.now, "reason": Reason.SUPERSEDED.value}
         if not self._one("cancel_queued_run", **how):
             self._run("request_cancel", **how)
-            self._tell()
+            self._tell(News.CANCEL)
 
     def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Write what follows for the schedules; returns the plans of versions still in force."""

@@ -29,18 +29,6 @@ ON CONFLICT (schedule_id, due_at, kind) DO UPDATE SET moved_to = excluded.moved_
 UPDATE schedule_state SET wake_at = :now
 WHERE schedule_id = :schedule_id AND status = 'active' AND (wake_at IS NULL OR wake_at > :now)
 
--- name: wake_dependents
--- Look again at schedules that wait for this one's success.
-UPDATE schedule_state SET wake_at = :now
-WHERE status = 'active' AND wake_at > :now
-    AND (seen IS NOT NULL OR EXISTS (
-        SELECT 1 FROM schedule_exceptions AS e
-        WHERE e.schedule_id = schedule_state.schedule_id AND e.kind = 'moved_here'))
-    AND schedule_id IN (
-    SELECT d.schedule_id FROM schedules AS s
-    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
-    WHERE s.id = :schedule_id)
-
 -- name: get_any_dependency
 -- Whether any schedule depends on another.
 SELECT 1 FROM schedule_deps LIMIT 1
@@ -164,6 +152,69 @@ SELECT id, node, roles, started_at, seen_at, expires_at, ended_at FROM node_sess
 WHERE started_at <= :until AND (ended_at IS NULL OR ended_at >= :since)
 ORDER BY started_at
 
+-- name: release_lead
+-- A leader that leaves lets others lead at once.
+UPDATE leases SET expires_at = :now WHERE session_id = :id AND expires_at > :now
+
+-- name: keep_lead
+-- The leader leads on, unless another took over.
+UPDATE leases SET expires_at = :expires_at
+WHERE name = 'scheduler' AND session_id = :id
+RETURNING term
+
+-- name: get_lead
+-- When the leader's lease ends.
+SELECT expires_at FROM leases WHERE name = 'scheduler'
+
+-- name: list_namespaces
+-- The namespaces with queued runs in a queue, by hops through the index.
+WITH RECURSIVE hop (namespace) AS (
+    SELECT min(namespace) FROM runs WHERE status = 'queued' AND queue = :queue
+    UNION ALL
+    SELECT (
+        SELECT min(r.namespace) FROM runs AS r
+        WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace > hop.namespace)
+    FROM hop WHERE hop.namespace IS NOT NULL)
+SELECT namespace FROM hop WHERE namespace IS NOT NULL
+
+-- name: list_gates
+-- The queues with limits; there are few.
+SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at FROM queues ORDER BY name
+
+-- name: use_tokens
+-- Runs that begin use up the rate of their queue.
+UPDATE queues SET tokens = :tokens, refilled_at = :now WHERE name = :queue
+
+-- name: limit_queue
+-- The limits of a queue; what a rate had left stays, unless it is new.
+INSERT INTO queues (name, concurrency, rate_count, rate_seconds, tokens, refilled_at)
+VALUES (:name, :concurrency, :rate_count, :rate_seconds, :tokens, :now)
+ON CONFLICT (name) DO UPDATE
+SET concurrency = excluded.concurrency, rate_count = excluded.rate_count,
+    rate_seconds = excluded.rate_seconds, refilled_at = excluded.refilled_at,
+    tokens = CASE WHEN queues.rate_count IS NOT NULL AND queues.tokens < excluded.tokens
+        THEN queues.tokens ELSE excluded.tokens END
+
+-- name: free_queue
+-- A queue without limits has no row.
+DELETE FROM queues WHERE name = :name
+
+-- name: list_loads
+-- How much waits and runs in each queue.
+SELECT queue, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),
+    sum(CASE WHEN status = 'running' THEN 1 ELSE 0 END)
+FROM runs WHERE status IN ('queued', 'running')
+GROUP BY queue
+
+-- name: get_any_death
+-- Whether somebody's lease ran out, or left runs behind.
+SELECT EXISTS (
+        SELECT 1 FROM node_sessions
+        WHERE ended_at IS NULL AND expires_at <= :now AND id <> :id)
+    OR EXISTS (
+        SELECT 1 FROM runs AS r JOIN node_sessions AS n ON n.id = r.session_id
+        WHERE r.status = 'running' AND n.ended_at IS NOT NULL)
+
 -- name: get_earliest_ready
 -- When queued work that is not ready yet will be.
 SELECT min(ready_at) FROM runs
@@ -230,13 +281,6 @@ SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), 
     coalesce(finished_at, :now), :outcome, :error, CAST(:exit_code AS integer)
 FROM runs WHERE id = :id
 ON CONFLICT DO NOTHING
-
--- name: requeue_run
--- Another node takes the run over as a new attempt.
-UPDATE runs
-SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    losses = losses + 1, ready_at = :now
-WHERE id = :id AND status || '' = 'running'
 
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.

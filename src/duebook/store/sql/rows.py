@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid
 from duebook.model.plan import Stretch
+from duebook.model.queue import Gate, Queue, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
 from duebook.model.target import TaskTarget
@@ -32,6 +33,7 @@ __all__ = [
     "from_micros",
     "micros",
     "moment",
+    "read_gate",
     "read_run",
     "read_schedule",
     "read_spec",
@@ -194,3 +196,9 @@ def clean(text: str | None) -> str | None:
 
 def without_nul(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def read_gate(row: Sequence[Any], time: Callable[[Any], Any]) -> Gate:
+    name, concurrency, count, seconds, tokens, refilled_at = row
+    rate = None if count is None else Rate(count, timedelta(seconds=seconds))
+    return Gate(Queue(name, concurrency, rate), tokens, time(refilled_at))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
-from duebook.store.base import NO_DELAY, OwnRun, SessionInfo
+from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, Work
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
-from duebook.store.sql.rows import clean, read_run
+from duebook.store.sql.rows import clean, read_gate, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
 
     from duebook.store.sql.statements import Row, Values
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
 __all__ = ["Working"]
 
 _LOST: Final = "the node that ran it was lost"
+
+
+class Orphan(NamedTuple):
+    """A run whose node was lost."""
+
+    id: str
+    losses: int
+    max_takeovers: int
+    cancel_reason: str | None
+    wakes: bool
+    schedule_id: str | None
+
+    @property
+    def may_go_on(self) -> bool:
+        return self.cancel_reason is None and self.losses < self.max_takeovers
 
 
 class Working(Planning):
@@ -44,6 +60,8 @@ class Working(Planning):
 
     def end_session(self, session_id: str) -> None:
         self._run("end_session", id=session_id, now=self.now)
+        if self._run("release_lead", id=session_id, now=self.now):
+            self._tell(News.LEAD)
 
     def bury(self) -> list[str]:
         return [row[0] for row in self._all("end_expired_sessions", now=self.now)]
@@ -53,38 +71,112 @@ class Working(Planning):
         if not ids:
             return 0
         self._hold(ids)
-        orphans = self._all("take_orphans", ids=ids)
-        for id_, losses, most, cancel_reason, wakes, schedule_id in orphans:
-            self._end_attempt(id_, "lost", _LOST)
-            if cancel_reason is None and losses < most:
-                self._run("requeue_run", id=id_, now=self.now)
-                self._tell()
-                continue
-            status, reason, error = ("failed", "poison", f"{_LOST}, as {losses} before it")
-            if cancel_reason is not None:
-                status, reason, error = ("cancelled", cancel_reason, _LOST)
-            how = {"status": status, "reason": reason, "error": error}
-            self._run("fail_lost_run", id=id_, now=self.now, **how)
-            self._wake(wakes, schedule_id)
+        orphans = [Orphan._make(row) for row in self._all("take_orphans", ids=ids)]
+        taken = [orphan.id for orphan in orphans]
+        self._run("insert_lost_attempts", ids=taken, now=self.now, error=_LOST)
+        again = [orphan.id for orphan in orphans if orphan.may_go_on]
+        if again:
+            self._run("requeue_runs", ids=again, now=self.now)
+            self._tell(News.WORK)
+        for orphan in orphans:
+            if not orphan.may_go_on:
+                self._end_orphan(orphan)
         return len(orphans)
 
+    def _end_orphan(self, orphan: Orphan) -> None:
+        status, reason, error = ("failed", "poison", f"{_LOST}, as {orphan.losses} before it")
+        if orphan.cancel_reason is not None:
+            status, reason, error = ("cancelled", orphan.cancel_reason, _LOST)
+        how = {"status": status, "reason": reason, "error": error}
+        self._run("fail_lost_run", id=orphan.id, now=self.now, **how)
+        self._wake(orphan.wakes, orphan.schedule_id)
+
+    def pulse(self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool) -> Pulse:
+        """What Store.pulse says, one statement after another."""
+        alive = self.renew(session_id, lease)
+        term = self._lead(session_id, lease) if leads and alive else None
+        return Pulse(
+            now=self.now,
+            alive=alive,
+            term=term,
+            lead_until=self._time(self._value("get_lead")) if leads else None,
+            wake_at=self._time(self._value("get_earliest_wake")),
+            queued=self._one("get_any_queued", queues=list(queues)) is not None,
+            ready_at=self.earliest_ready(),
+            expiry=self.earliest_expiry(),
+            deaths=bool(self._value("get_any_death", id=session_id, now=self.now)),
+            own=tuple(self.own_runs(session_id)),
+            behind=self.behind,
+        )
+
+    def _lead(self, session_id: str, lease: timedelta) -> int | None:
+        """The term of this node's leadership, kept or taken."""
+        mine: Values = {"id": session_id, "expires_at": self.now + lease}
+        term: int | None = self._value("keep_lead", **mine)
+        return term if term is not None else self._value("take_lead", now=self.now, **mine)
+
+    def holds_term(self, session_id: str, term: int) -> bool:
+        return self._one("get_term", id=session_id, term=term) is not None
+
+    def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+        gates = {gate.queue.name: gate for gate in self._gates()}
+        places, moments = [], [self.earliest_ready()]
+        for queue in queues:
+            gate = gates.get(queue)
+            if gate is not None and not gate.room(self.now, self._running(gate)):
+                moments.append(gate.opens_at(self.now))
+                continue
+            places += [
+                (queue, namespace)
+                for (namespace,) in self._all("list_namespaces", queue=queue)
+                if self._claimable("list_claimable", queue, namespace, 1, tasks)
+            ]
+        return Work(tuple(places), min(filter(None, moments), default=None))
+
+    def _gates(self) -> list[Gate]:
+        return [read_gate(row, self._time) for row in self._all("list_gates")]
+
+    def _running(self, gate: Gate) -> int:
+        """Counted only where a limit asks for it."""
+        if gate.queue.concurrency is None:
+            return 0
+        return int(self._value("count_running", queue=gate.queue.name))
+
     def claim(
-        self, session_id: str, queue: str, limit: int, tasks: Sequence[str] = ()
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        tasks: Sequence[str] = (),
+        namespace: str = "default",
     ) -> list[Claim]:
-        if not self._one("get_session_alive", id=session_id, now=self.now):
+        alive = self._one("get_session_alive", id=session_id, queue=queue, now=self.now)
+        if alive is None:
             return []
-        ids = self._claim_runs(session_id, queue, limit, tasks)
+        row = self._one("get_gate", queue=queue) if alive[0] else None
+        if row is None:
+            ids = self._claim_runs(session_id, queue, namespace, limit, tasks)
+        else:
+            gate = read_gate(row, self._time)
+            room = gate.room(self.now, self._running(gate))  # counted after the lock
+            ids = self._claim_runs(session_id, queue, namespace, min(limit, room), tasks)
+            left = gate.tokens_at(self.now) - len(ids)
+            self._run("use_tokens", queue=queue, tokens=left, now=self.now)
         rows = self._all("list_runs_by_id", ids=ids) if ids else []
         return self._claims([read_run(row, self._time) for row in rows], session_id)
 
     @abstractmethod
     def _claim_runs(
-        self, session_id: str, queue: str, limit: int, tasks: Sequence[str]
+        self, session_id: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
     ) -> list[str]:
-        """Give ready runs to the session, within their limits; returns their ids in order."""
+        """Give ready runs to the session, within the limits of their schedules; returns their ids
+        in order."""
 
-    def _claimable(self, query: str, queue: str, limit: int, tasks: Sequence[str]) -> list[Row]:
-        return self._all(query, queue=queue, now=self.now, limit=limit, tasks=list(tasks))
+    def _claimable(
+        self, query: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
+    ) -> list[Row]:
+        place = {"queue": queue, "namespace": namespace}
+        return self._all(query, now=self.now, limit=limit, tasks=list(tasks), **place)
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version) for run in runs]
@@ -112,13 +204,22 @@ class Working(Planning):
         if row:
             wakes, schedule_id, others_wait = row
             self._wake(wakes, schedule_id)
-            woken = 0
             if status == "succeeded" and self._anybody_depends:
-                woken = self._run("wake_dependents", schedule_id=schedule_id, now=now)
-            if others_wait or woken:
-                self._tell()
+                self._wake_dependents([schedule_id])
+            if others_wait:
+                self._tell(News.WORK)
             return True
+        return self._settled_before(token)
+
+    def _wake_dependents(self, schedule_ids: Iterable[str]) -> None:
+        if self._run("wake_dependents", ids=list(schedule_ids), now=self.now):
+            self._tell(News.WAKE)
+
+    def _settled_before(self, token: Token) -> bool:
         return self._one("get_token_state", **_token(token)) is not None
+
+    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+        return {token for token, outcome in ended if self.settle(token, outcome)}
 
     @cached_property
     def _anybody_depends(self) -> bool:
@@ -133,7 +234,7 @@ class Working(Planning):
             return False
         self._end_attempt(token.run_id, outcome.status, clean(outcome.error), outcome.exit_code)
         self._run("retry_run", **_token(token), ready_at=self.now + delay, **how)
-        self._tell()
+        self._tell(News.WORK)
         return True
 
     def expire(self, limit: int) -> int:
@@ -159,7 +260,7 @@ class Working(Planning):
             return self.settle(token, Outcome("cancelled", own[0]))
         self._end_attempt(token.run_id, "handed_back", None)
         self._run("hand_back_run", **_token(token), ready_at=self.now + delay)
-        self._tell()
+        self._tell(News.WORK)
         return True
 
     def _end_attempt(
@@ -180,12 +281,33 @@ class Working(Planning):
             for id_, attempt, cancel_reason in self._all("list_session_runs", id=session_id)
         ]
 
-    def has_work(self, queue: str, tasks: Sequence[str] = ()) -> bool:
-        return bool(self._claimable("list_claimable", queue, 1, tasks))
-
     def earliest_ready(self) -> datetime | None:
+        """When queued work that is not ready yet will be."""
         found: datetime | None = self._time(self._value("get_earliest_ready", now=self.now))
         return found
+
+    def limit_queue(self, queue: Queue) -> None:
+        rate = queue.rate
+        self._run(
+            "limit_queue",
+            name=queue.name,
+            concurrency=queue.concurrency,
+            rate_count=None if rate is None else rate.count,
+            rate_seconds=None if rate is None else int(rate.per.total_seconds()),
+            tokens=0.0 if rate is None else float(rate.count),
+            now=self.now,
+        )
+        self._tell(News.WORK)
+
+    def free_queue(self, name: str) -> bool:
+        self._tell(News.WORK)
+        return self._run("free_queue", name=name) == 1
+
+    def list_queues(self) -> list[QueueLoad]:
+        loads = {name: (queued, running) for name, queued, running in self._all("list_loads")}
+        queues = {name: Queue(name) for name in loads}
+        queues |= {gate.queue.name: gate.queue for gate in self._gates()}
+        return [QueueLoad(queues[name], *loads.get(name, (0, 0))) for name in sorted(queues)]
 
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
         self._many(

@@ -134,8 +134,49 @@ DELETE FROM schedule_exceptions
 WHERE schedule_id = :schedule_id AND due_at = :due_at AND kind = :kind
 
 -- name: get_session_alive
--- Whether a node may still claim.
-SELECT 1 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+-- Whether a node may still claim, and whether the queue has limits.
+SELECT EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+
+-- name: take_lead
+-- Nobody leads any more: this node does.
+UPDATE leases SET term = term + 1, session_id = :id, expires_at = :expires_at
+WHERE name = 'scheduler' AND expires_at <= :now
+RETURNING term
+
+-- name: get_term
+-- Whether this node leads under its term.
+SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :term
+
+-- name: get_any_queued
+-- Whether anything waits in the given queues.
+SELECT 1 FROM json_each(:queues) AS wanted
+WHERE EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = wanted.value)
+LIMIT 1
+
+-- name: get_gate
+-- The limits of a queue.
+SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at
+FROM queues WHERE name = :queue
+
+-- name: count_running
+-- How many runs of a queue are under way.
+SELECT count(*) FROM runs INDEXED BY runs_running WHERE status = 'running' AND queue = :queue
+
+-- name: insert_lost_attempts
+-- The attempts that ended with their node.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
+    outcome, error)
+SELECT id, attempt, session_id, claimed_at, started_at, :now, 'lost', :error
+FROM runs WHERE id IN (SELECT value FROM json_each(:ids))
+ON CONFLICT DO NOTHING
+
+-- name: requeue_runs
+-- Others take the runs over as new attempts.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    losses = losses + 1, ready_at = :now
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'running'
 
 -- name: list_claimable
 -- Ready work by priority, within its limits; how many of its schedule may run, and how many do.
@@ -144,7 +185,7 @@ SELECT id, schedule_id, CASE WHEN exclusive = 1 THEN 1 ELSE max_concurrent END,
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running') END
 FROM runs AS r
-WHERE status = 'queued' AND queue = :queue AND ready_at <= :now
+WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_at <= :now
     AND (expires_at IS NULL OR expires_at > :now OR attempt > 0)
     AND (task IS NULL OR task IN (SELECT value FROM json_each(:tasks)))
     AND (exclusive = 0 OR NOT EXISTS (
@@ -169,6 +210,18 @@ UPDATE runs
 SET status = 'running', attempt = attempt + 1, session_id = :session_id, claimed_at = :now,
     started_at = :now
 WHERE id = :id AND status = 'queued'
+
+-- name: wake_dependents
+-- Look again at schedules that wait for the success of the given ones.
+UPDATE schedule_state SET wake_at = :now
+WHERE status = 'active' AND wake_at > :now
+    AND (seen IS NOT NULL OR EXISTS (
+        SELECT 1 FROM schedule_exceptions AS e
+        WHERE e.schedule_id = schedule_state.schedule_id AND e.kind = 'moved_here'))
+    AND schedule_id IN (
+    SELECT d.schedule_id FROM schedules AS s
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE s.id IN (SELECT value FROM json_each(:ids)))
 
 -- name: settle_run
 -- Only the current token ends a run; who waits for its end hears of every commit anyway.

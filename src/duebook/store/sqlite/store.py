@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, TypeVar
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Unavailable
-from duebook.store.base import refuse_fork
+from duebook.store.base import News, refuse_fork
 from duebook.store.sql.planning import remember
 from duebook.store.sql.rows import to_micros
 from duebook.store.sqlite.connection import connect, translated
@@ -18,16 +19,18 @@ from duebook.store.sqlite.writer import Writer
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
-    from datetime import datetime
+    from collections.abc import Callable, Sequence
+    from datetime import datetime, timedelta
     from pathlib import Path
 
-    from duebook.store.base import Tx
+    from duebook.store.base import Pulse, Tx
     from duebook.store.sql.planning import Definitions
 
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
+LOOK_EVERY: Final = 0.05
+"""Seconds between two looks whether another process changed the file."""
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -61,7 +64,9 @@ class SqliteStore:
         self._readers = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._identity = _identity(path)
+        self._seen: int | None = None
         self._closed = False
+        self._closing = threading.Event()
         self._pid = os.getpid()
         try:
             self._writer.run(lambda connection: migrate(connection, to_micros(clock()) or 0))
@@ -92,21 +97,32 @@ class SqliteStore:
             finally:
                 connection.execute("ROLLBACK")
 
-    def changed(self) -> int:
-        """SQLite's data_version: it changes with every commit of another connection.
+    def pulse(
+        self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool = False
+    ) -> Pulse:
+        return self.transact(lambda tx: tx.pulse(session_id, lease, queues, leads))
 
-        Raises Conflict when the file was removed or replaced: nobody else sees these books.
-        """
+    def news(self, timeout: float) -> News:
+        """By SQLite's data_version, which changes with every commit: what it was nobody knows."""
+        deadline = time.monotonic() + timeout
+        while not (changed := self._changed()) and time.monotonic() < deadline:
+            self._closing.wait(min(LOOK_EVERY, timeout))
+        return ~News(0) if changed else News(0)
+
+    def _changed(self) -> bool:
         if self._identity != _identity(self._path):
             raise Conflict(f"{self._path} was removed or replaced while it was in use")
         with translated(self._path):
-            return int(self._reader().execute("PRAGMA data_version").fetchone()[0])
+            version = int(self._reader().execute("PRAGMA data_version").fetchone()[0])
+        seen, self._seen = self._seen, version
+        return version != seen
 
     def close(self) -> None:
         """Harmless when it is closed already; afterwards everything raises Unavailable."""
         if self._closed:
             return
         self._closed = True
+        self._closing.set()
         self._writer.close()
         for connection in self._open:
             connection.close()

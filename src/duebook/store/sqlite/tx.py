@@ -32,14 +32,14 @@ class SqliteTx(SqliteStatements, People, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     def _claim_runs(
-        self, session_id: str, queue: str, limit: int, tasks: Sequence[str]
+        self, session_id: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
     ) -> list[str]:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
         now = self._stamp(self.now)
         while len(claimed) < limit:
             wanted = limit - len(claimed)
-            found = self._claimable("list_claimable", queue, wanted, tasks)
+            found = self._claimable("list_claimable", queue, namespace, wanted, tasks)
             ids = within_limits(found)
             claims = ({"id": id_, "session_id": session_id, "now": now} for id_ in ids)
             self._many("claim_run", claims)

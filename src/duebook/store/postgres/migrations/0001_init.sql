@@ -79,6 +79,26 @@ CREATE TABLE node_sessions (
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
+-- Who leads, in leader mode: one row, whose term grows with every change of hands.
+CREATE TABLE leases (
+    name text COLLATE "C" PRIMARY KEY,
+    term integer NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+INSERT INTO leases (name, term, session_id, expires_at) VALUES ('scheduler', 0, '', '1970-01-01Z');
+
+-- Queues with limits, and the bucket of tokens of their rate; a queue without any has no row.
+CREATE TABLE queues (
+    name text COLLATE "C" PRIMARY KEY,
+    concurrency integer CHECK (concurrency >= 0),
+    rate_count integer CHECK (rate_count >= 1),
+    rate_seconds integer CHECK (rate_seconds >= 1),
+    tokens double precision NOT NULL,
+    refilled_at timestamptz NOT NULL,
+    CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
+);
+
 CREATE TABLE runs (
     id text COLLATE "C" PRIMARY KEY,
     place bigint GENERATED ALWAYS AS IDENTITY, -- the order of creation
@@ -126,7 +146,7 @@ CREATE TABLE runs (
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at, place) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at, place) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';

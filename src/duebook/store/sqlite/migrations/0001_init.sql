@@ -82,6 +82,26 @@ CREATE TABLE node_sessions (
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
 -- Its CHECKs name each word apart: for IN with more than two, SQLite builds and searches a tree.
+-- Who leads, in leader mode: one row, whose term grows with every change of hands.
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY,
+    term INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT;
+INSERT INTO leases (name, term, session_id, expires_at) VALUES ('scheduler', 0, '', 0);
+
+-- Queues with limits, and the bucket of tokens of their rate; a queue without any has no row.
+CREATE TABLE queues (
+    name TEXT PRIMARY KEY,
+    concurrency INTEGER CHECK (concurrency >= 0),
+    rate_count INTEGER CHECK (rate_count >= 1),
+    rate_seconds INTEGER CHECK (rate_seconds >= 1),
+    tokens REAL NOT NULL,
+    refilled_at INTEGER NOT NULL,
+    CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
+) STRICT;
+
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -129,7 +149,7 @@ CREATE TABLE runs (
     CHECK ((due_at IS NOT NULL)
         = (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'))
 ) STRICT;
-CREATE INDEX runs_queued ON runs (queue, priority DESC, ready_at) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';

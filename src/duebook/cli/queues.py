@@ -1,0 +1,75 @@
+"""The commands about queues: ls, limit, free."""
+
+from __future__ import annotations
+
+import click
+
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, print_table
+from duebook.model.forms import queue_form
+
+__all__ = ["queue_group"]
+
+
+@click.group("queue")
+def queue_group() -> None:
+    """Look at queues, and limit how much of them runs."""
+
+
+@queue_group.command("ls")
+@json_option
+def ls_command(as_json: bool) -> None:
+    """List the queues that have limits or work."""
+    with open_book() as book:
+        loads = book.queues.list()
+    if as_json:
+        print_json([queue_form(load) for load in loads])
+    elif loads:
+        head = ("QUEUE", "QUEUED", "RUNNING", "AT ONCE", "RATE")
+        print_table(
+            head,
+            [
+                (
+                    load.queue.name,
+                    f"{load.queued:,}",
+                    f"{load.running:,}",
+                    "-" if load.queue.concurrency is None else f"{load.queue.concurrency:,}",
+                    "-" if load.queue.rate is None else str(load.queue.rate),
+                )
+                for load in loads
+            ],
+            shrinks=0,
+        )
+    else:
+        click.echo("no queue has limits or work")
+
+
+@queue_group.command("limit")
+@click.argument("name")
+@click.option("--concurrency", type=int, help="Most runs at once, over all nodes; 0 holds it.")
+@click.option("--rate", help="Most runs that begin in a while, such as 10/s or 100/m.")
+def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
+    """Limit a queue; these limits replace the ones it had.
+
+    \b
+    Examples:
+      duebook queue limit reports --concurrency 4
+      duebook queue limit mail --rate 10/s
+    """
+    with open_book() as book:
+        queue = book.queues.limit(name, concurrency, rate)
+    limits = []
+    if queue.concurrency is not None:
+        limits.append(f"at most {queue.concurrency:,} at once")
+    if queue.rate is not None:
+        limits.append(f"at most {queue.rate} begin")
+    click.echo(f"limited {queue.name}: {', '.join(limits)}")
+
+
+@queue_group.command("free")
+@click.argument("name")
+def free_command(name: str) -> None:
+    """Lift the limits of a queue."""
+    with open_book() as book:
+        book.queues.free(name)
+    click.echo(f"freed {name}: it has no limits")

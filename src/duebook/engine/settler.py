@@ -1,0 +1,120 @@
+"""Puts the ends of attempts on the books, those that wait together in one transaction."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from duebook.engine.persist import persist
+from duebook.engine.settling import conclude, conclude_all, is_final
+from duebook.errors import DuebookError
+from duebook.model.run import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.model.run import Claim
+    from duebook.store.base import Store, Tx
+
+    Ended = tuple[Claim, Outcome | None]
+
+__all__ = ["Settler"]
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+MOST: Final = 500
+"""How many ends share a transaction at most."""
+
+
+class Settler:
+    """One thread; `done` is told which attempts were put on the books, or given up."""
+
+    def __init__(self, store: Store, done: Callable[[Sequence[Claim]], None]) -> None:
+        self._store = store
+        self._done = done
+        self._closed = False
+        self._queue: SimpleQueue[Ended | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name="duebook-settler", daemon=True)
+        self._thread.start()
+
+    def put(self, claim: Claim, outcome: Outcome | None) -> None:
+        """None as an outcome hands the run back."""
+        self._queue.put((claim, outcome))
+
+    def close(self) -> None:
+        """What waits is settled first; what cannot be is taken over by others."""
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join(timeout=10)
+
+    def _loop(self) -> None:
+        going_on = True
+        while going_on:
+            batch: list[Ended] = []
+            while len(batch) < MOST and not (batch and self._queue.empty()):
+                ended = self._queue.get()
+                if ended is None:
+                    going_on = False
+                    break
+                batch.append(ended)
+            self._settle(batch)
+
+    def _settle(self, batch: list[Ended]) -> None:
+        final, others = [], []
+        for claim, outcome in batch:
+            if outcome is not None and is_final(claim, outcome):
+                final.append((claim, outcome))
+            else:
+                others.append((claim, outcome))
+        try:
+            self._write(final)
+            for claim, outcome in others:
+                end = self._persist(partial(conclude, claim=claim, outcome=outcome))
+                _tell(claim, outcome, end)
+        except Exception:  # the keeper hands back what is left, and this thread goes on
+            log.exception("%d runs could not be settled", len(batch))
+        finally:
+            self._done([claim for claim, _ in batch])
+
+    def _write(self, final: list[tuple[Claim, Outcome]]) -> None:
+        """What the database refuses together is halved, until what spoils it is alone."""
+        if not final:
+            return
+        try:
+            ends = self._persist(partial(conclude_all, ended=final))
+        except DuebookError:
+            raise
+        except Exception as error:
+            if len(final) == 1:
+                self._write_as_failed(final[0][0], error)
+                return
+            middle = len(final) // 2
+            self._write(final[:middle])
+            self._write(final[middle:])
+            return
+        for (claim, outcome), end in zip(final, ends or [None] * len(final), strict=True):
+            _tell(claim, outcome, end)
+
+    def _write_as_failed(self, claim: Claim, error: Exception) -> None:
+        """The run ended, but the database does not take how: it failed, and says why."""
+        log.error("run %s: its outcome cannot be kept: %s", claim.run.id, error)
+        outcome = Outcome("failed", "error", "its outcome could not be put on the books")
+        end = self._persist(lambda tx: conclude(tx, claim, outcome))
+        _tell(claim, outcome, end)
+
+    def _persist(self, work: Callable[[Tx], T]) -> T | None:
+        return persist(self._store, work, give_up=lambda: self._closed)
+
+
+def _tell(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
+    """How a run ended, in a line for whoever watches the node."""
+    name, run_id = claim.run.schedule or claim.run.queue, claim.run.id
+    if end is None:
+        log.warning("run %s was taken over meanwhile; this outcome does not count", run_id)
+    elif log.isEnabledFor(logging.INFO):
+        why = f" ({outcome.error})" if outcome is not None and outcome.error else ""
+        log.info("%s %s%s, run %s", name, end, why, run_id)

@@ -1,0 +1,70 @@
+"""Alarms, and what is said of an outage."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from duebook.engine.alarm import Alarm
+from duebook.engine.outage import LONGEST_WAIT, Outage, patience
+from duebook.errors import Unavailable
+
+if TYPE_CHECKING:
+    import pytest
+
+GONE = Unavailable("cannot reach the database")
+
+
+def waiting(alarm: Alarm, seconds: float) -> threading.Thread:
+    thread = threading.Thread(target=alarm.wait, args=(seconds,))
+    thread.start()
+    return thread
+
+
+def test_who_waits_is_woken_by_a_ring() -> None:
+    alarm = Alarm()
+    thread = waiting(alarm, 60)
+    alarm.ring()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_ring_that_nobody_waits_for_counts_once() -> None:
+    alarm = Alarm()
+    alarm.ring()
+    alarm.wait(60)
+    began = time.monotonic()
+    alarm.wait(0.01)
+    assert time.monotonic() - began >= 0.01
+
+
+def test_a_wait_is_shortened_by_who_knows_of_something_earlier() -> None:
+    alarm = Alarm()
+    thread = waiting(alarm, 60)
+    alarm.ring_within(0.01)
+    thread.join(10)
+    assert not thread.is_alive()
+    alarm.ring_within(0.01)
+    alarm.wait(60)
+
+
+def test_waits_grow_up_to_a_bound() -> None:
+    waits = [patience(failures) for failures in range(1, 2_000)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (0.1, LONGEST_WAIT)
+
+
+def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    outage = Outage()
+    outage.ended("ticker")
+    for who in ("ticker", "keeper", "ticker"):
+        outage.failed(who, GONE)
+    outage.ended("ticker")
+    outage.ended("keeper")
+    assert [record.message for record in caplog.records] == [
+        "cannot reach the database; waiting for it and trying again",
+        "the books are within reach again, after 1s",
+    ]

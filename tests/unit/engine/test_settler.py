@@ -1,0 +1,97 @@
+"""The settler: ends that wait share a transaction, and one that spoils it harms no other."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.engine.settler import Settler
+from duebook.model.run import Outcome
+from duebook.store.sqlite import SqliteStore
+from tests.conformance.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from duebook.model.run import Claim
+    from duebook.store.base import Tx
+
+NUMBER = 8
+
+
+class CountingStore:
+    """Counts transactions, and can be told to wait, and to choke on some error texts."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.transactions = 0
+        self.may_go_on = threading.Event()
+
+    def transact(self, work: Callable[[Tx], Any]) -> Any:
+        self.may_go_on.wait(20)
+        self.transactions += 1
+        return self.store.transact(lambda tx: work(_Choking(tx)))
+
+
+class _Choking:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    def settle_all(self, ended: Sequence[tuple[Any, Outcome]]) -> Any:
+        if any(outcome.error == "poison" for _, outcome in ended):
+            raise ValueError("the database refuses this")
+        return self._tx.settle_all(ended)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteStore:
+    return SqliteStore(tmp_path / "books.db", VirtualClock())
+
+
+@pytest.fixture
+def claims(store: SqliteStore) -> list[Claim]:
+    for number in range(NUMBER):
+        add_run(store, add_schedule(store, f"job-{number}"))
+    begin(store)
+    return claim(store)
+
+
+def settle_all(store: SqliteStore, ended: list[tuple[Claim, Outcome]]) -> int:
+    """Settles them all as one batch; returns how many transactions that took."""
+    counting = CountingStore(store)
+    done: list[Claim] = []
+    settler = Settler(counting, done.extend)  # type: ignore[arg-type]
+    for claimed, outcome in ended:
+        settler.put(claimed, outcome)
+    counting.may_go_on.set()
+    eventually(lambda: len(done) == len(ended))
+    settler.close()
+    return counting.transactions
+
+
+def test_ends_that_wait_share_a_transaction(store: SqliteStore, claims: list[Claim]) -> None:
+    transactions = settle_all(store, [(claimed, Outcome("succeeded")) for claimed in claims])
+    assert transactions <= 2
+    assert {get_run(store, claimed.run.id).status for claimed in claims} == {"succeeded"}
+
+
+def test_an_end_that_the_database_refuses_fails_alone(
+    store: SqliteStore, claims: list[Claim]
+) -> None:
+    ended = [(claimed, Outcome("succeeded")) for claimed in claims]
+    ended[5] = (claims[5], Outcome("failed", "error", "poison"))
+    settle_all(store, ended)
+    statuses = [get_run(store, claimed.run.id).status for claimed in claims]
+    assert statuses.count("succeeded") == NUMBER - 1
+    spoiled = get_run(store, claims[5].run.id)
+    assert (spoiled.status, spoiled.error) == (
+        "failed",
+        "its outcome could not be put on the books",
+    )
