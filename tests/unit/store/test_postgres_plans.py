@@ -45,7 +45,8 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     },
     "lock_exclusive": {"ids": IDS},
     "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
-    "list_runs_by_id": {"ids": RUNS},
+    "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW},
+    "list_upstreams": {"ids": IDS},
     "settle_run": {**TOKEN, **HOW, "now": NOW},
     "settle_runs": {**{name: [value] for name, value in (TOKEN | HOW).items()}, "now": NOW},
     "get_own_run": TOKEN,
@@ -72,6 +73,7 @@ BY_ID: Final[dict[str, dict[str, Any]]] = {
     "cancel_queued_run": {"id": "q1", "now": NOW, "reason": "x"},
     "request_cancel": {"id": "r1", "now": NOW, "reason": "x"},
     "claim_runs": HOT["claim_runs"],
+    "claim_limited": HOT["claim_limited"],
     "take_orphans": {"ids": RUNS},
     "expire_runs": {"ids": RUNS, "now": NOW},
 }

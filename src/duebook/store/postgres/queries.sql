@@ -41,8 +41,13 @@ JOIN schedules AS s ON s.id = r.schedule_id
 SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT schedule_id, id, due_at, started_at, created_at, origin, status FROM runs
-    WHERE schedule_id = wanted.id AND status IN ('queued', 'running')
+    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status FROM runs
+        WHERE schedule_id = wanted.id AND status = 'running' AND status IN ('queued', 'running')
+        ORDER BY created_at LIMIT 1)
+    UNION ALL
+    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status FROM runs
+        WHERE schedule_id = wanted.id AND status = 'queued' AND status IN ('queued', 'running')
+        ORDER BY created_at LIMIT 1)
     ORDER BY created_at LIMIT 1) AS r
 
 -- name: list_all_active
@@ -73,7 +78,7 @@ FROM unnest(:ids::text[]) AS wanted (id)
 -- The schedules that the given ones depend on, and when each succeeded last.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
     SELECT finished_at FROM runs
-    WHERE schedule_id = s.id AND status = 'succeeded'
+    WHERE schedule_id = s.id AND status = 'succeeded' AND finished_at IS NOT NULL
     ORDER BY finished_at DESC LIMIT 1)
 FROM schedule_deps AS d
 LEFT JOIN schedules AS s
@@ -214,7 +219,7 @@ FROM at
 
 -- name: get_session_alive
 -- Whether a node may still claim, for it lives until the commit; whether the queue has limits.
-SELECT EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 FOR SHARE
 
@@ -279,7 +284,8 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
                             AND (other.ready_at, other.place) < (r.ready_at, r.place)))))))
     AND (r.exclusive OR r.max_concurrent IS NULL OR r.max_concurrent > (
         SELECT count(*) FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
+            AND other.status IN ('queued', 'running')))
 ORDER BY r.priority DESC, r.ready_at, r.place
 LIMIT :limit
 
@@ -296,7 +302,17 @@ ORDER BY id
 FOR NO KEY UPDATE
 
 -- name: claim_runs
--- The runs are this session's until they settle, as far as their schedules' limits allow now.
+-- The runs are this session's until they settle; no limit of a schedule concerns them.
+UPDATE runs AS r
+SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
+    started_at = :now
+WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
+RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
+    r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
+    r.expires_at
+
+-- name: claim_limited
+-- As claim_runs, as far as the limits of their schedules allow now.
 UPDATE runs AS r
 SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
     started_at = :now
@@ -305,13 +321,15 @@ FROM (
         row_number() OVER (
             PARTITION BY c.schedule_id
             ORDER BY c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
-        CASE WHEN c.exclusive OR c.max_concurrent IS NOT NULL THEN (
-            SELECT count(*) FROM runs AS other
-            WHERE other.schedule_id = c.schedule_id AND other.status = 'running') END AS running
+        (SELECT count(*) FROM runs AS other
+            WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
+                AND other.status IN ('queued', 'running')) AS running
     FROM runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
 WHERE r.id = ranked.id AND r.status || '' = 'queued'
-    AND (ranked.most IS NULL OR ranked.running + ranked.rank <= ranked.most)
-RETURNING r.id
+    AND ranked.running + ranked.rank <= ranked.most
+RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
+    r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
+    r.expires_at
 
 -- name: wake_dependents
 -- Look again at schedules that wait for the success of the given ones.
@@ -391,12 +409,6 @@ WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
     AND session_id IN (SELECT n.id FROM node_sessions AS n WHERE n.ended_at IS NOT NULL)
 ORDER BY id
 FOR UPDATE SKIP LOCKED
-
--- name: list_runs_by_id
--- Several runs, in the order of the given ids.
-SELECT d.* FROM unnest(:ids::text[]) WITH ORDINALITY AS wanted (id, number)
-JOIN run_details AS d ON d.id = wanted.id
-ORDER BY wanted.number
 
 -- name: list_runs_of
 -- The newest runs of a schedule.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+from duebook.model.run import Run
 from duebook.store.base import News
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.people import People
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.run import Outcome, Token
-    from duebook.store.sql.statements import Values
+    from duebook.store.sql.planning import Definition
+    from duebook.store.sql.statements import Row, Values
 
 __all__ = ["PostgresTx"]
 
@@ -23,19 +26,59 @@ class PostgresTx(PostgresStatements, People, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     def _claim_runs(
-        self, session_id: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
-    ) -> list[str]:
+        self,
+        session_id: str,
+        node: str,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+    ) -> list[Run]:
         """Runs of limited schedules are counted again under a lock of their schedule."""
         found = self._claimable("take_claimable", queue, namespace, limit, tasks)
         exclusive = {schedule_id for _, schedule_id, alone, _ in found if alone}
         limited = {schedule_id for _, schedule_id, _, limited in found if limited} - exclusive
         free = self._locked("lock_exclusive", exclusive) | self._locked("lock_limited", limited)
-        ids = [id_ for id_, schedule_id, *limits in found if not any(limits) or schedule_id in free]
-        if not ids:
-            return []
-        given = self._all("claim_runs", ids=ids, session_id=session_id, now=self.now)
-        mine = {row[0] for row in given}
-        return [id_ for id_ in ids if id_ in mine]
+        without = [id_ for id_, _, *limits in found if not any(limits)]
+        within = [id_ for id_, owner, *limits in found if any(limits) and owner in free]
+        given = self._given("claim_runs", without, session_id)
+        given += self._given("claim_limited", within, session_id)
+        places = {row[0]: place for place, row in enumerate(found)}
+        given.sort(key=lambda row: places[row[0]])
+        definitions = self._definitions([(row[2], row[3]) for row in given])
+        return [self._claimed(row, definitions.get((row[2], row[3])), node) for row in given]
+
+    def _given(self, query: str, ids: list[str], session_id: str) -> list[Row]:
+        return self._all(query, ids=ids, session_id=session_id, now=self.now) if ids else []
+
+    def _claimed(self, row: Row, definition: Definition | None, node: str) -> Run:
+        """What is known needs no query: this node, this time, and the schedule's name."""
+        (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
+        attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:]
+        return Run(
+            id_,
+            namespace,
+            schedule_id,
+            definition.name if definition else None,
+            version,
+            due_at,
+            origin,
+            trigger,
+            queue,
+            priority,
+            "running",
+            attempt,
+            failures,
+            losses,
+            None if payload is None else json.loads(payload),
+            created_at,
+            ready_at,
+            self.now,
+            self.now,
+            None,
+            expires_at,
+            node,
+        )
 
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
         """One statement for all; only what it did not find is looked at alone."""

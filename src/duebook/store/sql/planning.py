@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNREADABLE_AGAIN",
+    "Definition",
     "Definitions",
     "Planning",
     "new_run",

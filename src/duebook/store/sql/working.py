@@ -10,7 +10,7 @@ from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, Work
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
-from duebook.store.sql.rows import clean, read_gate, read_run
+from duebook.store.sql.rows import clean, read_gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -153,24 +153,30 @@ class Working(Planning):
         alive = self._one("get_session_alive", id=session_id, queue=queue, now=self.now)
         if alive is None:
             return []
-        row = self._one("get_gate", queue=queue) if alive[0] else None
+        node, limited = alive
+        row = self._one("get_gate", queue=queue) if limited else None
         if row is None:
-            ids = self._claim_runs(session_id, queue, namespace, limit, tasks)
+            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks)
         else:
             gate = read_gate(row, self._time)
             room = gate.room(self.now, self._running(gate))  # counted after the lock
-            ids = self._claim_runs(session_id, queue, namespace, min(limit, room), tasks)
-            left = gate.tokens_at(self.now) - len(ids)
+            limit = min(limit, room)
+            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks)
+            left = gate.tokens_at(self.now) - len(runs)
             self._run("use_tokens", queue=queue, tokens=left, now=self.now)
-        rows = self._all("list_runs_by_id", ids=ids) if ids else []
-        return self._claims([read_run(row, self._time) for row in rows], session_id)
+        return self._claims(runs, session_id)
 
     @abstractmethod
     def _claim_runs(
-        self, session_id: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
-    ) -> list[str]:
-        """Give ready runs to the session, within the limits of their schedules; returns their ids
-        in order."""
+        self,
+        session_id: str,
+        node: str,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+    ) -> list[Run]:
+        """Give ready runs to the session, within the limits of their schedules, in order."""
 
     def _claimable(
         self, query: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]

@@ -135,7 +135,7 @@ WHERE schedule_id = :schedule_id AND due_at = :due_at AND kind = :kind
 
 -- name: get_session_alive
 -- Whether a node may still claim, and whether the queue has limits.
-SELECT EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 
 -- name: take_lead

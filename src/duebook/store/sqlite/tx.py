@@ -6,12 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from duebook.store.sql.people import People
+from duebook.store.sql.rows import read_run
 from duebook.store.sql.upkeep import Upkeep
 from duebook.store.sqlite.statements import SqliteStatements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.model.run import Run
     from duebook.store.sql.statements import Row
 
 __all__ = ["SqliteTx"]
@@ -32,8 +34,14 @@ class SqliteTx(SqliteStatements, People, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     def _claim_runs(
-        self, session_id: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
-    ) -> list[str]:
+        self,
+        session_id: str,
+        node: str,  # noqa: ARG002
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+    ) -> list[Run]:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
         now = self._stamp(self.now)
@@ -46,7 +54,8 @@ class SqliteTx(SqliteStatements, People, Upkeep):
             claimed += ids
             if len(ids) == len(found):
                 break
-        return claimed
+        rows = self._all("list_runs_by_id", ids=claimed) if claimed else []
+        return [read_run(row, self._time) for row in rows]
 
     def _damage(self) -> list[str]:
         found = [

@@ -148,9 +148,9 @@ CREATE TABLE runs (
     autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at, place) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
-CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
+CREATE INDEX runs_active ON runs (schedule_id, status, created_at)
+    WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
-CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 CREATE INDEX runs_by_place ON runs (place);
@@ -158,7 +158,6 @@ CREATE INDEX runs_of_schedule ON runs (schedule_id, place);
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
 CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
     WHERE due_at IS NULL AND status = 'succeeded';
 
