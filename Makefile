@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
 
 .PHONY: setup test lint types contracts unit test-zones run bench clean help
 
@@ -41,10 +42,15 @@ run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh
 	@$(BIN)/duebook up
 
-bench: $(READY) ## compare with peers; prints ratios
+$(PEERS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+bench: $(PEERS) ## compare with peers; prints ratios
 	$(BIN)/python -m bench.triggers
 	$(BIN)/python -m bench.simulate
-	$(BIN)/python -m bench.fire --store sqlite
+	$(BIN)/python -m bench.fire
+	$(BIN)/python -m bench.work
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

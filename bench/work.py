@@ -46,9 +46,9 @@ SPEC = {"trigger": {"every": "9d"}, "target": {"command": ["true"]}, "overlap": 
 MANY_RUNS = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
     queue, priority, exclusive, max_takeovers, status)
-SELECT gen_random_uuid()::text, id, 1, 'manual', false, now(), now(), 'default', 'manual',
-    'default', 0, false, 3, 'queued'
-FROM schedules CROSS JOIN generate_series(1, %s)
+SELECT new, s.id, 1, 'manual', false, now(), now(), 'default', 'manual', 'default', 0, false, 3,
+    'queued'
+FROM schedules AS s CROSS JOIN unnest(%s::text[]) AS new
 """
 LATE = """
 SELECT extract(epoch FROM started_at - due_at) * 1000 FROM runs WHERE due_at IS NOT NULL
@@ -118,7 +118,7 @@ def runs_per_second(server: Server) -> float:
     with server.database() as url:
         store = PostgresStore(url)
         add(store, "job", SPEC)
-        execute(url, MANY_RUNS, NUMBER)
+        execute(url, MANY_RUNS, [new_id() for _ in range(NUMBER)])
         session = new_session("worker")
         store.transact(lambda tx: tx.begin_session(session, timedelta(minutes=5)))
         alarm = Alarm()
@@ -191,10 +191,8 @@ def queries_at_rest(server: Server, seconds: int) -> float:
 
 
 def statements(server: Server) -> int:
-    text = (server.folder / "log").read_text(errors="replace")
-    return sum(
-        " LOG:  statement: " in line or " LOG:  execute " in line for line in text.split("\n")
-    )
+    log = (server.folder / "log").read_text(errors="replace")
+    return log.count(" LOG:  statement: ") + log.count(" LOG:  execute ")
 
 
 class node:  # noqa: N801 - reads as a word in a with statement

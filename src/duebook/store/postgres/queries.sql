@@ -411,8 +411,22 @@ ORDER BY id
 FOR UPDATE SKIP LOCKED
 
 -- name: list_runs_of
--- The newest runs of a schedule.
-SELECT * FROM run_details WHERE schedule_id = :schedule_id ORDER BY place DESC LIMIT :limit
+-- The newest runs of a schedule: those that are active, and those that ended last.
+SELECT * FROM run_details
+WHERE place IN (
+    (SELECT place FROM runs
+        WHERE schedule_id = :schedule_id AND status = 'queued' AND status IN ('queued', 'running')
+        ORDER BY created_at DESC LIMIT :limit)
+    UNION ALL
+    (SELECT place FROM runs
+        WHERE schedule_id = :schedule_id AND status = 'running' AND status IN ('queued', 'running')
+        ORDER BY created_at DESC LIMIT :limit)
+    UNION ALL
+    (SELECT place FROM runs
+        WHERE schedule_id = :schedule_id AND finished_at IS NOT NULL
+        ORDER BY finished_at DESC LIMIT :limit))
+ORDER BY place DESC
+LIMIT :limit
 
 -- name: insert_log
 -- What runs printed.
