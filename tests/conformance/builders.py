@@ -66,7 +66,7 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
 
 
 def run_tick(tx: Tx, limit: int = 1_000, session_id: str | None = None) -> int:
-    return tx.commit([plan(snapshot, tx.now) for snapshot in tx.take(limit)], session_id)
+    return tx.commit([plan(snapshot, tx.now) for snapshot in tx.take(limit).snapshots], session_id)
 
 
 def tick(store: Store, limit: int = 1_000, session_id: str | None = None) -> int:

@@ -199,7 +199,7 @@ def test_a_settle_wakes_the_schedule_only_when_the_run_says_so(
     clock.advance(SECOND)
     settle(store, claimed.token)
     assert (wake_at(backend) != before) == bool(trigger)
-    woken = store.transact(lambda tx: tx.take(10))
+    woken = store.transact(lambda tx: tx.take(10).snapshots)
     assert len(woken) == bool(trigger)
 
 

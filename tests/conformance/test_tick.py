@@ -46,7 +46,7 @@ class Boom(Exception):
 
 
 def take(store: Store, limit: int = 1_000) -> list[Snapshot]:
-    return store.transact(lambda tx: tx.take(limit))
+    return store.transact(lambda tx: tx.take(limit).snapshots)
 
 
 def take_names(store: Store, limit: int = 1_000) -> list[str]:

@@ -1,6 +1,7 @@
 """A node as `duebook up` starts it, but with other options and, when asked, a clock set by a file.
 
-Usage: python node_driver.py BOOKS '{"lease": 2, "shutdown_grace": 10, "slots": 10, "clock": FILE}'
+Usage: python node_driver.py BOOKS '{"lease": 2, "shutdown_grace": 10, "slots": 10, "clock": FILE,
+    "descriptors": 60}'
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from datetime import UTC, datetime, timedelta
@@ -17,6 +19,8 @@ import duebook.clock
 
 
 def main(place: str, options: dict[str, float | str]) -> None:
+    if "descriptors" in options:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(options["descriptors"]),) * 2)
     if "clock" in options:
         _shift_clock(Path(str(options["clock"])))
     from duebook.targets.spawner import Spawner

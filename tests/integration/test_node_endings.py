@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 
 from tests.integration.nodes import World, world
@@ -31,12 +30,7 @@ def test_a_command_that_ends_politely_at_shutdown_is_begun_again(world: World) -
 
 
 def test_a_node_that_runs_out_of_descriptors_goes_on(world: World) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
-    try:
-        world.node(slots=30)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    world.node(slots=30, descriptors=60)
     world.add("many", "sleep 0.2", overlap="allow")
     runs = [world.trigger("many") for _ in range(30)]
     for run in runs:

@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.ticker import Reach
 from duebook.settings import RETENTION
 from duebook.store.base import CLOCK_BEHIND
 from duebook.timetext import format_duration
@@ -28,6 +29,8 @@ TAKE_OVER_BATCH: Final = 500
 EXPIRE_BATCH: Final = 1_000
 PURGE_BATCH: Final = 200
 PURGE_EVERY: Final = 600.0
+LOOK_BACK_EVERY: Final = 6
+"""Of so many renewals one looks for due schedules from the very beginning."""
 SAFETY: Final = 0.8
 """The part of a lease after which a node that could not renew it stops its own work."""
 
@@ -46,6 +49,7 @@ class Keeper:
         retention: timedelta = RETENTION,
         queues: tuple[str, ...] = (),
         leads: bool = False,
+        reach: Reach | None = None,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -56,6 +60,8 @@ class Keeper:
         self._retention = retention
         self._queues = queues
         self._leads = leads
+        self._reach = Reach() if reach is None else reach
+        self._renewals = 0
         self._hurried = False
         self._purged_at = float("-inf")
         self._trusted_since = self._renewed_at = monotonic()
@@ -144,7 +150,11 @@ class Keeper:
         slots = self._slots
         certain = slots is not None and slots.claiming.acquire(blocking=False)
         try:
-            pulse = self._store.pulse(self.session_id, self._lease, self._queues, self._leads)
+            after = self._reach.mark if self._renewals % LOOK_BACK_EVERY else None
+            pulse = self._store.pulse(
+                self.session_id, self._lease, self._queues, self._leads, after
+            )
+            self._renewals += 1
             if slots is None or not certain:
                 return pulse, set()
             return pulse, {run.token for run in pulse.own} - slots.working()

@@ -17,7 +17,7 @@ from duebook.engine.keeper import Keeper
 from duebook.engine.outage import Outage, patience
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
-from duebook.engine.ticker import Ticker
+from duebook.engine.ticker import Reach, Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
 from duebook.store.base import News, SessionInfo
@@ -72,7 +72,9 @@ class Node:
         self._spawner = spawner
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
+        self._helping = Alarm()
         self._outage = Outage()
+        self._reach = Reach()
         self._times_asked_to_stop = 0
         self._fatal: Conflict | None = None
         self._planning_over = threading.Event()
@@ -91,14 +93,22 @@ class Node:
         self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
         self._begin_session()
         leads = options.coordination == "leader"
-        self._ticker = Ticker(
-            self._store, self._keeper.session_id, term=self._term if leads else None
+        self._ticker, self._second_ticker = (
+            Ticker(
+                self._store,
+                self._keeper.session_id,
+                term=self._term if leads else None,
+                reach=self._reach,
+            )
+            for _ in range(2)
         )
         self._dispatcher = Dispatcher(
             self._store, self._slots, self._keeper.session_id, options.queues
         )
         if "scheduler" in options.roles:
             self._start("ticker", self._tick, self._ticking, self._planning_over)
+            if self._store.parallel:
+                self._start("second ticker", self._help, self._helping, self._planning_over)
         if "worker" in options.roles:
             self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
@@ -137,6 +147,7 @@ class Node:
             lease_clock,
             queues=options.queues if "worker" in options.roles else (),
             leads=options.coordination == "leader" and "scheduler" in options.roles,
+            reach=self._reach,
         )
         self._keeper.renew()
 
@@ -161,11 +172,22 @@ class Node:
                 log.warning("%s", error)
 
     def _tick(self) -> float:
-        before = self._ticker.fired
-        wake_at = self._ticker.step()
-        if self._ticker.fired > before:
-            self._dispatching.ring()  # it need not wait for the news
+        wake_at = self._tick_by(self._ticker)
+        if self._ticker.full:
+            self._helping.ring()
         return self._seconds_until(wake_at)
+
+    def _help(self) -> float:
+        """Plan beside the first ticker while it has more than it takes at once."""
+        self._tick_by(self._second_ticker)
+        return 0.0 if self._second_ticker.full else LONGEST_WAIT
+
+    def _tick_by(self, ticker: Ticker) -> datetime | None:
+        before = ticker.fired
+        wake_at = ticker.step()
+        if ticker.fired > before:
+            self._dispatching.ring()  # it need not wait for the news
+        return wake_at
 
     def _dispatch(self) -> float:
         try:
@@ -180,7 +202,8 @@ class Node:
         self._keeper.step()
         if self._keeper.lost and self._slots.wait_idle(0):
             self._begin_session(former=self._keeper.session_id)
-            self._dispatcher.session_id = self._ticker.session_id = self._keeper.session_id
+            self._dispatcher.session_id = self._keeper.session_id
+            self._ticker.session_id = self._second_ticker.session_id = self._keeper.session_id
             log.info("this node goes on as session %s", self._keeper.session_id)
         if (pulse := self._keeper.pulse) is not None and pulse is not seen:
             self._pass_on(pulse)
@@ -189,6 +212,7 @@ class Node:
     def _pass_on(self, pulse: Pulse) -> None:
         """Wake the others in time for what they may not have heard of."""
         if pulse.wake_at is not None:
+            self._reach.look_back(pulse.wake_at)
             self._ticking.ring_within(self._seconds_until(pulse.wake_at))
         if pulse.queued:
             self._dispatching.ring()
@@ -260,8 +284,8 @@ class Node:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, keeping = self._threads
         self._planning_over.set()
-        self._ticking.ring()
-        self._dispatching.ring()
+        for alarm in (self._ticking, self._helping, self._dispatching):
+            alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()
         grace = self._options.shutdown_grace.total_seconds()

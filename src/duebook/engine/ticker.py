@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
+from duebook.store.base import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import Plan, Snapshot
     from duebook.store.base import Store, Tx
 
-__all__ = ["Ticker"]
+__all__ = ["Reach", "Ticker"]
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,24 @@ TRY_AGAIN: Final = timedelta(minutes=10)
 """When to look again at a schedule that cannot be planned."""
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at what is due and what somebody else is planning just now."""
+LONGEST_COMMIT: Final = timedelta(seconds=30)
+"""Who wants to be looked at now may show in the books as late as that."""
+
+
+class Reach:
+    """How far a process took what is due: a look begins there, not at what everybody took before.
+
+    Only a hint, shared by the process's tickers: the keeper looks from the very beginning now
+    and then, and whatever was left behind makes them look back.
+    """
+
+    def __init__(self) -> None:
+        self.mark: Mark | None = None
+
+    def look_back(self, wake_at: datetime) -> None:
+        """Something may be due at `wake_at`."""
+        if self.mark is not None and wake_at <= self.mark.wake_at:
+            self.mark = None
 
 
 class Ticker:
@@ -36,28 +55,38 @@ class Ticker:
         session_id: str | None = None,
         batch: int = BATCH,
         term: Callable[[], int | None] | None = None,
+        reach: Reach | None = None,
     ) -> None:
         """With `term` it plans only while it says under which term this node leads."""
         self._store = store
         self.session_id = session_id
         self._term = term
         self._batch = self._limit = batch
+        self._reach = Reach() if reach is None else reach
         self.fired = 0
         """how many runs it made; who counts them learns that there is work"""
+        self.full = False
+        """whether the last step took a whole batch, so that more may be due"""
 
     def step(self) -> datetime | None:
         """Plan what is due now; returns when to look again, None when nothing is foreseen."""
         if self._term is not None and self._term() is None:
+            self.full = False
             return None
-        wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(), tx.now))
-        if wake_at is None or wake_at > now:
-            return wake_at
+        if not self.full:
+            mark = self._reach.mark
+            wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(mark), tx.now))
+            if wake_at is None or wake_at > now:
+                return wake_at
+        self.full = False
         try:
             wake_at = self._store.transact(self._tick)
         except DuebookError:
+            self._reach.mark = None  # what it took is due again
             raise
         except Exception as error:
-            return self._narrow_down(now, error)
+            self._reach.mark = None
+            return self._narrow_down(error)
         self._limit = min(self._limit * 2, self._batch)
         return wake_at
 
@@ -65,7 +94,8 @@ class Ticker:
         if not self._leads(tx):
             return None
         plans: list[Plan] = []
-        snapshots = tx.take(self._limit)
+        snapshots, last = tx.take(self._limit, self._reach.mark)
+        self._reach.mark = last or Mark(tx.now - LONGEST_COMMIT, "")
         for snapshot in snapshots:
             try:
                 plans.append(plan(snapshot, tx.now))
@@ -73,7 +103,10 @@ class Ticker:
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot, error)
         self.fired += tx.commit(plans, self.session_id)
-        wake_at = tx.earliest_wake()
+        self.full = last is not None
+        if self.full:
+            return tx.now
+        wake_at = tx.earliest_wake(self._reach.mark)
         if not snapshots and wake_at is not None and wake_at <= tx.now:
             return tx.now + HELD_BY_OTHERS
         return wake_at
@@ -85,16 +118,16 @@ class Ticker:
         term = self._term()
         return term is not None and tx.holds_term(self.session_id, term)
 
-    def _narrow_down(self, now: datetime, error: Exception) -> datetime:
+    def _narrow_down(self, error: Exception) -> datetime | None:
         """A batch that the database refuses is halved, until the one that spoils it is alone."""
         if self._limit == 1:
             log.error("a schedule cannot be committed and is set aside: %s", error)
             self._store.transact(lambda tx: self._give_up_first(tx, error))
         self._limit = max(self._limit // 2, 1)
-        return now
+        return self._store.read(lambda tx: tx.earliest_wake())
 
     def _give_up_first(self, tx: Tx, error: Exception) -> None:
-        for snapshot in tx.take(1):
+        for snapshot in tx.take(1).snapshots:
             _set_aside(tx, snapshot, error)
 
 

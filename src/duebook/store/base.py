@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from duebook.model.plan import DueException, Plan, Skip, Snapshot
     from duebook.model.queue import Queue, QueueLoad
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOCK_BEHIND",
+    "FIRST",
     "START",
     "LedgerEntry",
+    "Mark",
     "News",
     "OwnRun",
     "Page",
@@ -34,6 +35,7 @@ __all__ = [
     "SessionInfo",
     "SessionSpan",
     "Store",
+    "Taken",
     "Tx",
     "Work",
     "refuse_fork",
@@ -174,6 +176,23 @@ def refuse_fork(pid: int) -> None:
         raise Unavailable("a store cannot be used after a fork; open it again in the child")
 
 
+class Mark(NamedTuple):
+    """A place in the order in which schedules want to be looked at."""
+
+    wake_at: datetime
+    schedule_id: str
+
+
+FIRST: Final = Mark(datetime.min.replace(tzinfo=UTC), "")
+
+
+class Taken(NamedTuple):
+    """Due schedules, and after which one there may be more: None when these were all."""
+
+    snapshots: list[Snapshot]
+    last: Mark | None
+
+
 class Tx(Protocol):
     """One transaction."""
 
@@ -186,11 +205,12 @@ class Tx(Protocol):
         """How far this machine's clock is behind the latest time on the books; mostly not."""
 
     # -- the tick
-    def take(self, limit: int) -> list[Snapshot]:
+    def take(self, limit: int, after: Mark | None = None) -> Taken:
         """Up to `limit` active schedules whose wake time has come, the most overdue first.
 
         They stay locked until the transaction ends. One whose definition this node cannot read
-        gets a problem instead, and is looked at again later.
+        gets a problem instead, and is looked at again later. `after` is a hint: nothing before
+        it needs to be found.
         """
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
@@ -203,8 +223,8 @@ class Tx(Protocol):
     def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime) -> None:
         """Show what is wrong with a schedule that cannot be planned; look again at `wake_at`."""
 
-    def earliest_wake(self) -> datetime | None:
-        """When the next active schedule wants to be looked at."""
+    def earliest_wake(self, after: Mark | None = None) -> datetime | None:
+        """When the next active schedule wants to be looked at; `after` is a hint as above."""
 
     # -- sessions and leases
     def begin_session(self, session: SessionInfo, lease: timedelta) -> None: ...
@@ -396,6 +416,9 @@ class Tx(Protocol):
 class Store(Protocol):
     """A database that holds the books."""
 
+    parallel: bool
+    """whether two transactions of one process go faster side by side than in turn"""
+
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run `work` in one writing transaction and return its result once it is durable.
 
@@ -406,11 +429,17 @@ class Store(Protocol):
         """Run `work` on one consistent view; it must not write."""
 
     def pulse(
-        self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool = False
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool = False,
+        after: Mark | None = None,
     ) -> Pulse:
         """Prolong a session's lease, and look at everything a node waits for, in one query.
 
-        With `leads` also the leadership: kept, or taken when the leader's lease has ended.
+        With `leads` also the leadership: kept, or taken when the leader's lease has ended. No
+        wake before `after` needs to be found.
         """
 
     def news(self, timeout: float) -> News:

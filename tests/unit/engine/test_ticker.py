@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duebook.engine.ticker import Ticker
+from duebook.engine.keeper import Keeper
+from duebook.engine.ticker import Reach, Ticker
 from duebook.errors import Unavailable
+from duebook.store.base import Mark
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.tx import SqliteTx
 from tests.conformance.builders import (
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.model.plan import Plan
+    from duebook.store.base import Taken
 
 
 @pytest.fixture
@@ -119,3 +122,66 @@ def test_a_commit_under_an_old_term_changes_nothing(tmp_path: Path) -> None:
     assert get_runs(store, schedule_id) == []
     assert Ticker(store, "node-2", term=lambda: 2).step() == clock.now + MINUTE
     assert len(get_runs(store, schedule_id)) == 1
+
+
+def note_takes(monkeypatch: pytest.MonkeyPatch) -> list[Mark | None]:
+    """Where each take begins from now on."""
+    marks: list[Mark | None] = []
+    take = SqliteTx.take
+
+    def note(tx: SqliteTx, limit: int, after: Mark | None = None) -> Taken:
+        marks.append(after)
+        return take(tx, limit, after)
+
+    monkeypatch.setattr(SqliteTx, "take", note)
+    return marks
+
+
+def test_a_look_begins_where_the_last_full_batch_ended(
+    store: SqliteStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = sorted(add_schedule(store, f"job-{n}") for n in range(5))
+    clock.advance()
+    marks = note_takes(monkeypatch)
+    ticker = Ticker(store, batch=2)
+    step_until_done(ticker, clock)
+    assert marks == [None, Mark(clock.now, ids[1]), Mark(clock.now, ids[3])]
+    assert len(get_runs(store)) == 5
+
+
+def test_a_batch_that_came_to_nothing_is_looked_at_again(
+    store: SqliteStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(3):
+        add_schedule(store, f"job-{n}")
+    clock.advance()
+    ticker = Ticker(store, batch=2)
+    with monkeypatch.context() as patched:
+
+        def unreachable(*_: object) -> Any:
+            raise Unavailable("no disk")
+
+        patched.setattr(SqliteTx, "commit", unreachable)
+        with pytest.raises(Unavailable):
+            ticker.step()
+    step_until_done(ticker, clock)
+    assert len(get_runs(store)) == 3
+
+
+def test_what_was_left_behind_is_found_when_the_keeper_looks_back(
+    store: SqliteStore, clock: VirtualClock
+) -> None:
+    begin(store, "node-1", timedelta(hours=1))
+    reach = Reach()
+    ticker = Ticker(store, "node-1", reach=reach)
+    keeper = Keeper(store, "node-1", LEASE, None, lambda *_: None, reach=reach)
+    add_schedule(store)
+    clock.advance(MINUTE)
+    reach.mark = Mark(clock.now + MINUTE, "")
+    assert ticker.step() is None, "a look from the mark does not see it"
+    keeper.renew()
+    assert keeper.pulse is not None
+    assert keeper.pulse.wake_at == clock.now
+    reach.look_back(keeper.pulse.wake_at)
+    assert ticker.step() == clock.now + MINUTE
+    assert ticker.fired == 1

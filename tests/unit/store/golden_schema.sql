@@ -238,7 +238,8 @@ CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 's
 
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
 
-CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
+    WHERE wake_at IS NOT NULL;
 
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
 

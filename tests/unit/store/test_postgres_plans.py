@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
+from duebook.engine.ticker import Reach, Ticker
+from duebook.store.base import FIRST
+from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.statements import QUERIES
 from duebook.store.queries import percent_named
+from tests.conformance.builders import MINUTE, VirtualClock, add_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from duebook.store.base import Mark
     from tests.postgres import Server
 
 NOW: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -26,8 +31,8 @@ HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None,
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 CLAIMABLE: Final[dict[str, Any]] = {**PLACE, "now": NOW, "limit": 5, "tasks": "{}"}
 HOT: Final[dict[str, dict[str, Any]]] = {
-    "take_due": {"now": NOW, "limit": 10},
-    "get_earliest_wake": {},
+    "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
+    "get_earliest_wake": {"after": NOW},
     "lock_state": {"id": "s1"},
     "lock_wakes": {"ids": RUNS},
     "list_active": {"ids": IDS},
@@ -42,6 +47,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
         "id": "alive",
         "leads": True,
         "queues": "{default}",
+        "after": NOW,
     },
     "lock_exclusive": {"ids": IDS},
     "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
@@ -134,3 +140,35 @@ def test_a_run_that_is_named_is_found_by_its_id(
     assert "runs_pkey" in plan
     assert "runs_running" not in plan, plan
     assert "runs_queued" not in plan, plan
+
+
+def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(
+    postgres_server: Server,
+) -> None:
+    """While it lasts, nobody may forget where schedules were due before."""
+    with postgres_server.database() as url:
+        clock = VirtualClock()
+        store = PostgresStore(url, clock)
+        for number in range(100):
+            add_schedule(store, f"job-{number}", overlap="allow")
+        options = f"-c search_path={SCHEMA} -c enable_seqscan=off -c enable_bitmapscan=off"
+        with psycopg.connect(url, options=options) as dump:
+            dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            dump.execute("SELECT count(*) FROM schedule_state")
+            reach = Reach()
+            for _ in range(20):
+                clock.advance(MINUTE)
+                Ticker(store, reach=reach).step()
+            with psycopg.connect(url, options=options, autocommit=True) as connection:
+                from_the_mark = pages_of_a_look(connection, reach.mark or FIRST)
+                from_the_beginning = pages_of_a_look(connection, FIRST)
+        store.close()
+    assert from_the_mark * 10 < from_the_beginning
+
+
+def pages_of_a_look(connection: psycopg.Connection[tuple[Any, ...]], mark: Mark) -> int:
+    sql = percent_named(QUERIES["get_earliest_wake"])
+    explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".encode()
+    rows = connection.execute(explain, {"after": mark.wake_at}).fetchall()
+    plan = rows[0][0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])

@@ -22,8 +22,8 @@ SCHEDULES: Final = 40
 READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|oldest|schedule_state|node_sessions)\b")
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 HOT: Final[dict[str, dict[str, Any]]] = {
-    "take_due": {"now": NOW, "limit": 10},
-    "get_earliest_wake": {},
+    "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
+    "get_earliest_wake": {"after": NOW},
     "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
     "list_claimable": PLACE | {"now": NOW, "limit": 5, "tasks": "[]"},
     "list_namespaces": {"queue": "default"},

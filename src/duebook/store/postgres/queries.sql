@@ -2,11 +2,11 @@
 -- many rows take each of their values as an array.
 
 -- name: take_due
--- The schedules that want to be looked at, the most overdue first, unless others hold them.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+-- What wants to be looked at, the most overdue first; not the dead entries of what was taken.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, wake_at
 FROM schedule_state
-WHERE wake_at <= :now
-ORDER BY wake_at
+WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
+ORDER BY wake_at, schedule_id
 LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
@@ -200,7 +200,7 @@ taken AS (
 SELECT at.now, EXISTS (SELECT 1 FROM me),
     coalesce((SELECT term FROM kept), (SELECT term FROM taken)),
     (SELECT expires_at FROM leases WHERE name = 'scheduler'),
-    (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL),
+    (SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after),
     EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])),
     (SELECT min(ready_at) FROM runs
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now),

@@ -13,7 +13,7 @@ from psycopg import errors
 from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
-from duebook.store.base import News, OwnRun, Pulse, refuse_fork
+from duebook.store.base import FIRST, News, OwnRun, Pulse, refuse_fork
 from duebook.store.postgres.connection import SCHEMA, full_conninfo, place_of, translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.migrate import migrate
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from duebook.store.base import Tx
+    from duebook.store.base import Mark, Tx
     from duebook.store.sql.planning import Definitions
 
     Connection = psycopg.Connection[tuple[Any, ...]]
@@ -82,6 +82,8 @@ class PostgresStore:
     when `url` leads through a pooler that keeps no session.
     """
 
+    parallel = True
+
     def __init__(
         self,
         url: str,
@@ -134,7 +136,12 @@ class PostgresStore:
             return work(self._tx(connection, now, writes=False))
 
     def pulse(
-        self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool = False
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool = False,
+        after: Mark | None = None,
     ) -> Pulse:
         """One message, and so one transaction, without a BEGIN and a COMMIT of their own."""
         values: dict[str, Any] = {
@@ -143,6 +150,7 @@ class PostgresStore:
             "queues": list(queues),
             "leads": leads,
             "clock": None if self._clock is None else self._clock(),
+            "after": (after or FIRST).wake_at,
         }
         self._point("before:renew_all")
         row: tuple[Any, ...] = ()

@@ -19,7 +19,7 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
-from duebook.store.base import News
+from duebook.store.base import FIRST, Mark, News, Taken
 from duebook.store.sql.rows import (
     Copied,
     MovedState,
@@ -83,12 +83,15 @@ class Planning(Statements):
         """Definitions that this node cannot read, and why."""
         return {}
 
-    def take(self, limit: int) -> list[Snapshot]:
+    def take(self, limit: int, after: Mark | None = None) -> Taken:
         self._taken = True
-        snapshots = self._snapshots(self._all("take_due", now=self.now, limit=limit))
+        at, id_ = after or FIRST
+        rows = self._all("take_due", now=self.now, limit=limit, after=at, after_id=id_)
+        last = Mark(self._time(rows[-1][-1]), rows[-1][0]) if len(rows) == limit else None
+        snapshots = self._snapshots([row[:-1] for row in rows])
         for (id_, _), problem in self._unreadable.items():
             self.mark_problem(id_, problem, self.now + UNREADABLE_AGAIN)
-        return snapshots
+        return Taken(snapshots, last)
 
     def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime) -> None:
         self._run("mark_problem", id=schedule_id, problem=clean(problem), wake_at=wake_at)
@@ -309,8 +312,9 @@ class Planning(Statements):
             row for row in rows if row["follows"] is None or not self._run("extend_ledger", **row)
         ]
 
-    def earliest_wake(self) -> datetime | None:
-        found: datetime | None = self._time(self._value("get_earliest_wake"))
+    def earliest_wake(self, after: Mark | None = None) -> datetime | None:
+        at = (after or FIRST).wake_at
+        found: datetime | None = self._time(self._value("get_earliest_wake", after=at))
         return found
 
 

@@ -3,7 +3,7 @@
 
 -- name: get_earliest_wake
 -- When the next schedule wants to be looked at.
-SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL
+SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after
 
 -- name: get_state
 -- One schedule's state, for what people do to it.

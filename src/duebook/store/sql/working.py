@@ -100,7 +100,7 @@ class Working(Planning):
             alive=alive,
             term=term,
             lead_until=self._time(self._value("get_lead")) if leads else None,
-            wake_at=self._time(self._value("get_earliest_wake")),
+            wake_at=self.earliest_wake(),
             queued=self._one("get_any_queued", queues=list(queues)) is not None,
             ready_at=self.earliest_ready(),
             expiry=self.earliest_expiry(),

@@ -11,10 +11,10 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 -- name: take_due
 -- The schedules that want to be looked at, the most overdue first.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, wake_at
 FROM schedule_state
-WHERE wake_at <= :now
-ORDER BY wake_at
+WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
+ORDER BY wake_at, schedule_id
 LIMIT :limit
 
 -- name: list_definitions

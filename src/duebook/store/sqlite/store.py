@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from pathlib import Path
 
-    from duebook.store.base import Pulse, Tx
+    from duebook.store.base import Mark, Pulse, Tx
     from duebook.store.sql.planning import Definitions
 
 __all__ = ["SqliteStore"]
@@ -48,6 +48,8 @@ class SqliteStore:
     running backwards by the file. `hook` is called before and after every statement and COMMIT;
     tests crash there. Books that are not `durable` survive this process, but not the machine.
     """
+
+    parallel = False  # one writes at a time
 
     def __init__(
         self,
@@ -98,7 +100,12 @@ class SqliteStore:
                 connection.execute("ROLLBACK")
 
     def pulse(
-        self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool = False
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool = False,
+        after: Mark | None = None,  # noqa: ARG002 - a look costs the same from anywhere
     ) -> Pulse:
         return self.transact(lambda tx: tx.pulse(session_id, lease, queues, leads))
 

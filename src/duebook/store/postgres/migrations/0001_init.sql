@@ -45,7 +45,8 @@ CREATE TABLE schedule_state (
     CHECK (paused_until IS NULL OR status = 'paused')
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
+    WHERE wake_at IS NOT NULL;
 
 CREATE TABLE schedule_exceptions (
     schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),

@@ -47,7 +47,8 @@ CREATE TABLE schedule_state (
     CHECK ((status = 'paused') = (paused_at IS NOT NULL)),
     CHECK (paused_until IS NULL OR status = 'paused')
 ) STRICT;
-CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
+    WHERE wake_at IS NOT NULL;
 
 CREATE TABLE schedule_exceptions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
