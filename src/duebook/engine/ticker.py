@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import DuebookError, shorten
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import Plan, Snapshot
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import Store, Taken, Tx
 
 __all__ = ["Reach", "Ticker"]
 
@@ -39,6 +40,14 @@ class Reach:
 
     def __init__(self) -> None:
         self.mark: Mark | None = None
+        self._taking = Lock()
+
+    def take(self, tx: Tx, limit: int) -> Taken:
+        """One ticker after the other, so that none walks over what another has just locked."""
+        with self._taking:
+            taken = tx.take(limit, self.mark)
+            self.mark = taken.last or Mark(tx.now - LONGEST_COMMIT, "")
+            return taken
 
     def look_back(self, wake_at: datetime) -> None:
         """Something may be due at `wake_at`."""
@@ -94,8 +103,7 @@ class Ticker:
         if not self._leads(tx):
             return None
         plans: list[Plan] = []
-        snapshots, last = tx.take(self._limit, self._reach.mark)
-        self._reach.mark = last or Mark(tx.now - LONGEST_COMMIT, "")
+        snapshots, last = self._reach.take(tx, self._limit)
         for snapshot in snapshots:
             try:
                 plans.append(plan(snapshot, tx.now))
