@@ -1,0 +1,268 @@
+"""The language of templates: which texts are templates, what they may say, and their bounds.
+
+minijinja evaluates them, within its fuel. Fuel counts instructions and not bytes (a text times a
+million is one), so only what cannot grow is let through to it: tags are read here first, without
+`*`, `~` and calls, and every filter is one of ours, which counts what it makes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import shorten
+from duebook.targets.filters import FILTERS, MOST_OUTPUT, Budget, TemplateFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from minijinja import Environment, TemplateError
+
+__all__ = ["TemplateFailed", "check_template", "evaluate", "is_template", "render"]
+
+FUEL: Final = 10_000
+LONGEST_TAG: Final = 500
+LONGEST_WITH_LOOP: Final = 2_000
+"""A loop repeats what stands in it as often as its fuel lasts, so it must not stand in a book."""
+
+_OPEN: Final = re.compile(r"\{\{|\{%")
+_END: Final = {"{{": "}}", "{%": "%}"}
+_TOKEN: Final = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<end>[-+]?(?:\}\}|%\}))
+    |(?P<string>"[^"\\]*"|'[^'\\]*')
+    |(?P<number>[0-9]+(?:\.[0-9]+)?)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<sign>==|!=|<=|>=|//|[-+/%<>=.,:()\[\]|])""",
+    re.VERBOSE,
+)
+_STATEMENTS: Final = frozenset({"if", "elif", "else", "endif", "for", "endfor"})
+_WORDS: Final = frozenset({"and", "or", "not", "in", "is", *_STATEMENTS})
+_TESTS: Final = frozenset(
+    {
+        "boolean",
+        "defined",
+        "divisibleby",
+        "endingwith",
+        "even",
+        "false",
+        "mapping",
+        "none",
+        "number",
+    }
+    | {"odd", "sequence", "startingwith", "string", "true", "undefined"}
+)
+_PLAIN_BRACES: Final = 'plain braces are written {{ "{{" }}'
+_CONSTANTS: Final = frozenset({"true", "false", "none", "loop"})
+
+
+def is_template(text: str) -> bool:
+    return _OPEN.search(text) is not None
+
+
+def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> None:
+    """Refuse what could not be rendered in any run.
+
+    `known` are the names there are: with those of their parts, or None where these differ from run
+    to run. Raises TemplateFailed.
+    """
+    _check_tags(text)
+    environment = _environment(Budget(), str)
+    try:
+        names = environment.undeclared_variables_in_str(text, nested=False)
+        paths = environment.undeclared_variables_in_str(text, nested=True)
+        environment.add_template("template", text)  # the other two overlook mistakes
+    except _template_error() as error:
+        raise _told(text, error) from None
+    for name in sorted(names - set(known) - _CONSTANTS):
+        raise TemplateFailed(f'"{shorten(name)}" is unknown; known are {", ".join(known)}')
+    for path in sorted(paths):
+        name, _, rest = path.partition(".")
+        part, parts = rest.partition(".")[0], known.get(name)
+        if part and parts is not None and part not in parts:
+            there = f"it has {', '.join(sorted(parts))}" if parts else "it has no parts"
+            raise TemplateFailed(f'"{shorten(path)}" is unknown; {there}')
+
+
+def render(text: str, context: Mapping[str, Any]) -> str:
+    """The text with its tags filled in; one without tags is returned as it is.
+
+    Raises TemplateFailed.
+    """
+    if not is_template(text):
+        return text
+    budget = Budget()
+
+    def written(value: Any) -> str:
+        if value is None:
+            raise TemplateFailed("a value is null; give another with default(…)")
+        made = value if isinstance(value, str) else _json(value)
+        budget.spend(made)
+        return made
+
+    return _render(text, context, budget, written)
+
+
+def evaluate(text: str, context: Mapping[str, Any]) -> Any:
+    """As `render`, but a text that is one expression and no more keeps the type of its value."""
+    tags = list(_tags(text)) if is_template(text) else []
+    if len(tags) != 1 or tags[0] != text.strip() or not tags[0].startswith("{{"):
+        return render(text, context)
+    found: list[Any] = []
+    budget = Budget()
+
+    def kept(value: Any) -> str:
+        budget.spend(_json(value))
+        found.append(value)
+        return ""
+
+    _render(text.strip(), context, budget, kept)
+    return found[0]
+
+
+def _render(
+    text: str, context: Mapping[str, Any], budget: Budget, finalizer: Callable[[Any], str]
+) -> str:
+    _check_tags(text)
+    try:
+        made = _environment(budget, finalizer).render_str(text, "template", **context)
+    except _template_error() as error:
+        raise _told(text, error) from None
+    if len(made) > MOST_OUTPUT:
+        raise TemplateFailed(f"it makes {len(made):,} characters; at most {MOST_OUTPUT:,} are kept")
+    return made
+
+
+def _environment(budget: Budget, finalizer: Callable[[Any], str]) -> Environment:
+    from minijinja import Environment
+
+    return Environment(
+        fuel=FUEL,
+        undefined_behavior="strict",
+        pycompat=False,
+        debug=False,
+        keep_trailing_newline=True,
+        auto_escape_callback=lambda _: None,
+        comment_start_string="{%#",  # which no tag may contain: `${#name}` is a shell's
+        comment_end_string="#%}",
+        finalizer=finalizer,
+        filters={name: budget.counted(name, work) for name, work in FILTERS.items()},
+    )
+
+
+def _template_error() -> type[TemplateError]:
+    from minijinja import TemplateError
+
+    return TemplateError
+
+
+def _json(value: Any) -> str:
+    """As JSON; raises TemplateFailed for what is none, such as the methods of Python's objects."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        raise TemplateFailed("a value is unknown; look at the names of its parts") from None
+
+
+def _told(text: str, error: TemplateError) -> TemplateFailed:
+    """What minijinja says, with the part that it is about."""
+    part = ""
+    if error.range is not None:
+        start, end = error.range
+        part = text.encode()[start:end].decode(errors="replace").strip()
+    if error.kind == "UndefinedError":
+        return TemplateFailed(f'"{shorten(part)}" is undefined; give a value with default(…)')
+    if error.kind == "OutOfFuel":
+        return TemplateFailed(f"it takes more than the {FUEL:,} steps that a template has")
+    what = shorten(error.detail or error.message, 200)
+    if error.kind == "SyntaxError":
+        return TemplateFailed(f'{what} in "{shorten(text)}"; {_PLAIN_BRACES}')
+    return TemplateFailed(f'{what} at "{shorten(part)}"' if part else what)
+
+
+def _tags(text: str) -> Iterator[str]:
+    """Each tag with its ends; raises TemplateFailed for what no tag may contain."""
+    place = 0
+    while (opened := _OPEN.search(text, place)) is not None:
+        place = opened.end()
+        if text[place : place + 1] in ("-", "+"):
+            place += 1
+        end = _END[opened[0]]
+        while True:
+            token = _TOKEN.match(text, place)
+            if token is None:
+                raise _unreadable(text, opened.start(), place)
+            place = token.end()
+            if token.lastgroup == "end":
+                if not token[0].endswith(end):
+                    raise _unreadable(text, opened.start(), token.start())
+                break
+        yield text[opened.start() : place]
+
+
+def _unreadable(text: str, start: int, place: int) -> TemplateFailed:
+    tag = shorten(text[start:])
+    if place >= len(text):
+        return TemplateFailed(f'"{tag}" has no end; {_PLAIN_BRACES}')
+    what = shorten(text[place : place + 1])
+    return TemplateFailed(f'"{what}" cannot stand in a tag, as in "{tag}"; {_PLAIN_BRACES}')
+
+
+def _check_tags(text: str) -> None:
+    """Raises TemplateFailed; nothing that did not pass here reaches minijinja, at any time."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise TemplateFailed("it has half a character")
+    for tag in _tags(text):
+        if len(tag) > LONGEST_TAG:
+            raise TemplateFailed(f'"{shorten(tag)}" is longer than {LONGEST_TAG} characters')
+        _check_tag(tag)
+        if tag.startswith("{%") and _tokens(tag)[0][1] == "for" and len(text) > LONGEST_WITH_LOOP:
+            raise TemplateFailed(f"with a loop it is at most {LONGEST_WITH_LOOP:,} characters long")
+
+
+def _tokens(tag: str) -> list[tuple[str, str]]:
+    """(kind, text) of what stands between the ends of a tag."""
+    inner = tag[2:].lstrip("-+")
+    found = [(str(token.lastgroup), token[0]) for token in _TOKEN.finditer(inner)]
+    tokens = [(kind, word) for kind, word in found if kind not in ("space", "end")]
+    if not tokens:
+        raise TemplateFailed(f'"{tag}" is empty')
+    return tokens
+
+
+def _check_tag(tag: str) -> None:
+    tokens = _tokens(tag)
+    if tag.startswith("{%"):
+        _check_known("statement", tokens[0][1], _STATEMENTS)
+    former, after_is, takes_options = ("", ""), False, False
+    for (kind, word), following in zip(tokens, [*tokens[1:], ("", "")], strict=True):
+        is_filter, is_test = former[1] == "|", after_is and word != "not"
+        if is_filter:
+            _check_known("filter", word, FILTERS)
+        elif is_test:
+            _check_known("test", word, _TESTS)
+        elif word == "(" and _is_value(former) and not takes_options:
+            raise TemplateFailed(f'"{shorten(former[1])}(" calls something; only filters can be')
+        elif word == "+" and "number" not in (former[0], following[0]):
+            raise TemplateFailed('"+" adds a number; texts are put side by side: {{ a }}{{ b }}')
+        elif word == "recursive":
+            raise TemplateFailed('"recursive" loops are unknown')
+        after_is = word == "is" or (after_is and word == "not")
+        former, takes_options = (kind, word), is_filter or is_test
+
+
+def _is_value(token: tuple[str, str]) -> bool:
+    kind, word = token
+    return (
+        kind in ("string", "number")
+        or word in (")", "]")
+        or (kind == "name" and word not in _WORDS)
+    )
+
+
+def _check_known(what: str, word: str, known: Any) -> None:
+    if word not in known:
+        raise TemplateFailed(
+            f'{what} "{shorten(word)}" is unknown; known are {", ".join(sorted(known))}'
+        )
