@@ -36,6 +36,8 @@ class Settings:
     namespace: str = "default"
     coordination: str = "all"
     """who plans: `all` schedulers together, or one `leader` at a time"""
+    http_allow: str = ""
+    """networks that are not public but that requests may go to, such as `127.0.0.0/8, fd00::/8`"""
 
     def __post_init__(self) -> None:
         if self.coordination not in COORDINATIONS:

@@ -56,6 +56,7 @@ def test_a_claim_has_the_run_its_token_and_its_definition(
     (claimed,) = claim(store)
     assert claimed.token == Token(claimed.run.id, 1, "node-1")
     assert claimed.spec == make_spec(payload={"a": 1})
+    assert claimed.user == "a test"
     assert claimed.run == get_run(store, claimed.run.id)
     assert (claimed.run.status, claimed.run.attempt) == ("running", 1)
     assert (claimed.run.schedule_id, claimed.run.node) == (schedule_id, "host-of-node-1")

@@ -30,12 +30,14 @@ def main(place: str, options: dict[str, float | str]) -> None:
     with Spawner() as spawner:
         from duebook.engine.node import Node, NodeOptions
         from duebook.store.opening import open_store
+        from duebook.targets.addresses import read_networks
 
         store = open_store(place)
         node_options = NodeOptions(
             slots=int(options.get("slots", 10)),
             lease=timedelta(seconds=float(options["lease"])),
             shutdown_grace=timedelta(seconds=float(options.get("shutdown_grace", 10))),
+            http_allow=read_networks(str(options.get("http_allow", ""))),
         )
         node = Node(store, spawner, node_options)
         for number in (signal.SIGINT, signal.SIGTERM):

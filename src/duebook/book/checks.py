@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import InvalidSchedule, load_spec
+from duebook.targets.templates import check_templates
 from duebook.timetext import format_instant
 from duebook.triggers.at import At
 
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
-__all__ = ["named_spec", "never_due", "refuse_circle", "refuse_decided", "refuse_past"]
+__all__ = [
+    "named_spec",
+    "never_due",
+    "refuse_circle",
+    "refuse_decided",
+    "refuse_past",
+    "refuse_templates",
+]
 
 MOST_FOLLOWED: Final = 1_000
 
@@ -33,9 +41,15 @@ def named_spec(name: str, definition: dict[str, Any]) -> ScheduleSpec:
         spec = load_spec(definition, shorten(name))
     except InvalidSchedule as error:
         raise InvalidSchedule(problems | error.problems) from None
-    if problems:
+    if problems := problems | check_templates(spec):
         raise InvalidSchedule(problems)
     return spec
+
+
+def refuse_templates(spec: ScheduleSpec) -> None:
+    """Templates that no run could render; raises InvalidSchedule."""
+    if problems := check_templates(spec):
+        raise InvalidSchedule(problems)
 
 
 def refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None:

@@ -14,7 +14,9 @@ from duebook.book.checks import (
     refuse_circle,
     refuse_decided,
     refuse_past,
+    refuse_templates,
 )
+from duebook.book.rendering import render_form
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
@@ -127,6 +129,7 @@ class Schedules:
             spec = load_spec(form, schedule.name).anchored(schedule.created_at)
             if spec == snapshot.spec:
                 return schedule
+            refuse_templates(spec)
             if spec.triggers != snapshot.spec.triggers:
                 refuse_past(spec, tx.now)
             refuse_circle(tx, schedule.namespace, schedule.name, spec)
@@ -197,6 +200,17 @@ class Schedules:
             return tx.get_run(run_id)
 
         return self._store.transact(work)
+
+    def render(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+        """What `trigger` would execute now: `target` and `payload`, their templates rendered.
+
+        Nothing is queued, and secrets are hidden. Raises TemplateFailed, which is an Invalid.
+        """
+        if payload is not None:
+            check_payload("payload", payload)
+        return self._store.read(
+            lambda tx: render_form(tx, tx.snapshot(self._find(tx, name)), payload)
+        )
 
     def reschedule(self, name: str, at: str | datetime) -> Schedule:
         """Move only the next due time; an `at` that is not in the future fires at once.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 import click
 
 from duebook.cli.arguments import read_json, read_pair
+from duebook.cli.http_options import http_decorators, read_http
 from duebook.errors import Invalid, InvalidTime
 from duebook.model.fields import Dependency
 from duebook.model.schedule import Catchup, OnResume, Overlap
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.model.schedule import ScheduleSpec
+    from duebook.model.target import Target
 
 __all__ = [
+    "ONE_TARGET",
     "POLICIES",
     "definition_options",
     "policy_words",
@@ -68,6 +71,8 @@ _RETRY: Final[dict[str, dict[str, Any]]] = {
     "retry_jitter": {"default": None, "help": "Vary the delay. [default: yes]"},
 }
 
+ONE_TARGET: Final = "give either a COMMAND after --, or --shell TEXT, or --http URL"
+
 POLICIES: Final = (*_PLAIN, "depends_on", "exclude", "labels", "retry")
 
 
@@ -83,7 +88,8 @@ def _decorators() -> list[Callable[[Any], Any]]:
         click.option(
             "--env", metavar="NAME=VALUE", multiple=True, help="A variable for the command."
         ),
-        click.option("--payload", metavar="JSON", help="Values for DUEBOOK_PAYLOAD_… variables."),
+        *http_decorators(),
+        click.option("--payload", metavar="JSON", help="Values for variables and templates."),
         *(click.option(_flag(name), **extra) for name, extra in _PLAIN.items()),
         click.option(
             "--depends-on",
@@ -157,15 +163,21 @@ def _failure(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdigit() else text
 
 
-def read_target(command: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any] | None:
-    """The target that COMMAND or --shell names; None: neither is given. Raises UsageError."""
+def read_target(
+    command: tuple[str, ...], options: dict[str, Any], former: Target | None = None
+) -> dict[str, Any] | None:
+    """The target that COMMAND, --shell or --http names; None: none of them is given.
+
+    Details alone change a `former` request. Raises UsageError.
+    """
     shell, cwd, env = options["shell"], options["cwd"], options["env"]
-    if command and shell is not None:
-        raise click.UsageError("give either a COMMAND after --, or --shell TEXT")
+    if sum((bool(command), shell is not None, options["http"] is not None)) > 1:
+        raise click.UsageError(ONE_TARGET)
     if not command and shell is None:
         if cwd is not None or env:
             raise click.UsageError("--cwd and --env go with a COMMAND after --, or --shell TEXT")
-        return None
+        return read_http(options, former)
+    read_http(options, None)  # its details would be lost
     target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
     if cwd is not None:
         target["cwd"] = cwd

@@ -9,6 +9,7 @@ import click
 
 from duebook.cli.arguments import name_argument, user
 from duebook.cli.definition_options import (
+    ONE_TARGET,
     POLICIES,
     definition_options,
     read_policies,
@@ -35,7 +36,7 @@ __all__ = ["add_command", "update_command"]
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Add a schedule that runs COMMAND when it is due.
+    """Add a schedule that runs COMMAND, or sends a request, when it is due.
 
     \b
     Examples:
@@ -43,10 +44,11 @@ def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: A
       duebook add ping --every 10s -- curl -fsS http://localhost/health
       duebook add report --weekly "MON 09:00" --shell 'make report | mail me'
       duebook add load --every 1h --depends-on extract:1h --retry 3 -- ./load
+      duebook add hook --daily 07:00 --http https://example.com/hook --method POST
     """
     target = read_target(command, options)
     if target is None:
-        raise click.UsageError("give either a COMMAND after --, or --shell TEXT")
+        raise click.UsageError(ONE_TARGET)
     definition = read_policies(options) | read_retry(options, None)
     trigger = build_trigger(options, key=name)
     with open_book() as book:
@@ -106,7 +108,7 @@ def update_command(
         former = book.schedules.get(name)
         retry = former.spec.retry.to_json() if former.spec and former.spec.retry else None
         changes = _reset(reset) | read_policies(options) | read_retry(options, retry)
-        target = read_target(command, options)
+        target = read_target(command, options, former.spec.target if former.spec else None)
         if target is not None:
             changes["target"] = target
         if names_trigger(options):

@@ -16,6 +16,7 @@ from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.settings import COORDINATIONS
 from duebook.store.opening import place_of
+from duebook.targets.addresses import read_networks
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
 from duebook.version import __version__
@@ -49,9 +50,19 @@ TICK_LEASE: Final = timedelta(minutes=1)
     type=click.Choice(COORDINATIONS),
     help="Who plans: all schedulers, or one leader at a time. [env: DUEBOOK_COORDINATION]",
 )
+@click.option(
+    "--http-allow",
+    metavar="NETWORKS",
+    help="Networks for requests besides the public ones. [env: DUEBOOK_HTTP_ALLOW]",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run.")
 def up_command(
-    slots: int, queue: tuple[str, ...], roles: str, coordination: str | None, quiet: bool
+    slots: int,
+    queue: tuple[str, ...],
+    roles: str,
+    coordination: str | None,
+    http_allow: str | None,
+    quiet: bool,
 ) -> None:
     """Start a node: it plans what is due and runs it, until Ctrl-C.
 
@@ -60,7 +71,7 @@ def up_command(
       duebook up
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
-    settings = settings_of(coordination=coordination)
+    settings = settings_of(coordination=coordination, http_allow=http_allow)
     place = place_of(settings.database_url)
     logging.basicConfig(
         format="%(asctime)s %(message)s",
@@ -70,6 +81,7 @@ def up_command(
     for name in queue:
         check_name(name, "--queue")
     wanted = read_roles(roles)
+    networks = read_networks(settings.http_allow)
     _allow_descriptors(slots)
     with Spawner() as spawner:  # before any thread
         from duebook.book import Book
@@ -79,7 +91,11 @@ def up_command(
         store = open_store(settings.database_url)
         book = Book(store, settings.namespace)
         options = NodeOptions(
-            slots=slots, queues=queue, roles=wanted, coordination=settings.coordination
+            slots=slots,
+            queues=queue,
+            roles=wanted,
+            coordination=settings.coordination,
+            http_allow=networks,
         )
         node = Node(store, spawner, options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +16,7 @@ from duebook.cli.runs import show_run
 from duebook.errors import NotFound
 from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form, schedule_form
+from duebook.model.target import load_target
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -174,13 +175,17 @@ def resume_command(name: str, as_json: bool) -> None:
 @name_argument
 @click.option("--payload", metavar="JSON", help="Other values than the schedule's.")
 @click.option("--wait", is_flag=True, help="Wait for its end; exit code 5 unless it succeeded.")
+@click.option("--dry-run", is_flag=True, help="Only show what would run, templates rendered.")
 @json_option
-def run_command(name: str, payload: str | None, wait: bool, as_json: bool) -> None:
+def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_json: bool) -> None:
     """Run a schedule now; this uses up no due time."""
+    given = None if payload is None else read_json("--payload", payload)
     with open_book() as book:
-        run = book.schedules.trigger(
-            name, None if payload is None else read_json("--payload", payload)
-        )
+        if dry_run:
+            form = book.schedules.render(name, given)
+            print_json(form) if as_json else print_pairs(_rendered(form))
+            return
+        run = book.schedules.trigger(name, given)
         if not wait:
             print_json(run_form(run)) if as_json else click.echo(f"queued run {run.id}")
             return
@@ -189,6 +194,19 @@ def run_command(name: str, payload: str | None, wait: bool, as_json: bool) -> No
         print_json(run_form(run)) if as_json else click.echo(f"run {run.id} {run.status}{why}")
         if run.status != "succeeded":
             click.get_current_context().exit(RUN_FAILED)
+
+
+def _rendered(form: dict[str, Any]) -> list[tuple[str, str]]:
+    target, payload = form["target"], form["payload"]
+    http = target.get("http", {})
+    runs = f"{http['method']} {http['url']}" if http else str(load_target(target))
+    return [
+        ("runs", runs),
+        *(("header", f"{name}: {value}") for name, value in http.get("headers", {}).items()),
+        ("json", json.dumps(http["json"], ensure_ascii=False) if "json" in http else ""),
+        ("body", http.get("body", "")),
+        ("payload", json.dumps(payload, ensure_ascii=False) if payload else ""),
+    ]
 
 
 def _await(book: Book, run: Run, quiet: bool) -> Run:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.base import Pulse, Store, Tx
+    from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
 
 __all__ = ["Node", "NodeOptions", "new_session"]
@@ -56,6 +57,8 @@ class NodeOptions:
     roles: tuple[str, ...] = ("scheduler", "worker")
     coordination: str = "all"
     """`leader`: of the schedulers one at a time plans"""
+    http_allow: tuple[Network, ...] = ()
+    """networks that are not public but that requests may go to"""
 
 
 def new_session(roles: str) -> SessionInfo:
@@ -89,7 +92,9 @@ class Node:
         Raises Conflict when the books were taken away under it.
         """
         options = self._options
-        self._performer = TargetPerformer(self._store, self._spawner, self._revive_spawner)
+        self._performer = TargetPerformer(
+            self._store, self._spawner, self._revive_spawner, http_allow=options.http_allow
+        )
         self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
         self._begin_session()
         leads = options.coordination == "leader"

@@ -10,14 +10,17 @@ from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
+from duebook.model.target import HttpTarget
 from duebook.targets.command import perform_command
 from duebook.targets.processes import Stop
+from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.model.run import Claim
     from duebook.store.base import Store
+    from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
 
 __all__ = ["TargetPerformer"]
@@ -35,11 +38,13 @@ class TargetPerformer:
         spawner: Spawner,
         revive: Callable[[], None],
         log_cap: int = LOG_CAP,
+        http_allow: tuple[Network, ...] = (),
     ) -> None:
         self._store = store
         self._spawner = spawner
         self._revive = revive
         self._log_cap = log_cap
+        self._http_allow = http_allow
         self._open_logs: set[RunLog] = set()
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
 
@@ -59,6 +64,14 @@ class TargetPerformer:
         return outcome
 
     def _perform(self, claim: Claim, stop: Stop, log: RunLog) -> Outcome:
+        try:
+            claim = rendered(claim, utc_now())
+        except TemplateFailed as error:
+            return Outcome("failed", "template", str(error))
+        if isinstance(claim.spec.target, HttpTarget):
+            from duebook.targets.http import perform_http  # a node without requests starts quicker
+
+            return perform_http(claim, stop, log.write, log.note, self._http_allow)
         try:
             return perform_command(claim, self._spawner, stop, log.write, self._inherited)
         except Unavailable:  # the spawner is gone, which says nothing about the work

@@ -6,12 +6,13 @@ from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from duebook.model.target import HttpTarget
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from duebook.model.queue import QueueLoad
     from duebook.model.run import Attempt, LogLine, Run
-    from duebook.model.schedule import Schedule
+    from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["attempt_form", "log_form", "queue_form", "run_form", "schedule_form"]
 
@@ -39,7 +40,14 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
     run = schedule.last_run
     if run is not None:
         state |= {"last_run_id": run.id, "last_run_at": _plain(run.started_at or run.created_at)}
-    return state | (schedule.spec.to_json() if schedule.spec else {})
+    return state | (_definition(schedule.spec) if schedule.spec else {})
+
+
+def _definition(spec: ScheduleSpec) -> dict[str, Any]:
+    form = spec.to_json()
+    if isinstance(spec.target, HttpTarget):
+        form["target"] = spec.target.masked().to_json()
+    return form
 
 
 def run_form(run: Run) -> dict[str, Any]:

@@ -20,6 +20,8 @@ __all__ = ["Retry", "load_retry"]
 
 MOST_ATTEMPTS: Final = 1_000
 LONGEST_DELAY: Final = timedelta(days=30)
+FINAL: Final = frozenset({"template", "refused"})
+"""Failures that would only come again: a template without a value, an address that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Retry:
         return timedelta(seconds=seconds)
 
     def _worth(self, outcome: Outcome) -> bool:
-        if outcome.status != "failed":
+        if outcome.status != "failed" or outcome.reason in FINAL:
             return False
         if not self.on:
             return True

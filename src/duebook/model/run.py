@@ -65,6 +65,8 @@ class Claim:
     run: Run
     token: Token
     spec: ScheduleSpec
+    user: str = ""
+    """who gave this definition"""
 
 
 @dataclass(frozen=True, slots=True)

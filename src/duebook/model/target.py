@@ -8,13 +8,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.model.http_target import HttpTarget, load_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CommandTarget", "Target", "TaskTarget", "load_target", "payload_variables"]
+__all__ = [
+    "CommandTarget",
+    "HttpTarget",
+    "Target",
+    "TaskTarget",
+    "load_target",
+    "payload_variables",
+]
 
-_KINDS: Final = frozenset({"task", "command", "shell"})
+_KINDS: Final = frozenset({"task", "command", "shell", "http"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 _COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
 
@@ -55,7 +63,7 @@ class TaskTarget:
         return f"task {self.name}"
 
 
-Target = CommandTarget | TaskTarget
+Target = CommandTarget | HttpTarget | TaskTarget
 
 
 def payload_variables(keys: Iterable[str]) -> dict[str, str]:
@@ -76,19 +84,24 @@ def payload_variables(keys: Iterable[str]) -> dict[str, str]:
 
 def load_target(form: object) -> Target:
     """A target from its JSON form; raises Invalid that names the part."""
-    if isinstance(form, CommandTarget | TaskTarget):
+    if isinstance(form, Target):
         return form
     if isinstance(form, str):
         return TaskTarget(_task_name(form))
     if not isinstance(form, dict) or len(_KINDS.intersection(form)) != 1:
         raise Invalid(
             f'target {shorten(form)} is not one of "task", {{"task": "name"}}, '
-            '{"command": ["program", "argument"]}, {"shell": "text"}'
+            '{"command": ["program", "argument"]}, {"shell": "text"}, '
+            '{"http": {"url": "https://…"}}'
         )
     if "task" in form:
         if len(form) > 1:
             raise Invalid(f"target {shorten(form)} has more than the name of a task")
         return TaskTarget(_task_name(form["task"]))
+    if "http" in form:
+        if len(form) > 1:
+            raise Invalid(f"target {shorten(form)} has more than a request")
+        return load_http(form["http"])
     if unknown := sorted(str(key) for key in form if key not in _COMMAND_KEYS):
         known = ", ".join(sorted(_COMMAND_KEYS))
         raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are {known}')

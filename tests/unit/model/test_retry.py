@@ -99,6 +99,10 @@ def test_only_failures_are_tried_again(status: Any) -> None:
         (("Value",), FAILED, False),
         ((0,), Outcome("failed", None, None, None), False),
         (("x",), Outcome("failed"), False),
+        ((503,), Outcome("failed", "http_status", "answered 503", 503), True),
+        ((503,), Outcome("failed", "http_status", "answered 404", 404), False),
+        ((), Outcome("failed", "template", "http url: it has no value"), False),
+        (("refused",), Outcome("failed", "refused", "it is loopback"), False),
     ],
 )
 def test_on_names_exit_codes_reasons_and_errors(on: Any, outcome: Outcome, worth: bool) -> None:

@@ -191,7 +191,7 @@ class Working(Planning):
         for run, pair in zip(runs, pairs, strict=True):
             token = Token(run.id, run.attempt, session_id)
             if pair in specs:
-                claims.append(Claim(run, token, specs[pair].spec))
+                claims.append(Claim(run, token, specs[pair].spec, specs[pair].user))
             else:  # somebody else may know how, and this node shall not ask again at once
                 self.hand_back(token, UNREADABLE_AGAIN)
         return claims

@@ -1,0 +1,187 @@
+"""An HTTP request as a target: the value, its JSON form, and what of it may be shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from duebook.errors import Invalid, quoted, shorten
+
+__all__ = ["HIDDEN", "HttpTarget", "is_public_header", "load_http", "origin_of"]
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+HIDDEN: Final = "***"
+"""What is shown instead of a header's value."""
+
+LONGEST_URL: Final = 8_000
+LONGEST_HEADER: Final = 8_000
+MOST_HEADERS: Final = 100
+LONGEST_BODY: Final = 1_000_000
+
+_KEYS: Final = ("url", "method", "headers", "json", "body", "expect")
+_ORIGIN: Final = re.compile(r"https?://(?:\{\{.*?\}\}|\{%.*?%\}|[^/?#{]|\{)*", re.IGNORECASE)
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
+_STATUS_CLASS: Final = re.compile(r"[1-5]xx")
+_OURS: Final = frozenset(
+    {"accept-encoding", "connection", "content-length", "host", "idempotency-key", "te"}
+    | {"trailer", "transfer-encoding", "upgrade"}
+)
+_PUBLIC: Final = frozenset(
+    {"accept", "accept-language", "cache-control", "content-language", "content-type"}
+    | {"if-modified-since", "if-none-match", "prefer", "user-agent"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """A request and the statuses that mean success; `json` or `body` is what it sends."""
+
+    url: str
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    json: Any = None
+    body: str | None = None
+    expect: tuple[int | str, ...] = ("2xx",)
+
+    def accepts(self, status: int) -> bool:
+        return status in self.expect or f"{status // 100}xx" in self.expect
+
+    def masked(self) -> HttpTarget:
+        """As it may be shown: without the values of headers that may be secret."""
+        shown = tuple((k, v if is_public_header(k) else HIDDEN) for k, v in self.headers)
+        return replace(self, headers=shown)
+
+    def to_json(self) -> dict[str, Any]:
+        form: dict[str, Any] = {"method": self.method, "url": self.url}
+        if self.headers:
+            form["headers"] = dict(self.headers)
+        if self.json is not None:
+            form["json"] = self.json
+        if self.body is not None:
+            form["body"] = self.body
+        if self.expect != ("2xx",):
+            form["expect"] = list(self.expect)
+        return {"http": form}
+
+    def __str__(self) -> str:
+        path, question, _ = self.url.partition("?")
+        return f"{self.method} {path}{question and '?…'}"
+
+
+def is_public_header(name: str) -> bool:
+    """Whether its value is never a secret; all others are hidden wherever they would be shown."""
+    return name.lower() in _PUBLIC
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, which may have templates; empty when it has none."""
+    found = _ORIGIN.match(url)
+    return found[0] if found else ""
+
+
+def load_http(form: object) -> HttpTarget:
+    """A request from its JSON form, or from a URL alone; raises Invalid that names the part."""
+    if isinstance(form, str):
+        form = {"url": form}
+    if not isinstance(form, dict):
+        raise Invalid(f'target http {shorten(form)} is no object such as {{"url": "https://…"}}')
+    if unknown := [key for key in form if key not in _KEYS]:
+        known = ", ".join(_KEYS)
+        raise Invalid(f'target http key "{shorten(unknown[0])}" is unknown; known are {known}')
+    content, body = form.get("json"), form.get("body")
+    if content is not None and body is not None:
+        raise Invalid('target http has both "json" and "body"; give one of them')
+    if content is not None:
+        _check_json(content)
+    if body is not None and not _is_text(body, LONGEST_BODY):
+        raise Invalid(f"target http body {shorten(body)} is no text of up to 1,000,000 characters")
+    sends = content is not None or body is not None
+    return HttpTarget(
+        url=_url(form.get("url")),
+        method=_method(form.get("method") or ("POST" if sends else "GET")),
+        headers=_headers(form.get("headers") or {}),
+        json=content,
+        body=body,
+        expect=_expect(form.get("expect")),
+    )
+
+
+def _is_text(value: object, longest: int) -> bool:
+    if not isinstance(value, str) or len(value) > longest or "\0" in value:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _url(value: object) -> str:
+    if not isinstance(value, str) or not _is_text(value, LONGEST_URL) or not value.isprintable():
+        raise Invalid(f"target http url {quoted(value)} is no text of up to 8,000 characters")
+    origin = origin_of(value)
+    if not origin.partition("://")[2]:
+        raise Invalid(f'target http url "{shorten(value)}" does not begin like https://example.com')
+    if "@" in origin:
+        raise Invalid(
+            "target http url has a name or password before its host; use a header Authorization"
+        )
+    if "{" not in origin:
+        _check_host(origin)
+    return value
+
+
+def _check_host(origin: str) -> None:
+    try:
+        parts = urlsplit(origin)
+        right = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or re.search(r"[\s\\<>\"|^`]", origin):
+        raise Invalid(f'target http url: "{shorten(origin)}" names no host and port')
+
+
+def _method(value: object) -> str:
+    if isinstance(value, str) and value.upper() in METHODS:
+        return value.upper()
+    raise Invalid(f"target http method {quoted(value)} is not one of {', '.join(METHODS)}")
+
+
+def _headers(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or len(value) > MOST_HEADERS:
+        raise Invalid(f"target http headers {shorten(value)} is no object of up to 100 texts")
+    names = set()
+    for name, text in value.items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise Invalid(f"target http header {quoted(name)} is no name of a header")
+        if name.lower() in _OURS or name.lower().startswith("duebook-"):
+            raise Invalid(f'target http header "{name}" is set by Duebook itself; leave it out')
+        if name.lower() in names:
+            raise Invalid(f'target http header "{name}" is given twice')
+        names.add(name.lower())
+        if not _is_text(text, LONGEST_HEADER) or not (text.isascii() and text.isprintable()):
+            raise Invalid(f'target http header "{name}" is no line of up to 8,000 ASCII characters')
+        if text == HIDDEN:
+            raise Invalid(f'target http header "{name}" is {HIDDEN}, which hides a value; give it')
+    return tuple(sorted(value.items()))
+
+
+def _check_json(value: object) -> None:
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"target http json is no JSON: {shorten(str(error))}") from None
+    if len(text) > LONGEST_BODY or "\\u0000" in text:
+        raise Invalid("target http json has a NUL, or more than 1,000,000 characters")
+
+
+def _expect(value: object) -> tuple[int | str, ...]:
+    if value is None:
+        return ("2xx",)
+    items = value if isinstance(value, list | tuple) else [value]
+    for item in items:
+        whole = isinstance(item, int) and not isinstance(item, bool) and 200 <= item <= 599
+        if not whole and not (isinstance(item, str) and _STATUS_CLASS.fullmatch(item)):
+            raise Invalid(f"target http expect {quoted(item)} is no status such as 204 or 2xx")
+    if not items:
+        raise Invalid("target http expect is empty; leave it out for 2xx")
+    return tuple(items)

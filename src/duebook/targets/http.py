@@ -1,0 +1,277 @@
+"""Performs http targets: one request with its redirects, what it may print, and how it ended.
+
+No proxy, cookie or password of the machine is used, certificates are verified, and what an answer
+may cost is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal
+
+import httpcore2
+import httpx2
+
+from duebook.model.http_target import HIDDEN, HttpTarget, is_public_header
+from duebook.model.run import Outcome
+from duebook.targets.wire import Interrupted, Refused, Wire, resolve
+from duebook.timetext import format_instant
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.model.run import Claim
+    from duebook.targets.addresses import Network
+    from duebook.targets.processes import Stop
+    from duebook.targets.wire import Resolver
+
+    Output = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+__all__ = ["perform_http"]
+
+DEFAULT_TIMEOUT: Final = 60.0
+"""Seconds for a request whose schedule has no timeout."""
+MOST_REDIRECTS: Final = 5
+MOST_READ: Final = 1_000_000
+"""Bytes of an answer that are read; the connection is closed then."""
+MOST_SHOWN: Final = 10_000
+"""Characters of it that go into the log."""
+SHORTEST_SECRET: Final = 4
+"""Shorter words of a header are not hidden elsewhere: they would hide half of every text."""
+
+
+class Failed(Exception):
+    """The exchange came to no answer; `reason` is that of the outcome."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, as far as it was read."""
+
+    url: httpx2.URL
+    status: int
+    words: str
+    headers: httpx2.Headers
+    body: bytes
+    whole: bool
+
+
+def perform_http(
+    claim: Claim,
+    stop: Stop,
+    output: Output,
+    note: Callable[[str], None],
+    allowed: tuple[Network, ...] = (),
+    resolver: Resolver = resolve,
+    tls: ssl.SSLContext | None = None,
+) -> Outcome:
+    """Send the request of a claim whose templates are rendered, and judge the answer.
+
+    Addresses that are not public are refused unless a network in `allowed` has them.
+    """
+    target = claim.spec.target
+    assert isinstance(target, HttpTarget)  # noqa: S101 - the performer has looked
+    timeout = claim.spec.timeout
+    began = time.monotonic()
+    deadline = began + (DEFAULT_TIMEOUT if timeout is None else timeout.total_seconds())
+    hide = _hiding(target)
+    try:
+        with httpcore2.ConnectionPool(
+            ssl_context=tls or _verified(),
+            network_backend=Wire(stop, deadline, allowed, resolver),
+            max_keepalive_connections=0,
+        ) as pool:
+            answer = _exchange(pool, target, claim, note)
+    except Interrupted as error:
+        if error.reason == "timeout":
+            return Outcome("failed", "timeout", "it took longer than its timeout")
+        return Outcome("cancelled", error.reason)
+    except Failed as error:
+        return Outcome("failed", error.reason, hide(str(error)))
+    note(f"{_shown(answer.url)} answered {_status(answer)} in {time.monotonic() - began:.1f} s")
+    _print(answer, hide, output, note)
+    if target.accepts(answer.status):
+        return Outcome("succeeded", exit_code=answer.status)
+    wanted = ", ".join(map(str, target.expect))
+    told = f"answered {_status(answer)}; expected {wanted}"
+    return Outcome("failed", "http_status", hide(told), answer.status)
+
+
+@cache
+def _verified() -> ssl.SSLContext:
+    """The machine's certificates, or those that SSL_CERT_FILE names; read once."""
+    return ssl.create_default_context()
+
+
+def _exchange(
+    pool: httpcore2.ConnectionPool, target: HttpTarget, claim: Claim, note: Callable[[str], None]
+) -> Answer:
+    """Follow redirects to an answer; one whose status is expected is the answer."""
+    request = _request(target, claim)
+    for _ in range(MOST_REDIRECTS + 1):
+        answer = _send(pool, request)
+        place = answer.headers.get("location")
+        if answer.status not in (301, 302, 303, 307, 308) or not place:
+            return answer
+        if target.accepts(answer.status):
+            return answer
+        request = _redirected(request, answer.status, place)
+        note(f"{answer.status} leads to {_shown(request.url)}")
+    raise Failed("redirect", f"there are more than {MOST_REDIRECTS} redirects")
+
+
+def _request(target: HttpTarget, claim: Claim) -> httpx2.Request:
+    run = claim.run
+    headers = {
+        "User-Agent": f"duebook/{__version__}",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",  # what is read is what is counted
+    }
+    content: bytes | None = None
+    if target.json is not None:
+        content = json.dumps(target.json, ensure_ascii=False).encode()
+        headers["Content-Type"] = "application/json"
+    elif target.body is not None:
+        content = target.body.encode()
+        headers["Content-Type"] = "text/plain; charset=utf-8"
+    merged = httpx2.Headers(headers)
+    merged.update(dict(target.headers))
+    merged.update(
+        {
+            "Connection": "close",
+            "Idempotency-Key": run.id,
+            "Duebook-Attempt": str(run.attempt),
+            "Duebook-Schedule": run.schedule or "",
+            "Duebook-Due-At": format_instant(run.due_at or run.created_at),
+        }
+    )
+    return httpx2.Request(target.method, _url(target.url), headers=merged, content=content)
+
+
+def _url(text: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(text)
+    except httpx2.InvalidURL as error:
+        raise Failed("refused", f"the url cannot be used: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo:
+        raise Failed("refused", "the url does not begin with http:// or https:// and a host")
+    return url
+
+
+def _send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> Answer:
+    url = request.url
+    where = f"{url.host}:{url.port or {'http': 80, 'https': 443}[url.scheme]}"
+    try:
+        answer = pool.handle_request(
+            httpcore2.Request(
+                method=request.method,
+                url=httpcore2.URL(
+                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+                ),
+                headers=request.headers.raw,
+                content=request.read(),
+            )
+        )
+        body, whole = _read(answer)
+    except Refused as error:
+        raise Failed(
+            "refused", f"no request to {url.host}: {error}; the setting http_allow can allow it"
+        ) from None
+    except ssl.SSLError as error:
+        told = getattr(error, "verify_message", "") or error.reason or str(error)
+        raise Failed("tls", f"no secure connection to {where}: {told}") from None
+    except httpcore2.ConnectError as error:
+        raise Failed("connect", f"cannot connect to {where}: {error}") from None
+    except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+        raise Failed("protocol", f"{where} broke off: {error}") from None
+    words = answer.extensions.get("reason_phrase", b"").decode("ascii", "replace")
+    return Answer(url, answer.status, words, httpx2.Headers(answer.headers), body, whole)
+
+
+def _read(answer: httpcore2.Response) -> tuple[bytes, bool]:
+    """The body within the bound, and whether that was all."""
+    body = bytearray()
+    try:
+        for piece in answer.iter_stream():
+            body += piece
+            if len(body) > MOST_READ:
+                return bytes(body[:MOST_READ]), False
+    finally:
+        answer.close()
+    return bytes(body), True
+
+
+def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Request:
+    """The request that a redirect asks for; another host gets no header that may be secret."""
+    former = request.url
+    try:
+        url = _url(str(former.join(place)))
+    except (Failed, httpx2.InvalidURL, ValueError):
+        raise Failed("redirect", f"{status} leads to no address that can be used") from None
+    if former.scheme == "https" and url.scheme == "http":
+        raise Failed("redirect", f"{status} leads from https to http")
+    headers, method, content = httpx2.Headers(request.headers), request.method, request.read()
+    del headers["Host"]
+    if (url.scheme, url.host, url.port) != (former.scheme, former.host, former.port):
+        for name in list(headers):
+            if not is_public_header(name) and not name.startswith(_OURS):
+                del headers[name]
+    if method != "HEAD" and (status == 303 or (status in (301, 302) and method == "POST")):
+        method, content = "GET", b""
+        for name in ("Content-Type", "Content-Length"):
+            headers.pop(name, None)
+    return httpx2.Request(method, url, headers=headers, content=content or None)
+
+
+_OURS: Final = ("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key")
+
+
+def _hiding(target: HttpTarget) -> Callable[[str], str]:
+    """Hides the values of headers in whatever is printed: a server may echo them."""
+    values = [value for name, value in target.headers if not is_public_header(name)]
+    words = {*values, *(word for value in values for word in value.split())}
+    secrets = sorted(
+        (word for word in words if len(word) >= SHORTEST_SECRET), key=len, reverse=True
+    )
+
+    def hide(text: str) -> str:
+        for secret in secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    return hide
+
+
+def _shown(url: httpx2.URL) -> str:
+    """Without its query, which may have a secret."""
+    port = "" if url.port is None else f":{url.port}"
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{url.scheme}://{host}{port}{url.path}{'?…' if url.query else ''}"
+
+
+def _status(answer: Answer) -> str:
+    return f"{answer.status} {answer.words}".strip()
+
+
+def _print(
+    answer: Answer, hide: Callable[[str], str], output: Output, note: Callable[[str], None]
+) -> None:
+    size = f"{len(answer.body):,} bytes" + ("" if answer.whole else " and more")
+    coding = answer.headers.get("content-encoding", "identity").lower()
+    if coding != "identity" or b"\0" in answer.body:
+        note(f"its body is not shown: {size}, no plain text")
+        return
+    text = hide(answer.body.decode("utf-8", "replace"))
+    if text:
+        output("stdout", text[:MOST_SHOWN].rstrip("\n").encode() + b"\n")
+    if len(text) > MOST_SHOWN or not answer.whole:
+        note(f"… these are its first {min(len(text), MOST_SHOWN):,} characters, of {size}")

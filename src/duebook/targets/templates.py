@@ -1,0 +1,178 @@
+"""Templates in definitions: where they may stand, what they may name, and a run's own values.
+
+Checked when a schedule is made and rendered when it runs, with the same values for each attempt but
+for `now`. What a person gives as the payload of one run is data, and never a template.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import shorten
+from duebook.model.http_target import origin_of
+from duebook.model.target import CommandTarget, HttpTarget
+from duebook.targets.expressions import (
+    TemplateFailed,
+    check_template,
+    evaluate,
+    is_template,
+    render,
+)
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from duebook.model.run import Claim, Run
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.model.target import Target
+
+    Change = Callable[[str, str], Any]
+    """what becomes of the text at a place"""
+
+__all__ = ["TemplateFailed", "check_templates", "rendered", "template_context"]
+
+_TEXT: Final = frozenset[str]()
+_NAMES: Final[dict[str, frozenset[str] | None]] = {
+    "schedule": frozenset({"id", "name", "due_at", "tz"}),
+    "payload": None,
+    "due_at": _TEXT,
+    "now": _TEXT,
+    "namespace": _TEXT,
+    "user": _TEXT,
+    "run": frozenset({"id", "origin", "trigger"}),
+}
+_IN_PAYLOAD: Final = {name: parts for name, parts in _NAMES.items() if name != "payload"}
+_IN_ORIGIN: Final = _IN_PAYLOAD
+"""Whoever may give a run its payload must not choose who gets the headers."""
+
+
+def check_templates(spec: ScheduleSpec) -> dict[str, str]:
+    """What is wrong with the templates of a definition, by field; empty when nothing is."""
+    problems: dict[str, str] = {}
+    for field, known, walk in (
+        ("payload", _IN_PAYLOAD, lambda change: _walk("payload", spec.payload, change)),
+        ("target", _NAMES, lambda change: _change_target(spec.target, change, change)),
+    ):
+        try:
+            walk(_checking(known))
+            if field == "target":
+                _check_fixed(spec.target)
+        except TemplateFailed as error:
+            problems[field] = str(error)
+    return problems
+
+
+def _checking(known: Mapping[str, frozenset[str] | None]) -> Change:
+    def check(place: str, text: str) -> str:
+        if is_template(text):
+            _at(place, check_template, text, known)
+        return text
+
+    return check
+
+
+def _check_fixed(target: Target) -> None:
+    """A program is no template, and a payload does not decide where a request goes."""
+    if isinstance(target, CommandTarget) and target.argv and is_template(target.argv[0]):
+        raise TemplateFailed(
+            f'command[0] "{shorten(target.argv[0])}" is a template; which program runs is fixed'
+        )
+    if isinstance(target, HttpTarget) and is_template(origin := origin_of(target.url)):
+        _at("http url, before its path", check_template, origin, _IN_ORIGIN)
+
+
+def template_context(run: Run, spec: ScheduleSpec, user: str, now: datetime) -> dict[str, Any]:
+    """What templates can name, all but the payload."""
+    due_at = format_instant(run.due_at or run.created_at)
+    return {
+        "schedule": {
+            "id": run.schedule_id or "",
+            "name": run.schedule or "",
+            "due_at": due_at,
+            "tz": spec.tz,
+        },
+        "due_at": due_at,
+        "now": format_instant(now),
+        "namespace": run.namespace,
+        "user": user,
+        "run": {"id": run.id, "origin": run.origin, "trigger": run.trigger},
+    }
+
+
+def rendered(claim: Claim, now: datetime) -> Claim:
+    """The claim with the values of its run in place of templates.
+
+    Raises TemplateFailed that names the field.
+    """
+    run, spec = claim.run, claim.spec
+    context = template_context(run, spec, claim.user, now)
+
+    def text(place: str, template: str) -> Any:
+        return _at(place, render, template, context)
+
+    def value(place: str, template: str) -> Any:
+        return _at(place, evaluate, template, context)
+
+    payload = spec.payload if run.payload is not None else _walk("payload", spec.payload, value)
+    context["payload"] = payload if run.payload is None else run.payload
+    target = _change_target(spec.target, text, value)
+    if payload == spec.payload and target == spec.target:
+        return claim
+    return replace(claim, spec=replace(spec, payload=payload, target=target))
+
+
+def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return work(*arguments)
+    except TemplateFailed as error:
+        raise TemplateFailed(f"{place}: {error}") from None
+
+
+def _change_target(target: Target, text: Change, value: Change) -> Target:
+    """With each text that may be a template changed; what stands in JSON may keep its type."""
+    match target:
+        case CommandTarget(shell=None):
+            argv = tuple(
+                _plain(f"command[{n}]", text(f"command[{n}]", part))
+                for n, part in enumerate(target.argv)
+            )
+            return replace(target, argv=argv)
+        case HttpTarget():
+            return replace(
+                target,
+                url=_plain("http url", text("http url", target.url)),
+                headers=tuple(
+                    (name, _line(f'http header "{name}"', text(f'http header "{name}"', part)))
+                    for name, part in target.headers
+                ),
+                json=_walk("http json", target.json, value),
+                body=None if target.body is None else text("http body", target.body),
+            )
+    return target
+
+
+def _walk(place: str, value: Any, change: Change) -> Any:
+    """A JSON value with its texts changed, however deep; keys stay."""
+    match value:
+        case str():
+            return change(place, value)
+        case dict():
+            return {key: _walk(f"{place}.{shorten(key)}", v, change) for key, v in value.items()}
+        case list():
+            return [_walk(f"{place}[{n}]", item, change) for n, item in enumerate(value)]
+    return value
+
+
+def _plain(place: str, text: str) -> str:
+    if "\0" in text:
+        raise TemplateFailed(f"{place}: it has become a text with NUL")
+    return text
+
+
+def _line(place: str, text: str) -> str:
+    if not (text.isascii() and text.isprintable()):
+        raise TemplateFailed(f"{place}: it has become more than one line of ASCII characters")
+    return text

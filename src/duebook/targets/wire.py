@@ -1,0 +1,213 @@
+"""Connections of one request: each wait ends with the run's stop or its time, and the address that
+is connected to is the one that was judged. The only place that opens sockets to the world outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import httpcore2
+
+from duebook.targets.addresses import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from duebook.targets.addresses import Network
+    from duebook.targets.processes import Stop
+
+    Endpoint = tuple[int, tuple[Any, ...]]
+    """family and address of a socket"""
+    Resolver = Callable[[str, int], list[Endpoint]]
+
+__all__ = ["Interrupted", "Refused", "Wire", "resolve"]
+
+CONNECT_WITHIN: Final = 10.0
+"""Seconds for each address of a host."""
+
+
+class Interrupted(Exception):
+    """The run was asked to stop, or its time is over (`timeout`)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Refused(Exception):
+    """A host none of whose addresses may be connected to."""
+
+
+def resolve(host: str, port: int) -> list[Endpoint]:
+    """The addresses of a host, as the machine finds them; raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(int(family), address) for family, _, _, _, address in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long anything may still take."""
+
+    stop: Stop
+    deadline: float
+    clock: Callable[[], float] = time.monotonic
+
+    def wait(self, fd: int, events: int, within: float = math.inf) -> bool:
+        """Until `fd` is ready; False when it is not after `within` seconds. Raises Interrupted."""
+        left = self.check()
+        poll = select.poll()
+        poll.register(fd, events)
+        poll.register(self.stop, select.POLLIN)
+        ready = poll.poll(min(left, within) * 1000)
+        if not ready and left <= within:
+            raise Interrupted("timeout")
+        self.check()
+        return bool(ready)
+
+    def check(self) -> float:
+        """The seconds that are left; raises Interrupted when none are."""
+        if self.stop.reason is not None:
+            raise Interrupted(self.stop.reason)
+        left = self.deadline - self.clock()
+        if left <= 0:
+            raise Interrupted("timeout")
+        return left
+
+
+class Wire(httpcore2.NetworkBackend):
+    """Connects to judged addresses only; for the one request that `stop` and `deadline` are of."""
+
+    def __init__(
+        self,
+        stop: Stop,
+        deadline: float,
+        allowed: tuple[Network, ...] = (),
+        resolver: Resolver = resolve,
+    ) -> None:
+        self._patience = Patience(stop, deadline)
+        self._allowed = allowed
+        self._resolver = resolver
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ARG002 - the deadline is ours
+        local_address: str | None = None,  # noqa: ARG002
+        socket_options: Iterable[Any] | None = None,  # noqa: ARG002
+    ) -> httpcore2.NetworkStream:
+        """The first address that answers; raises Refused, Interrupted and ConnectError."""
+        refused, failed = [], []
+        for family, address in self._resolve(host, port):
+            if why := refusal(address[0].partition("%")[0], self._allowed):
+                refused.append(f"{address[0]} is {why}")
+                continue
+            try:
+                return _Stream(self._connect(family, address), self._patience)
+            except OSError as error:
+                failed.append(f"{address[0]}: {error.strerror or error}")
+        if failed or not refused:
+            raise httpcore2.ConnectError("; ".join(failed) or "the name has no address")
+        raise Refused("; ".join(refused))
+
+    def _resolve(self, host: str, port: int) -> list[Endpoint]:
+        """In a thread, as nothing else can leave a resolver that does not answer."""
+        answers: list[list[Endpoint] | OSError] = []
+        here, there = socket.socketpair()
+
+        def ask() -> None:
+            with there:
+                try:
+                    answers.append(self._resolver(host, port))
+                except (OSError, UnicodeError) as error:
+                    answers.append(error if isinstance(error, OSError) else OSError(str(error)))
+
+        with here:
+            threading.Thread(target=ask, name="duebook-resolver", daemon=True).start()
+            self._patience.wait(here.fileno(), select.POLLIN)
+        answer = answers[0]
+        if isinstance(answer, OSError):
+            raise httpcore2.ConnectError(answer.strerror or str(answer))
+        return list(dict.fromkeys(answer))
+
+    def _connect(self, family: int, address: tuple[Any, ...]) -> socket.socket:
+        with contextlib.ExitStack() as undo:
+            sock = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            sock.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                sock.connect(address)
+            if not self._patience.wait(sock.fileno(), select.POLLOUT, CONNECT_WITHIN):
+                raise TimeoutError(f"no answer within {CONNECT_WITHIN:.0f} s")
+            if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            undo.pop_all()
+            return sock
+
+
+class _Stream(httpcore2.NetworkStream):
+    """A socket that never blocks by itself."""
+
+    def __init__(self, sock: socket.socket, patience: Patience) -> None:
+        self._sock = sock
+        self._patience = patience
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
+        try:
+            return bytes(self._repeat(lambda: self._sock.recv(max_bytes), select.POLLIN))
+        except OSError as error:
+            raise httpcore2.ReadError(error.strerror or str(error)) from error
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
+        rest = memoryview(buffer)
+        try:
+            while rest:
+                rest = rest[self._repeat(lambda: self._sock.send(rest), select.POLLOUT) :]  # noqa: B023
+        except OSError as error:
+            raise httpcore2.WriteError(error.strerror or str(error)) from error
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> httpcore2.NetworkStream:
+        """Raises ssl.SSLError as it is: it says what is wrong with a certificate."""
+        sock = ssl_context.wrap_socket(
+            self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
+        )
+        secure = _Stream(sock, self._patience)
+        try:
+            secure._repeat(sock.do_handshake, select.POLLIN)
+        except BaseException:
+            sock.close()
+            raise
+        return secure
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _repeat(self, work: Callable[[], Any], events: int) -> Any:
+        """Do `work` as soon as it can be done without waiting.
+
+        A peer that always has something to say must not keep us longer than one that is silent.
+        """
+        while True:
+            self._patience.check()
+            try:
+                return work()
+            except ssl.SSLWantReadError:
+                self._patience.wait(self._sock.fileno(), select.POLLIN)
+            except ssl.SSLWantWriteError:
+                self._patience.wait(self._sock.fileno(), select.POLLOUT)
+            except BlockingIOError:
+                self._patience.wait(self._sock.fileno(), events)
