@@ -346,6 +346,24 @@ def test_a_certificate_is_for_its_host_only() -> None:
     assert (bad.reason, "Hostname mismatch" in str(bad.error)) == ("tls", True)
 
 
+def test_a_host_that_ends_the_handshake_fails() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def hang_up() -> None:
+            accepted, _ = listening.accept()
+            accepted.recv(1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            accepted.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        outcome = perform(f"https://127.0.0.1:{listening.getsockname()[1]}/").outcome
+        thread.join()
+    assert (outcome.status, outcome.reason) in (("failed", "connect"), ("failed", "tls"))
+
+
 def test_a_redirect_from_https_to_http_is_refused(server: Server) -> None:
     with Server(secure=True) as secure:
         url = secure.url(f"/redirect/302?to={server.url('/ok')}", "hook.test")

@@ -19,6 +19,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
     environ = {"DUEBOOK_NAMESPACE": "environ"}
     assert load_settings({}, environ, file) == Settings("file.db", "environ")
     assert load_settings({"namespace": "flag"}, environ, file).namespace == "flag"
+    assert load_settings({}, {"DUEBOOK_HTTP_ALLOW": "127.0.0.1"}, file).http_allow == "127.0.0.1"
 
 
 @pytest.mark.parametrize("text", ["colour = 1", "namespace = ", "\xff"])

@@ -39,7 +39,7 @@ def render_form(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None) -> d
         created_at=tx.now,
         ready_at=tx.now,
     )
-    spec = rendered(Claim(run, Token(run.id, 0, ""), snapshot.spec, by), tx.now).spec
+    spec = rendered(Claim(run, Token(run.id, 0, ""), snapshot.spec, by)).spec
     target = spec.target.masked() if isinstance(spec.target, HttpTarget) else spec.target
     return {
         "target": target.to_json(),

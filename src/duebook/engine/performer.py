@@ -65,7 +65,7 @@ class TargetPerformer:
 
     def _perform(self, claim: Claim, stop: Stop, log: RunLog) -> Outcome:
         try:
-            claim = rendered(claim, utc_now())
+            claim = rendered(claim)
         except TemplateFailed as error:
             return Outcome("failed", "template", str(error))
         if isinstance(claim.spec.target, HttpTarget):

@@ -43,6 +43,8 @@ MOST_SHOWN: Final = 10_000
 """Characters of it that go into the log."""
 SHORTEST_SECRET: Final = 4
 """Shorter words of a header are not hidden elsewhere: they would hide half of every text."""
+_SCHEMES: Final = frozenset({"apikey", "basic", "bearer", "digest", "token"})
+_OURS: Final = ("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key")
 
 
 class Failed(Exception):
@@ -232,20 +234,16 @@ def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Requ
     return httpx2.Request(method, url, headers=headers, content=content or None)
 
 
-_OURS: Final = ("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key")
-
-
 def _hiding(target: HttpTarget) -> Callable[[str], str]:
     """Hides the values of headers in whatever is printed: a server may echo them."""
     values = [value for name, value in target.headers if not is_public_header(name)]
     words = {*values, *(word for value in values for word in value.split())}
-    secrets = sorted(
-        (word for word in words if len(word) >= SHORTEST_SECRET), key=len, reverse=True
-    )
+    secret = (w for w in words if len(w) >= SHORTEST_SECRET and w.lower() not in _SCHEMES)
+    secrets = sorted(secret, key=len, reverse=True)
 
     def hide(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, HIDDEN)
+        for word in secrets:
+            text = text.replace(word, HIDDEN)
         return text
 
     return hide

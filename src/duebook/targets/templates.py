@@ -23,16 +23,15 @@ from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
-    from duebook.model.run import Claim, Run
+    from duebook.model.run import Claim
     from duebook.model.schedule import ScheduleSpec
     from duebook.model.target import Target
 
     Change = Callable[[str, str], Any]
     """what becomes of the text at a place"""
 
-__all__ = ["TemplateFailed", "check_templates", "rendered", "template_context"]
+__all__ = ["TemplateFailed", "check_templates", "rendered"]
 
 _TEXT: Final = frozenset[str]()
 _NAMES: Final[dict[str, frozenset[str] | None]] = {
@@ -84,31 +83,32 @@ def _check_fixed(target: Target) -> None:
         _at("http url, before its path", check_template, origin, _IN_ORIGIN)
 
 
-def template_context(run: Run, spec: ScheduleSpec, user: str, now: datetime) -> dict[str, Any]:
-    """What templates can name, all but the payload."""
+def _context(claim: Claim) -> dict[str, Any]:
+    """What templates can name, all but the payload; times are those of the books' clock."""
+    run = claim.run
     due_at = format_instant(run.due_at or run.created_at)
     return {
         "schedule": {
             "id": run.schedule_id or "",
             "name": run.schedule or "",
             "due_at": due_at,
-            "tz": spec.tz,
+            "tz": claim.spec.tz,
         },
         "due_at": due_at,
-        "now": format_instant(now),
+        "now": format_instant(run.started_at or run.created_at),
         "namespace": run.namespace,
-        "user": user,
+        "user": claim.user,
         "run": {"id": run.id, "origin": run.origin, "trigger": run.trigger},
     }
 
 
-def rendered(claim: Claim, now: datetime) -> Claim:
+def rendered(claim: Claim) -> Claim:
     """The claim with the values of its run in place of templates.
 
     Raises TemplateFailed that names the field.
     """
     run, spec = claim.run, claim.spec
-    context = template_context(run, spec, claim.user, now)
+    context = _context(claim)
 
     def text(place: str, template: str) -> Any:
         return _at(place, render, template, context)

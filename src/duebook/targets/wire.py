@@ -182,16 +182,20 @@ class _Stream(httpcore2.NetworkStream):
         timeout: float | None = None,  # noqa: ARG002
     ) -> httpcore2.NetworkStream:
         """Raises ssl.SSLError as it is: it says what is wrong with a certificate."""
-        sock = ssl_context.wrap_socket(
-            self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
-        )
-        secure = _Stream(sock, self._patience)
-        try:
-            secure._repeat(sock.do_handshake, select.POLLIN)
-        except BaseException:
-            sock.close()
-            raise
-        return secure
+        with contextlib.ExitStack() as undo:
+            undo.enter_context(self._sock)
+            try:
+                sock = ssl_context.wrap_socket(
+                    self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
+                )
+                secure = _Stream(undo.enter_context(sock), self._patience)
+                secure._repeat(sock.do_handshake, select.POLLIN)
+            except ssl.SSLError:
+                raise
+            except (OSError, ValueError) as error:  # ValueError: no name for a certificate
+                raise httpcore2.ConnectError(str(error)) from error
+            undo.pop_all()
+            return secure
 
     def close(self) -> None:
         self._sock.close()

@@ -42,12 +42,13 @@ def claim_of(
         payload=given,
         created_at=AT,
         ready_at=AT,
+        started_at=NOW,
     )
     return Claim(run, Token("run-1", 1, "session"), spec_of(target, payload), "ann")
 
 
 def argv(*words: str, **more: Any) -> list[str]:
-    target = rendered(claim_of({"command": ["echo", *words]}, **more), NOW).spec.target
+    target = rendered(claim_of({"command": ["echo", *words]}, **more)).spec.target
     return target.to_json()["command"][1:]  # type: ignore[no-any-return]
 
 
@@ -80,12 +81,12 @@ def test_shell_text_and_variables_are_no_templates() -> None:
     target = {"shell": "echo {{ payload.a }} {%", "env": {"A": "{{ user }}"}}
     claim = claim_of(target)
     assert check_templates(claim.spec) == {}
-    assert rendered(claim, NOW) is claim
+    assert rendered(claim) is claim
 
 
 def test_the_payload_of_a_schedule_has_templates_and_feeds_others() -> None:
     payload = {"day": "{{ due_at | time('%d') }}", "deep": [{"n": "{{ schedule }}"}], "k{{": 1}
-    claim = rendered(claim_of({"command": ["echo", "{{ payload.day }}"]}, payload), NOW)
+    claim = rendered(claim_of({"command": ["echo", "{{ payload.day }}"]}, payload))
     assert claim.spec.target.to_json() == {"command": ["echo", "29"]}
     assert claim.spec.payload["day"] == "29"
     assert claim.spec.payload["deep"][0]["n"]["name"] == "digest"
@@ -94,8 +95,8 @@ def test_the_payload_of_a_schedule_has_templates_and_feeds_others() -> None:
 
 def test_the_payload_of_a_run_is_data() -> None:
     claim = claim_of({"command": ["echo", "{{ payload.a }}"]}, given={"a": "{{ user }} {{"})
-    assert rendered(claim, NOW).spec.target.to_json() == {"command": ["echo", "{{ user }} {{"]}
-    assert rendered(claim, NOW).run.payload == {"a": "{{ user }} {{"}
+    assert rendered(claim).spec.target.to_json() == {"command": ["echo", "{{ user }} {{"]}
+    assert rendered(claim).run.payload == {"a": "{{ user }} {{"}
 
 
 def test_every_part_of_a_request_is_rendered() -> None:
@@ -106,22 +107,22 @@ def test_every_part_of_a_request_is_rendered() -> None:
     }
     claim = claim_of({"http": http}, {"id": "a/b"})
     assert check_templates(claim.spec) == {}
-    assert rendered(claim, NOW).spec.target.to_json()["http"] == {
+    assert rendered(claim).spec.target.to_json()["http"] == {
         "method": "POST",
         "url": "https://team.test/a%2Fb?u=ann",
         "headers": {"X-Day": "2026-03-29"},
         "json": {"all": {"id": "a/b"}, "text": "n=a/b", "plain": [1, None]},
     }
     body = {"http": {"url": "https://a.test", "body": "{{ run.id }}"}}
-    assert rendered(claim_of(body), NOW).spec.target.to_json()["http"]["body"] == "run-1"
+    assert rendered(claim_of(body)).spec.target.to_json()["http"]["body"] == "run-1"
 
 
 def test_attempts_of_a_run_get_the_same_but_for_now() -> None:
     target = {"command": ["echo", "{{ schedule }}{{ run }}{{ due_at }}{{ payload }}{{ user }}"]}
     first = claim_of(target, {"a": 1})
-    second = replace(first, run=replace(first.run, attempt=2, failures=1))
     later = NOW + timedelta(hours=1)
-    assert rendered(first, NOW).spec == rendered(second, later).spec
+    second = replace(first, run=replace(first.run, attempt=2, failures=1, started_at=later))
+    assert rendered(first).spec == rendered(second).spec
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_a_definition_is_checked_in_every_field(
 def test_a_value_cannot_add_a_header(value: str) -> None:
     http = {"url": "https://a.test", "headers": {"X-A": "{{ payload.a }}"}}
     with pytest.raises(TemplateFailed, match='http header "X-A": it has become more than one line'):
-        rendered(claim_of({"http": http}, given={"a": value}), NOW)
+        rendered(claim_of({"http": http}, given={"a": value}))
 
 
 def test_a_failure_names_its_field() -> None:
