@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import shorten
-from duebook.targets.filters import FILTERS, MOST_OUTPUT, Budget, TemplateFailed
+from duebook.targets.filters import FILTERS, MOST_OUTPUT, Budget, TemplateFailed, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,21 +42,20 @@ _TOKEN: Final = re.compile(
 _STATEMENTS: Final = frozenset({"if", "elif", "else", "endif", "for", "endfor"})
 _WORDS: Final = frozenset({"and", "or", "not", "in", "is", *_STATEMENTS})
 _TESTS: Final = frozenset(
-    {
-        "boolean",
-        "defined",
-        "divisibleby",
-        "endingwith",
-        "even",
-        "false",
-        "mapping",
-        "none",
-        "number",
-    }
-    | {"odd", "sequence", "startingwith", "string", "true", "undefined"}
+    {"boolean", "defined", "divisibleby", "endingwith", "even", "mapping", "none", "number"}
+    | {"odd", "sequence", "startingwith", "string", "undefined"}
 )
 _PLAIN_BRACES: Final = 'plain braces are written {{ "{{" }}'
-_CONSTANTS: Final = frozenset({"true", "false", "none", "loop"})
+
+
+class _Current(threading.local):
+    """What a thread renders: how much it may still make, and what becomes of its values."""
+
+    budget: Budget
+    write: Callable[[Any], str]
+
+
+_current: Final = _Current()
 
 
 def is_template(text: str) -> bool:
@@ -68,14 +69,12 @@ def check_template(text: str, known: Mapping[str, frozenset[str] | None]) -> Non
     to run. Raises TemplateFailed.
     """
     _check_tags(text)
-    environment = _environment(Budget(), str)
     try:
-        names = environment.undeclared_variables_in_str(text, nested=False)
-        paths = environment.undeclared_variables_in_str(text, nested=True)
-        environment.add_template("template", text)  # the other two overlook mistakes
+        names = _environment().undeclared_variables_in_str(text, nested=False)
+        paths = _environment().undeclared_variables_in_str(text, nested=True)
     except _template_error() as error:
         raise _told(text, error) from None
-    for name in sorted(names - set(known) - _CONSTANTS):
+    for name in sorted(names - set(known)):
         raise TemplateFailed(f'"{shorten(name)}" is unknown; known are {", ".join(known)}')
     for path in sorted(paths):
         name, _, rest = path.partition(".")
@@ -94,14 +93,14 @@ def render(text: str, context: Mapping[str, Any]) -> str:
         return text
     budget = Budget()
 
-    def written(value: Any) -> str:
+    def write(value: Any) -> str:
         if value is None:
             raise TemplateFailed("a value is null; give another with default(…)")
         made = value if isinstance(value, str) else _json(value)
         budget.spend(made)
         return made
 
-    return _render(text, context, budget, written)
+    return _render(text, context, budget, write)
 
 
 def evaluate(text: str, context: Mapping[str, Any]) -> Any:
@@ -112,21 +111,22 @@ def evaluate(text: str, context: Mapping[str, Any]) -> Any:
     found: list[Any] = []
     budget = Budget()
 
-    def kept(value: Any) -> str:
+    def keep(value: Any) -> str:
         budget.spend(_json(value))
         found.append(value)
         return ""
 
-    _render(text.strip(), context, budget, kept)
+    _render(text.strip(), context, budget, keep)
     return found[0]
 
 
 def _render(
-    text: str, context: Mapping[str, Any], budget: Budget, finalizer: Callable[[Any], str]
+    text: str, context: Mapping[str, Any], budget: Budget, write: Callable[[Any], str]
 ) -> str:
     _check_tags(text)
+    _current.budget, _current.write = budget, write
     try:
-        made = _environment(budget, finalizer).render_str(text, "template", **context)
+        made = _environment().render_str(text, "template", **context)
     except _template_error() as error:
         raise _told(text, error) from None
     if len(made) > MOST_OUTPUT:
@@ -134,7 +134,13 @@ def _render(
     return made
 
 
-def _environment(budget: Budget, finalizer: Callable[[Any], str]) -> Environment:
+def _written(value: Any) -> str:
+    return _current.write(value)
+
+
+@cache
+def _environment() -> Environment:
+    """One for all threads, as it takes longer to make than a template to render."""
     from minijinja import Environment
 
     return Environment(
@@ -146,8 +152,10 @@ def _environment(budget: Budget, finalizer: Callable[[Any], str]) -> Environment
         auto_escape_callback=lambda _: None,
         comment_start_string="{%#",  # which no tag may contain: `${#name}` is a shell's
         comment_end_string="#%}",
-        finalizer=finalizer,
-        filters={name: budget.counted(name, work) for name, work in FILTERS.items()},
+        finalizer=_written,
+        filters={
+            name: counted(name, work, lambda: _current.budget) for name, work in FILTERS.items()
+        },
     )
 
 

@@ -15,7 +15,7 @@ from duebook.triggers.zones import local_datetime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FILTERS", "MOST_OUTPUT", "Budget", "TemplateFailed"]
+__all__ = ["FILTERS", "MOST_OUTPUT", "Budget", "TemplateFailed", "counted"]
 
 MOST_OUTPUT: Final = 1_000_000
 """Characters that a template may become."""
@@ -34,33 +34,35 @@ class Budget:
     def __init__(self) -> None:
         self._left = 4 * MOST_OUTPUT
 
-    def spend(self, value: Any) -> Any:
-        """`value` itself; raises TemplateFailed."""
-        self._left -= _size(value)
+    def spend(self, made: Any) -> None:
+        """Raises TemplateFailed when nothing is left."""
+        self._left -= _size(made)
         if self._left < 0:
             raise TemplateFailed(f"it makes more than {MOST_OUTPUT:,} characters")
-        return value
 
-    def counted(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        """A filter that spends what it makes, and complains by its name."""
 
-        @wraps(work)
-        def filtered(value: Any, *options: Any, **named: Any) -> Any:
-            if value is None and work is not _default:
-                raise TemplateFailed(
-                    f"{name}: its value is undefined or null; use default(…) before it"
-                )
-            try:
-                return self.spend(work(value, *options, **named))
-            except TemplateFailed:
-                raise
-            except Invalid as error:
-                raise TemplateFailed(f"{name}: {error}") from None
-            except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
-                told = ", ".join(shorten(option, 20) for option in (value, *options))
-                raise TemplateFailed(f"{name} cannot be applied to {told}") from None
+def counted(
+    name: str, work: Callable[..., Any], budget: Callable[[], Budget]
+) -> Callable[..., Any]:
+    """A filter that spends what it makes, and complains by its name."""
 
-        return filtered
+    @wraps(work)
+    def filtered(value: Any, *options: Any, **named: Any) -> Any:
+        if value is None and work is not _default:
+            raise TemplateFailed(
+                f"{name}: its value is undefined or null; use default(…) before it"
+            )
+        try:
+            made = work(value, *options, **named)
+        except Invalid as error:
+            raise TemplateFailed(f"{name}: {error}") from None
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
+            told = ", ".join(shorten(option, 20) for option in (value, *options))
+            raise TemplateFailed(f"{name} cannot be applied to {told}") from None
+        budget().spend(made)
+        return made
+
+    return filtered
 
 
 def _size(value: Any) -> int:

@@ -6,6 +6,7 @@ for `now`. What a person gives as the payload of one run is data, and never a te
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,6 +109,8 @@ def rendered(claim: Claim) -> Claim:
     Raises TemplateFailed that names the field.
     """
     run, spec = claim.run, claim.spec
+    if not isinstance(spec.target, HttpTarget) and not _has_templates(spec):
+        return claim
     context = _context(claim)
 
     def text(place: str, template: str) -> Any:
@@ -122,6 +125,14 @@ def rendered(claim: Claim) -> Claim:
     if payload == spec.payload and target == spec.target:
         return claim
     return replace(claim, spec=replace(spec, payload=payload, target=target))
+
+
+def _has_templates(spec: ScheduleSpec) -> bool:
+    """A quick look: most runs have none."""
+    texts = spec.target.argv if isinstance(spec.target, CommandTarget) else ()
+    return any(map(is_template, texts)) or (
+        bool(spec.payload) and is_template(json.dumps(spec.payload, ensure_ascii=False))
+    )
 
 
 def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -216,6 +217,15 @@ def test_any_text_is_rendered_or_refused_and_checking_agrees(text: str) -> None:
         check_template(text, {**KNOWN, "x": None, "range": None, "text": None, "upper": None})
     else:
         assert made == text
+
+
+def test_threads_render_beside_each_other() -> None:
+    def work(n: int) -> list[Any]:
+        context = {"payload": {"n": n}}
+        return [evaluate("{{ payload.n }}", context) for _ in range(200)]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(16))) == [[n] * 200 for n in range(16)]
 
 
 @given(st.text(max_size=200))
