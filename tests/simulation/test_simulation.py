@@ -327,3 +327,18 @@ def test_time_does_not_run_backwards(simulation: Make) -> None:
 def test_a_node_that_does_not_exist_cannot_be_killed(simulation: Make) -> None:
     with pytest.raises(NotFound, match='no node "7"; known are node-0'):
         simulation().kill_node(7)
+
+
+def test_a_template_without_a_value_fails_its_run_here_too(simulation: Make) -> None:
+    sim = simulation(start=NOON)
+    sim.book.schedules.create(
+        "hook",
+        trigger=every("1h"),
+        target={"http": "https://example.com/{{ payload.id }}"},
+        retry=Retry(attempts=3),
+    )
+    sim.book.schedules.trigger("hook", payload={"id": 5})
+    sim.advance("2h")
+    told = [(run.status, run.attempt, run.error) for run in sim.runs("hook")]
+    failed = 'http url: "payload.id" is undefined; give a value with default(…)'
+    assert told == [("succeeded", 1, None), *[("failed", 1, failed)] * 2]

@@ -130,9 +130,7 @@ def rendered(claim: Claim) -> Claim:
 def _has_templates(spec: ScheduleSpec) -> bool:
     """A quick look: most runs have none."""
     texts = spec.target.argv if isinstance(spec.target, CommandTarget) else ()
-    return any(map(is_template, texts)) or (
-        bool(spec.payload) and is_template(json.dumps(spec.payload, ensure_ascii=False))
-    )
+    return any(map(is_template, texts)) or (bool(spec.payload) and _may_have(spec.payload))
 
 
 def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -167,13 +165,27 @@ def _change_target(target: Target, text: Change, value: Change) -> Target:
 
 def _walk(place: str, value: Any, change: Change) -> Any:
     """A JSON value with its texts changed, however deep; keys stay."""
+    if not _may_have(value):
+        return value
+    try:
+        return _descend(place, value, change)
+    except RecursionError:
+        raise TemplateFailed(f"{place}: it is nested too deeply for a template") from None
+
+
+def _may_have(value: Any) -> bool:
+    """JSON itself never has a brace after a brace, so this is right but for keys."""
+    return is_template(json.dumps(value, ensure_ascii=False))
+
+
+def _descend(place: str, value: Any, change: Change) -> Any:
     match value:
         case str():
             return change(place, value)
         case dict():
-            return {key: _walk(f"{place}.{shorten(key)}", v, change) for key, v in value.items()}
+            return {key: _descend(f"{place}.{shorten(key)}", v, change) for key, v in value.items()}
         case list():
-            return [_walk(f"{place}[{n}]", item, change) for n, item in enumerate(value)]
+            return [_descend(f"{place}[{n}]", item, change) for n, item in enumerate(value)]
     return value
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from duebook.errors import Invalid, shorten
 from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
+from duebook.targets.templates import TemplateFailed, rendered
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class StandIn:
 
 
 class StandIns:
-    """The tasks that a simulation knows; commands are known by the name of their schedule."""
+    """The tasks that a simulation knows; other targets are known by the name of their schedule."""
 
     def __init__(self) -> None:
         self._known: dict[str, StandIn] = {}
@@ -54,6 +55,10 @@ class StandIns:
     def begin(self, claim: Claim) -> tuple[timedelta, Outcome]:
         """How long this attempt takes, and how it ends."""
         target, timeout = claim.spec.target, claim.spec.timeout
+        try:
+            rendered(claim)
+        except TemplateFailed as error:
+            return timedelta(), Outcome("failed", "template", str(error))
         name = target.name if isinstance(target, TaskTarget) else claim.run.schedule or ""
         stand_in = self._known.get(name) or StandIn()
         outcome = stand_in.attempt()

@@ -93,6 +93,17 @@ def test_the_payload_of_a_schedule_has_templates_and_feeds_others() -> None:
     assert claim.spec.payload["k{{"] == 1
 
 
+@pytest.mark.parametrize(("deepest", "problem"), [("plain", None), ("{{ user }}", "too deeply")])
+def test_what_is_nested_deeply_needs_no_stack_unless_it_has_templates(
+    deepest: str, problem: str | None
+) -> None:
+    payload: dict[str, Any] = {"a": deepest}
+    for _ in range(700):
+        payload = {"a": payload}
+    problems = check_templates(spec_of("task", payload))
+    assert problems == {} if problem is None else problem in problems["payload"]
+
+
 def test_the_payload_of_a_run_is_data() -> None:
     claim = claim_of({"command": ["echo", "{{ payload.a }}"]}, given={"a": "{{ user }} {{"})
     assert rendered(claim).spec.target.to_json() == {"command": ["echo", "{{ user }} {{"]}
