@@ -35,10 +35,10 @@ def test_a_node_killed_at_full_load_loses_and_doubles_nothing(world: World) -> N
     for name in SCHEDULES[:20]:
         world.add(name, QUICK, trigger={"every": "1s"})
     survivor, victim = world.node(slots=5), world.node(slots=5)
+    ((session, _),) = eventually(lambda: world.sessions(victim))
     world.wait_evidence("start", SCHEDULES[0], 2)
     victim.end(signal.SIGKILL)
     gone = "SELECT count(*) FROM runs WHERE status = 'running' AND session_id = ?"
-    ((session, _),) = world.sessions(victim)
     eventually(lambda: world.query(gone, session) == [(0,)], 2 * LEASE + 2 * POLL + 1)
     now = time.time()
     eventually(lambda: all(_ran_since(world, name, now) for name in SCHEDULES[:20]), 10)
