@@ -19,7 +19,6 @@ __all__ = ["render_form"]
 def render_form(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None) -> dict[str, Any]:
     """Target and payload as JSON, without what must not be shown; raises TemplateFailed."""
     schedule = tx.get_schedule(snapshot.schedule_id)
-    by = next(r.by for r in tx.list_revisions(schedule.id) if r.version == snapshot.version)
     run = Run(
         id=new_id(),
         namespace=schedule.namespace,
@@ -39,7 +38,8 @@ def render_form(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None) -> d
         created_at=tx.now,
         ready_at=tx.now,
     )
-    spec = rendered(Claim(run, Token(run.id, 0, ""), snapshot.spec, by)).spec
+    claim = Claim(run, Token(run.id, 0, ""), snapshot.spec, schedule.created_by)
+    spec = rendered(claim).spec
     target = spec.target.masked() if isinstance(spec.target, HttpTarget) else spec.target
     return {
         "target": target.to_json(),

@@ -20,8 +20,8 @@ __all__ = ["Retry", "load_retry"]
 
 MOST_ATTEMPTS: Final = 1_000
 LONGEST_DELAY: Final = timedelta(days=30)
-FINAL: Final = frozenset({"template", "refused"})
-"""Failures that would only come again: a template without a value, an address that is refused."""
+HOPELESS: Final = frozenset({"refused", "template"})
+"""Reasons that another attempt would not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Retry:
         return timedelta(seconds=seconds)
 
     def _worth(self, outcome: Outcome) -> bool:
-        if outcome.status != "failed" or outcome.reason in FINAL:
+        if outcome.status != "failed" or outcome.reason in HOPELESS:
             return False
         if not self.on:
             return True

@@ -66,7 +66,7 @@ class Claim:
     token: Token
     spec: ScheduleSpec
     user: str = ""
-    """who gave this definition"""
+    """who made the schedule"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ FOR UPDATE
 
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
-SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec, r.by
+SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec, s.created_by
 FROM unnest(:ids::text[], :versions::integer[]) AS wanted (id, version)
 JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
 JOIN schedules AS s ON s.id = r.schedule_id

@@ -195,9 +195,9 @@ class Planning(Statements):
                 ids=[id_ for id_, _ in unknown],
                 versions=[v for _, v in unknown],
             )
-            for id_, version, namespace, name, spec, by in rows:
+            for id_, version, namespace, name, spec, user in rows:
                 try:
-                    learned[id_, version] = _definition(spec, namespace, name, by)
+                    learned[id_, version] = _definition(spec, namespace, name, user)
                 except Invalid as error:  # a newer node may allow what this one does not know
                     self._unreadable[id_, version] = str(error)
         if not learned:
@@ -320,10 +320,10 @@ class Planning(Statements):
 
 
 @lru_cache(maxsize=10_000)
-def _definition(text: str, namespace: str, name: str, by: str) -> Definition:
+def _definition(text: str, namespace: str, name: str, user: str) -> Definition:
     """Definitions never change, so the same text is read once."""
     spec = read_spec(text, name)
-    return Definition(name, spec, copied(namespace, spec), spec.heeds_runs, by)
+    return Definition(name, spec, copied(namespace, spec), spec.heeds_runs, user)
 
 
 def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:

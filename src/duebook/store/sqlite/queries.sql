@@ -19,7 +19,7 @@ LIMIT :limit
 
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
-SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec, r.by
+SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec, s.created_by
 FROM json_each(:ids) AS wanted
 JOIN json_each(:versions) AS latest ON latest.key = wanted.key
 JOIN schedule_revisions AS r ON r.schedule_id = wanted.value AND r.version = latest.value
