@@ -392,6 +392,10 @@ def test_the_timeout_ends_a_request_that_is_silent_or_never_is(server: Server, p
     assert server.gone.wait(5)
 
 
+def test_a_timeout_may_be_longer_than_a_poll_can_wait(server: Server) -> None:
+    assert Performed(claim_of({"url": server.url()}, timeout="365d")).outcome.status == "succeeded"
+
+
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_cancel_ends_a_request_at_once(secure: bool) -> None:
     with Server(secure=secure) as server, Stop() as stop:

@@ -36,6 +36,8 @@ __all__ = ["perform_http"]
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for a request whose schedule has no timeout."""
+LONGEST_TIMEOUT: Final = 864_000.0
+"""Ten days: a poll cannot wait for much longer."""
 MOST_REDIRECTS: Final = 5
 MOST_READ: Final = 1_000_000
 """Bytes of an answer that are read; the connection is closed then."""
@@ -83,8 +85,9 @@ def perform_http(
     target = claim.spec.target
     assert isinstance(target, HttpTarget)  # noqa: S101 - the performer has looked
     timeout = claim.spec.timeout
+    seconds = DEFAULT_TIMEOUT if timeout is None else timeout.total_seconds()
     began = time.monotonic()
-    deadline = began + (DEFAULT_TIMEOUT if timeout is None else timeout.total_seconds())
+    deadline = began + min(seconds, LONGEST_TIMEOUT)
     hide = _hiding(target)
     try:
         with httpcore2.ConnectionPool(

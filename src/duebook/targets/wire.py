@@ -13,7 +13,8 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpcore2
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     Resolver = Callable[[str, int], list[Endpoint]]
 
 __all__ = ["Interrupted", "Refused", "Wire", "resolve"]
+
+T = TypeVar("T")
 
 CONNECT_WITHIN: Final = 10.0
 """Seconds for each address of a host."""
@@ -59,7 +62,7 @@ class Patience:
 
     stop: Stop
     deadline: float
-    clock: Callable[[], float] = time.monotonic
+    """by time.monotonic()"""
 
     def wait(self, fd: int, events: int, within: float = math.inf) -> bool:
         """Until `fd` is ready; False when it is not after `within` seconds. Raises Interrupted."""
@@ -77,7 +80,7 @@ class Patience:
         """The seconds that are left; raises Interrupted when none are."""
         if self.stop.reason is not None:
             raise Interrupted(self.stop.reason)
-        left = self.deadline - self.clock()
+        left = self.deadline - time.monotonic()
         if left <= 0:
             raise Interrupted("timeout")
         return left
@@ -163,7 +166,7 @@ class _Stream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
         try:
-            return bytes(self._repeat(lambda: self._sock.recv(max_bytes), select.POLLIN))
+            return self._repeat(partial(self._sock.recv, max_bytes), select.POLLIN)
         except OSError as error:
             raise httpcore2.ReadError(error.strerror or str(error)) from error
 
@@ -171,7 +174,8 @@ class _Stream(httpcore2.NetworkStream):
         rest = memoryview(buffer)
         try:
             while rest:
-                rest = rest[self._repeat(lambda: self._sock.send(rest), select.POLLOUT) :]  # noqa: B023
+                sent = self._repeat(partial(self._sock.send, rest), select.POLLOUT)
+                rest = rest[sent:]
         except OSError as error:
             raise httpcore2.WriteError(error.strerror or str(error)) from error
 
@@ -200,7 +204,7 @@ class _Stream(httpcore2.NetworkStream):
     def close(self) -> None:
         self._sock.close()
 
-    def _repeat(self, work: Callable[[], Any], events: int) -> Any:
+    def _repeat(self, work: Callable[[], T], events: int) -> T:
         """Do `work` as soon as it can be done without waiting.
 
         A peer that always has something to say must not keep us longer than one that is silent.
