@@ -8,13 +8,18 @@ import ssl
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-CERTIFICATE = Path(__file__).with_name("localhost.pem")
-"""Signed by itself, for localhost, hook.test and 127.0.0.1; its key protects nothing."""
+import trustme
+
+
+@cache
+def authority() -> trustme.CA:
+    """Who signs the certificates of this process's servers."""
+    return trustme.CA()
 
 
 @dataclass
@@ -48,7 +53,8 @@ class Server:
         self._http.server = self
         if self.secure:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(CERTIFICATE)
+            names = ("localhost", "hook.test", "127.0.0.1")
+            authority().issue_cert(*names).configure_cert(context)
             self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
