@@ -416,15 +416,15 @@ SELECT * FROM run_details
 WHERE place IN (
     (SELECT place FROM runs
         WHERE schedule_id = :schedule_id AND status = 'queued' AND status IN ('queued', 'running')
-        ORDER BY created_at DESC LIMIT :limit)
+        ORDER BY created_at DESC, place DESC LIMIT :limit)
     UNION ALL
     (SELECT place FROM runs
         WHERE schedule_id = :schedule_id AND status = 'running' AND status IN ('queued', 'running')
-        ORDER BY created_at DESC LIMIT :limit)
+        ORDER BY created_at DESC, place DESC LIMIT :limit)
     UNION ALL
     (SELECT place FROM runs
         WHERE schedule_id = :schedule_id AND finished_at IS NOT NULL
-        ORDER BY finished_at DESC LIMIT :limit))
+        ORDER BY finished_at DESC, place DESC LIMIT :limit))
 ORDER BY place DESC
 LIMIT :limit
 
