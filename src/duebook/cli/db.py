@@ -1,4 +1,4 @@
-"""The commands about the database itself: migrate, status, check."""
+"""The commands about the database itself: migrate, status, check, copy, reopen."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duebook.cli.db_copy import copy_command, reopen_command
 from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, print_pairs
 from duebook.errors import Unavailable
@@ -23,6 +24,10 @@ __all__ = ["db_group"]
 @click.group("db")
 def db_group() -> None:
     """Look after the database."""
+
+
+db_group.add_command(copy_command)
+db_group.add_command(reopen_command)
 
 
 @db_group.command("migrate")

@@ -57,6 +57,15 @@ CREATE TABLE migrations (
 ) STRICT
 ;
 
+CREATE TABLE moves (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('draining', 'copying', 'moved', 'reopened')),
+    place TEXT NOT NULL, -- without the password
+    at INTEGER NOT NULL,
+    until INTEGER, -- draining ends by itself, should its copy be gone
+    CHECK ((state = 'draining') = (until IS NOT NULL))
+) STRICT;
+
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
     node TEXT NOT NULL,

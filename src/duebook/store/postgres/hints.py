@@ -17,7 +17,7 @@ from duebook.store.postgres.connection import connect, place_of, translated
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Herald", "Listener"]
+__all__ = ["Herald", "Listener", "hint"]
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +28,11 @@ SELDOM: Final = 0.005
 FIRST_LISTEN: Final = 5.0
 LOOK_UP: Final = 1.0
 LONGEST_WAIT: Final = 5.0
+
+
+def hint(sender: str, news: News) -> bytes:
+    """The statement that tells all listeners but the sender itself."""
+    return f"NOTIFY {CHANNEL}, '{sender} {news.value}'".encode()
 
 
 class Herald:
@@ -62,7 +67,7 @@ class Herald:
     def _loop(self) -> None:
         while news := self._next():
             try:
-                self._send(f"NOTIFY {CHANNEL}, '{self._sender} {news.value}'".encode())
+                self._send(hint(self._sender, news))
             except Unavailable as error:
                 log.debug("a hint is lost: %s", error)
             self._closing.wait(SELDOM)

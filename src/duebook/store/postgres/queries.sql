@@ -435,3 +435,28 @@ SELECT v.run_id, v.attempt, v.seq, v.at, v.stream, v.text
 FROM unnest(:run_id::text[], :attempt::integer[], :seq::integer[], :at::timestamptz[],
     :stream::text[], :text::text[]) AS v (run_id, attempt, seq, at, stream, text)
 ON CONFLICT DO NOTHING
+
+-- name: lock_schedules
+-- Nobody else makes schedules before this transaction ends.
+LOCK TABLE schedules IN SHARE ROW EXCLUSIVE MODE
+
+-- name: list_columns
+-- What each table of the books has.
+SELECT c.table_name, c.column_name, c.data_type, c.is_identity
+FROM information_schema.columns AS c
+JOIN information_schema.tables AS t USING (table_schema, table_name)
+WHERE c.table_schema = current_schema() AND t.table_type = 'BASE TABLE'
+ORDER BY c.table_name, c.ordinal_position
+
+-- name: list_references
+-- Which tables need rows of which others.
+SELECT c.conrelid::regclass::text, c.confrelid::regclass::text FROM pg_constraint AS c
+WHERE c.contype = 'f' AND c.connamespace = current_schema()::regnamespace
+
+-- name: get_arrival
+-- Whether a copy was kept.
+SELECT 1 FROM arrivals WHERE id = :id
+
+-- name: insert_arrival
+-- The proof that the copy was kept.
+INSERT INTO arrivals (id, place, at) VALUES (:id, :place, :now)

@@ -274,3 +274,53 @@ LIMIT :limit
 INSERT INTO run_logs (run_id, attempt, seq, at, stream, text)
 VALUES (:run_id, :attempt, :seq, :at, :stream, :text)
 ON CONFLICT DO NOTHING
+
+-- name: get_drain
+-- Until when nothing begins, because the books are about to be copied elsewhere.
+SELECT until FROM moves WHERE state = 'draining' AND until > :now
+
+-- name: get_move
+-- The copy of these books that is under way or done.
+SELECT id, state, place, at FROM moves WHERE state <> 'reopened'
+
+-- name: forget_drain
+-- A copy that waited for runs to end, and is gone.
+DELETE FROM moves WHERE state = 'draining' AND until <= :now
+
+-- name: begin_drain
+-- From now on nothing begins.
+INSERT INTO moves (id, state, place, at, until) VALUES (:id, 'draining', :place, :now, :until)
+
+-- name: prolong_drain
+-- The copy still waits.
+UPDATE moves SET until = :until WHERE id = :id AND state = 'draining'
+
+-- name: list_under_way
+-- The runs of nodes that live, the oldest first.
+SELECT r.id, s.name, r.started_at
+FROM runs AS r
+JOIN node_sessions AS n ON n.id = r.session_id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.status = 'running' AND n.ended_at IS NULL AND n.expires_at > :now
+ORDER BY r.started_at
+
+-- name: close_books
+-- Nobody can read or write them any more.
+UPDATE moves SET state = 'copying', at = :now, until = NULL WHERE id = :id
+
+-- name: finish_move
+-- The books are elsewhere.
+UPDATE moves SET state = 'moved' WHERE id = :id AND state = 'copying'
+
+-- name: abandon_move
+-- There was no copy.
+DELETE FROM moves WHERE id = :id AND state <> 'moved'
+
+-- name: reopen_books
+-- These are the books again.
+UPDATE moves SET state = 'reopened', at = :now, until = NULL WHERE id = :id
+
+-- name: list_columns
+-- What each table of the file has.
+SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c
+WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite_%'

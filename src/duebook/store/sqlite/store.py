@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Unavailable
 from duebook.store.base import News, refuse_fork
 from duebook.store.sql.planning import remember
-from duebook.store.sql.rows import to_micros
+from duebook.store.sql.rows import micros
 from duebook.store.sqlite.connection import connect, translated
+from duebook.store.sqlite.fence import refuse_moved
 from duebook.store.sqlite.migrate import migrate
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.sqlite.writer import Writer
@@ -71,15 +73,20 @@ class SqliteStore:
         self._closing = threading.Event()
         self._pid = os.getpid()
         try:
-            self._writer.run(lambda connection: migrate(connection, to_micros(clock()) or 0))
+            self._writer.run(lambda connection: self._prepare(connection, micros(clock())))
         except BaseException:
             self._writer.close()
             raise
+
+    def _prepare(self, connection: sqlite3.Connection, now: int) -> None:
+        migrate(connection, now)
+        refuse_moved(connection, self._path)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         learned: Definitions = {}
 
         def operation(connection: sqlite3.Connection) -> T:
+            refuse_moved(connection, self._path)
             tx = SqliteTx(connection, self._clock, self._hook, self._definitions)
             result = work(tx)
             tx.keep_time()
@@ -95,6 +102,7 @@ class SqliteStore:
         with translated(self._path):
             connection.execute("BEGIN")
             try:
+                refuse_moved(connection, self._path)
                 return work(SqliteTx(connection, self._clock, self._hook, self._definitions))
             finally:
                 connection.execute("ROLLBACK")
@@ -122,7 +130,11 @@ class SqliteStore:
         with translated(self._path):
             version = int(self._reader().execute("PRAGMA data_version").fetchone()[0])
         seen, self._seen = self._seen, version
-        return version != seen
+        if version == seen:
+            return False
+        with suppress(Unavailable), translated(self._path):  # a copy may yet be given up
+            refuse_moved(self._reader(), self._path)
+        return True
 
     def close(self) -> None:
         """Harmless when it is closed already; afterwards everything raises Unavailable."""

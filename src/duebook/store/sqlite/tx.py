@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from duebook.store.base import Work
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import read_run
 from duebook.store.sql.upkeep import Upkeep
@@ -13,7 +14,7 @@ from duebook.store.sqlite.statements import SqliteStatements
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duebook.model.run import Run
+    from duebook.model.run import Claim, Run
     from duebook.store.sql.statements import Row
 
 __all__ = ["SqliteTx"]
@@ -32,6 +33,25 @@ def within_limits(found: list[Row]) -> list[str]:
 
 class SqliteTx(SqliteStatements, People, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
+
+    def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+        drains_until = self._value("get_drain", now=self.now)
+        if drains_until is not None:
+            return Work((), self._time(drains_until))
+        return super().list_work(queues, tasks)
+
+    def claim(
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        tasks: Sequence[str] = (),
+        namespace: str = "default",
+    ) -> list[Claim]:
+        """Nothing begins in books that are about to be copied."""
+        if self._one("get_drain", now=self.now):
+            return []
+        return super().claim(session_id, queue, limit, tasks, namespace)
 
     def _claim_runs(
         self,

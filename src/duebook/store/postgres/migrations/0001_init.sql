@@ -227,3 +227,10 @@ CREATE TABLE events (
     position bigint UNIQUE,
     UNIQUE (aggregate, version)
 );
+
+-- Which books were copied here: proof for a copy that broke off just then.
+CREATE TABLE arrivals (
+    id text COLLATE "C" PRIMARY KEY,
+    place text NOT NULL,
+    at timestamptz NOT NULL
+);

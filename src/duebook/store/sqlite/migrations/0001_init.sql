@@ -229,3 +229,13 @@ CREATE TABLE events (
     position INTEGER UNIQUE,
     UNIQUE (aggregate, version)
 ) STRICT;
+
+-- Where these books went. While one is draining no run begins; copying and moved close them.
+CREATE TABLE moves (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('draining', 'copying', 'moved', 'reopened')),
+    place TEXT NOT NULL, -- without the password
+    at INTEGER NOT NULL,
+    until INTEGER, -- draining ends by itself, should its copy be gone
+    CHECK ((state = 'draining') = (until IS NOT NULL))
+) STRICT;

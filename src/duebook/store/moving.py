@@ -1,0 +1,232 @@
+"""Moves the books of a file to PostgreSQL: in which order, so that breaking off harms nothing.
+
+The old books are closed for good before the new ones can be seen. Whoever finds a copy that broke
+off repeats it, or learns from the new books that it was kept.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Conflict
+from duebook.store.sql.rows import micros
+from duebook.timetext import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from duebook.store.postgres.arriving import Column, Target
+    from duebook.store.sqlite.moving import Move, Reading, Source, UnderWay
+
+__all__ = ["Copied", "Progress", "copy_books"]
+
+_STAY: Final = ("migrations", "meta", "moves", "arrivals", "leases")
+"""What belongs to a database and not to the books in it."""
+LOOK_EVERY: Final = 0.2
+SAY_EVERY: Final = 5.0
+MOST_BEHIND: Final = timedelta(seconds=5)
+"""How far the new clock may be behind the old one; so long the copy waits for it."""
+MOST_AHEAD: Final = timedelta(seconds=30)
+PROGRESS: Final = 50_000
+"""Rows of a table after which there is a word on it."""
+MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What is in the new books now."""
+
+    move_id: str
+    closed_at: datetime
+    rows: dict[str, int]
+    """of each table; empty when an earlier copy had done it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How the copy tells what it does, and how it waits."""
+
+    say: Callable[[str], None]
+    pause: Callable[[float], object] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+
+
+def copy_books(source: Source, target: Target, wait: timedelta, progress: Progress) -> Copied:
+    """Let what runs end within `wait`, close the old books, and fill the new ones.
+
+    Raises Conflict, and leaves the old books as they were, when they were copied elsewhere, runs
+    do not end, the new books are not empty or their clock is behind. Any other failure opens the
+    old books again too, but for one while the new ones are committed: then nobody knows, and the
+    copy is to be called again.
+    """
+    move = source.move()
+    if move is not None:
+        _check_same(source, move, target)
+        if target.has_arrived(move.id):
+            if move.state == "copying":
+                source.finish(move, lambda: None)
+            return Copied(move.id, move.at, {})
+        _check_repeatable(source, move)
+        progress.say(f"the copy of {move.at:%Y-%m-%d %H:%M:%S} UTC broke off; it is repeated")
+    else:
+        _check_clocks(source, target, progress)
+        _check_empty(target)
+        move = _close(source, target, wait, progress)
+    return _transfer(source, move, target, progress)
+
+
+def _check_same(source: Source, move: Move, target: Target) -> None:
+    if move.place != target.place:
+        done = "were moved" if move.state == "moved" else "are being copied"
+        raise Conflict(
+            f"the books of {source.path} {done} to the {move.place}; "
+            "to copy them elsewhere, open them again with duebook db reopen"
+        )
+
+
+def _check_repeatable(source: Source, move: Move) -> None:
+    if move.state == "draining":
+        raise Conflict(f"another copy of {source.path} is under way")
+    if move.state == "moved":
+        raise Conflict(
+            f"the books of {source.path} were moved to the {move.place}, which knows nothing of "
+            "them; if they are lost there, open the old ones with duebook db reopen"
+        )
+
+
+def _check_clocks(source: Source, target: Target, progress: Progress) -> None:
+    """Time must not run back for the books, nor far ahead: due times would look missed."""
+    ahead = target.now() - source.now()
+    if -ahead > MOST_BEHIND:
+        raise Conflict(
+            f"the clock of the {target.place} is {_length(-ahead)} behind that of the old books; "
+            "set it right, for time must not run back"
+        )
+    if ahead > MOST_AHEAD:
+        progress.say(
+            f"note: the clock of the {target.place} is {_length(ahead)} ahead; "
+            "due times in between may count as missed"
+        )
+
+
+def _check_empty(target: Target) -> None:
+    """Before anybody has to wait; and again when it counts."""
+    try:
+        target.begin()
+    finally:
+        target.give_up()
+
+
+def _close(source: Source, target: Target, wait: timedelta, progress: Progress) -> Move:
+    move = source.begin(target.place)
+    try:
+        _drain(source, move, wait, progress)
+        closed = source.move()
+    except BaseException:
+        source.abandon(move)
+        raise
+    if closed is None or closed.id != move.id:
+        raise Conflict(f"{source.path} was opened again meanwhile; nothing was copied")
+    return closed
+
+
+def _drain(source: Source, move: Move, wait: timedelta, progress: Progress) -> None:
+    began = progress.monotonic()
+    told: tuple[float, list[UnderWay]] = (float("-inf"), [])
+    while under_way := source.close_when_idle(move):
+        now = progress.monotonic()
+        if now - began > wait.total_seconds():
+            raise Conflict(
+                f"{_named(under_way)} did not end within {_length(wait)}; nothing was changed. "
+                "Wait longer with --wait, cancel them, or end their nodes: those hand them back"
+            )
+        if under_way != told[1] or now - told[0] >= SAY_EVERY:
+            left = wait - timedelta(seconds=now - began)
+            progress.say(f"waiting up to {_length(left)} for {_named(under_way)} to end")
+            told = now, under_way
+        progress.pause(LOOK_EVERY)
+
+
+def _transfer(source: Source, move: Move, target: Target, progress: Progress) -> Copied:
+    try:
+        rows = _fill(source, move, target, progress)
+        while target.now() < move.at:
+            progress.pause(LOOK_EVERY)
+        target.sign(move.id, str(source.path), move.at)
+    except BaseException:
+        target.give_up()
+        source.abandon(move)
+        raise
+    source.finish(move, target.keep)
+    target.welcome()
+    return Copied(move.id, move.at, rows)
+
+
+def _fill(source: Source, move: Move, target: Target, progress: Progress) -> dict[str, int]:
+    filled: dict[str, int] = {}
+    with source.reading() as reading:
+        have = reading.tables()
+        tables = {name: columns for name, columns in target.begin().items() if name not in _STAY}
+        for table in have.keys() - tables.keys() - set(_STAY):
+            if reading.count(table):
+                raise Conflict(f"PostgreSQL has no place for what is in {table}")
+        for table, columns in tables.items():
+            if table not in have:
+                continue
+            kept = [c for c in columns if c.name in have[table] or c.identity]
+            if lost := have[table] - {column.name for column in kept}:
+                raise Conflict(f"PostgreSQL has no place for {', '.join(sorted(lost))} of {table}")
+            batches = _batches(reading, table, kept, have[table], move.at)
+            filled[table] = target.fill(table, kept, batches, _teller(table, progress))
+            if filled[table]:
+                progress.say(f"copied {filled[table]:,} rows of {table}")
+    return filled
+
+
+def _batches(
+    reading: Reading, table: str, columns: list[Column], have: set[str], closed_at: datetime
+) -> Iterable[list[tuple[Any, ...]]]:
+    names = [column.name if column.name in have else "rowid" for column in columns]
+    batches = reading.rows(table, names, in_order=any(column.identity for column in columns))
+    if table == "node_sessions":
+        return _ended(batches, names, micros(closed_at))
+    return batches
+
+
+def _ended(
+    batches: Iterator[list[tuple[Any, ...]]], names: list[str], at: int
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The nodes of the old books ended with those: what they left is taken over at once."""
+    for batch in batches:
+        sessions = [dict(zip(names, row, strict=True)) for row in batch]
+        for session in sessions:
+            if session["ended_at"] is None:
+                session["ended_at"] = at
+                if session["expires_at"] > at:  # it lived
+                    session["seen_at"] = at
+        yield [tuple(session.values()) for session in sessions]
+
+
+def _teller(table: str, progress: Progress) -> Callable[[int], None]:
+    told = 0
+
+    def tell(number: int) -> None:
+        nonlocal told
+        if number - told >= PROGRESS:
+            told = number
+            progress.say(f"{number:,} rows of {table} so far")
+
+    return tell
+
+
+def _named(under_way: list[UnderWay]) -> str:
+    runs = [f"{run.schedule or 'run'} ({run.id[:13]})" for run in under_way[:MOST_NAMED]]
+    more = len(under_way) - len(runs)
+    return ", ".join([*runs, f"{more} more"] if more else runs)
+
+
+def _length(length: timedelta) -> str:
+    return format_duration(max(timedelta(seconds=round(length.total_seconds())), timedelta()))

@@ -1,0 +1,196 @@
+"""A PostgreSQL database that takes over the books of a file: everything in one transaction.
+
+Which tables and columns there are it learns from the database itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg import errors, sql
+
+from duebook.closing import Closing
+from duebook.errors import Conflict, Unavailable, printable
+from duebook.ids import new_id
+from duebook.store.base import News
+from duebook.store.postgres.connection import SCHEMA, connect, full_conninfo, place_of, translated
+from duebook.store.postgres.hints import hint
+from duebook.store.postgres.migrate import migrate
+from duebook.store.postgres.statements import TEXTS
+from duebook.store.sql.rows import from_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+__all__ = ["Column", "Target"]
+
+_BEGIN: Final = f"""
+BEGIN;
+SET LOCAL search_path = {SCHEMA};
+SET LOCAL timezone = 'UTC';
+SET LOCAL statement_timeout = 0;
+SET LOCAL lock_timeout = '10s';
+SET LOCAL idle_in_transaction_session_timeout = 0
+"""
+_FILLED_BY_NODES: Final = ("migrations", "meta", "arrivals", "node_sessions", "leases")
+"""What may stand in empty books: nodes that wait for work there do no harm."""
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "timestamp with time zone": from_micros,
+    "boolean": lambda value: None if value is None else bool(value),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    kind: str
+    identity: bool
+
+
+class Target(Closing):
+    """The new books, made when there are none; raises Unavailable, and Conflict as `migrate`."""
+
+    def __init__(self, url: str) -> None:
+        conninfo = full_conninfo(url)
+        self.place = place_of(conninfo)
+        self._connection = connect(conninfo)
+        try:
+            with translated(self.place):
+                migrate(self._connection)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def now(self) -> datetime:
+        with translated(self.place):
+            rows = self._connection.execute("SELECT clock_timestamp()").fetchall()
+        now: datetime = rows[0][0]
+        return now
+
+    def has_arrived(self, move_id: str) -> bool:
+        """Whether that copy was kept; one that is being committed is waited for."""
+        with translated(self.place):
+            self._lock()
+            values = {"id": move_id}
+            found = self._connection.execute(TEXTS["get_arrival"], values).fetchone()
+            self.give_up()
+            return found is not None
+
+    def begin(self) -> dict[str, list[Column]]:
+        """Nobody else fills these books now; returns the columns of each table, in an order in
+        which they can be filled. Raises Conflict when they are not empty."""
+        with translated(self.place):
+            self._lock()
+            columns: dict[str, list[Column]] = {}
+            for table, name, kind, identity in self._all("list_columns"):
+                columns.setdefault(table, []).append(Column(name, kind, identity == "YES"))
+            order = TopologicalSorter({table: set[str]() for table in columns})
+            for table, needed in self._all("list_references"):
+                if needed != table:
+                    order.add(table, needed)
+            tables = {table: columns[table] for table in order.static_order()}
+            for table in tables:
+                if table not in _FILLED_BY_NODES and self._any(table):
+                    raise Conflict(
+                        f"the {self.place} is not empty: it has {table.replace('_', ' ')}; "
+                        "copy into a database without books"
+                    )
+            return tables
+
+    def _lock(self) -> None:
+        self._connection.execute(_BEGIN)
+        try:
+            self._connection.execute(TEXTS["lock_schedules"])
+        except errors.LockNotAvailable as error:
+            raise Unavailable(
+                f"another copy into the {self.place} is under way, or broke off a moment ago; "
+                "try again soon"
+            ) from error
+
+    def fill(
+        self,
+        table: str,
+        columns: Sequence[Column],
+        batches: Iterable[list[tuple[Any, ...]]],
+        said: Callable[[int], None],
+    ) -> int:
+        """Rows as SQLite keeps them; returns how many. `said` hears how many there are so far."""
+        readers = [(n, _READERS[c.kind]) for n, c in enumerate(columns) if c.kind in _READERS]
+        names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
+        number = 0
+        try:
+            with translated(self.place), self._connection.cursor() as cursor:
+                with cursor.copy(statement) as copy:
+                    for batch in batches:
+                        for row in batch:
+                            values = list(row)
+                            for place, read in readers:
+                                values[place] = read(values[place])
+                            copy.write_row(values)
+                        number += len(batch)
+                        said(number)
+                if cursor.rowcount != number:
+                    raise Conflict(f"{number} rows of {table} were sent, {cursor.rowcount} arrived")
+        except psycopg.DataError as error:
+            text = printable(str(error).splitlines()[0])
+            raise Conflict(f"a row of {table} cannot be kept by PostgreSQL: {text}") from error
+        self._go_on_counting(table, columns)
+        return number
+
+    def _go_on_counting(self, table: str, columns: Sequence[Column]) -> None:
+        for column in columns:
+            if column.identity:
+                statement = sql.SQL(
+                    "SELECT setval(pg_get_serial_sequence({}, {}), max({})) FROM {}"
+                ).format(
+                    sql.Literal(f"{SCHEMA}.{table}"),
+                    sql.Literal(column.name),
+                    sql.Identifier(column.name),
+                    sql.Identifier(table),
+                )
+                self._connection.execute(statement)
+
+    def sign(self, move_id: str, source: str, at: datetime) -> None:
+        """Leave the proof of this copy."""
+        values = {"id": move_id, "place": source, "now": at}
+        with translated(self.place):
+            self._connection.execute(TEXTS["insert_arrival"], values)
+
+    def keep(self) -> None:
+        """Commit what was filled; raises Unavailable when nobody knows whether that was done."""
+        try:
+            done = self._connection.execute("COMMIT").statusmessage
+        except psycopg.Error as error:
+            raise Unavailable(
+                f"the {self.place} broke off: nobody knows whether the copy was kept; "
+                "call duebook db copy again, which finds out"
+            ) from error
+        if done != "COMMIT":
+            raise Unavailable(f"the {self.place} did not keep the copy; call duebook db copy again")
+
+    def give_up(self) -> None:
+        """Nothing of what was filled stays; one that broke off gave it up itself."""
+        with suppress(psycopg.Error):
+            self._connection.execute("ROLLBACK")
+
+    def welcome(self) -> None:
+        """Let the database learn what is in it, and nodes that wait there look."""
+        with translated(self.place):
+            self._connection.execute("ANALYZE")
+            self._connection.execute(hint(new_id(), ~News(0)))
+
+    def _all(self, query: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(TEXTS[query]).fetchall()
+
+    def _any(self, table: str) -> bool:
+        statement = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(table))
+        return self._connection.execute(statement).fetchone() is not None

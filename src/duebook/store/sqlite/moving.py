@@ -1,0 +1,199 @@
+"""A SQLite file whose books are copied elsewhere: lets its runs end, closes it, reads it whole.
+
+What a step writes is one transaction, so that it can break off between any two of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.clock import Ratchet, utc_now
+from duebook.closing import Closing
+from duebook.errors import Conflict, NotFound
+from duebook.ids import new_id
+from duebook.store.sql.rows import micros, moment
+from duebook.store.sqlite.connection import connect, translated
+from duebook.store.sqlite.migrate import migrate
+from duebook.store.sqlite.statements import QUERIES
+from duebook.store.sqlite.writer import Writer
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["Move", "Source", "UnderWay"]
+
+DRAIN: Final = timedelta(seconds=10)
+"""How long nothing begins after a copy that waits was last heard of."""
+_BATCH: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A copy that was begun, or that is done."""
+
+    id: str
+    state: str
+    place: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A run of a node that lives."""
+
+    id: str
+    schedule: str | None
+    since: datetime
+
+
+class Source(Closing):
+    """The old books; raises NotFound when there are none, Conflict when they are too new."""
+
+    def __init__(self, path: Path, clock: Callable[[], datetime] = utc_now) -> None:
+        if not path.exists():
+            raise NotFound(f"there are no books at {path}")
+        self.path = path
+        self._clock = Ratchet(clock)
+        self._writer = Writer(path, None)
+        try:
+            self._writer.run(lambda connection: migrate(connection, micros(clock())))
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def now(self) -> datetime:
+        """The time of the file, which never runs back."""
+        now: datetime = self._writer.run(self._now)
+        return now
+
+    def _now(self, connection: sqlite3.Connection) -> datetime:
+        row = _do(connection, "read_high_water").fetchone()
+        return max(self._clock(), moment(row[0])) if row else self._clock()
+
+    def move(self) -> Move | None:
+        """The copy under way or done; one that only waited and is gone is forgotten."""
+
+        def look(connection: sqlite3.Connection) -> Move | None:
+            _do(connection, "forget_drain", now=micros(self._now(connection)))
+            row = _do(connection, "get_move").fetchone()
+            return None if row is None else _read_move(row)
+
+        found: Move | None = self._writer.run(look)
+        return found
+
+    def begin(self, place: str) -> Move:
+        """From now on nothing begins; raises Conflict when another copy is under way."""
+
+        def begin(connection: sqlite3.Connection) -> Move:
+            other = _do(connection, "get_move").fetchone()
+            if other is not None:
+                raise Conflict(f"another copy of {self.path} is under way, to the {other[2]}")
+            now = self._now(connection)
+            move = Move(new_id(), "draining", place, now)
+            times = {"now": micros(now), "until": micros(now + DRAIN)}
+            _do(connection, "begin_drain", id=move.id, place=place, **times)
+            return move
+
+        begun: Move = self._writer.run(begin)
+        return begun
+
+    def close_when_idle(self, move: Move) -> list[UnderWay]:
+        """The runs that are still under way; none: nobody can write any more.
+
+        What dead nodes left behind is not waited for: nobody works on it, and who has the books
+        then takes it over.
+        """
+
+        def close(connection: sqlite3.Connection) -> list[UnderWay]:
+            now = self._now(connection)
+            if not _do(connection, "prolong_drain", id=move.id, until=micros(now + DRAIN)).rowcount:
+                raise Conflict(f"the copy of {self.path} was given up by somebody else")
+            rows = _do(connection, "list_under_way", now=micros(now)).fetchall()
+            if not rows:
+                _do(connection, "close_books", id=move.id, now=micros(now))
+            return [UnderWay(id_, name, moment(since)) for id_, name, since in rows]
+
+        found: list[UnderWay] = self._writer.run(close)
+        return found
+
+    def finish(self, move: Move, keep: Callable[[], None]) -> None:
+        """The copy is `keep`t and these books are moved; nobody can open them again in between."""
+
+        def finish(connection: sqlite3.Connection) -> None:
+            if not _do(connection, "finish_move", id=move.id).rowcount:
+                raise Conflict(f"{self.path} was opened again meanwhile; nothing was copied")
+            keep()
+
+        self._writer.run(finish)
+
+    def abandon(self, move: Move) -> None:
+        """Go on as if there had been no copy."""
+        self._writer.run(lambda connection: _do(connection, "abandon_move", id=move.id))
+
+    def reopen(self) -> Move:
+        """These are the books again; raises Conflict when they always were."""
+
+        def reopen(connection: sqlite3.Connection) -> Move:
+            row = _do(connection, "get_move").fetchone()
+            if row is None:
+                raise Conflict(f"the books of {self.path} were not moved; they are open")
+            _do(connection, "reopen_books", id=row[0], now=micros(self._now(connection)))
+            return _read_move(row)
+
+        reopened: Move = self._writer.run(reopen)
+        return reopened
+
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """All that stands in the closed books, as of one instant."""
+        with translated(self.path):
+            connection = connect(self.path, readonly=True)
+            try:
+                connection.execute("BEGIN")
+                yield Reading(connection)
+            finally:
+                connection.close()
+
+
+class Reading:
+    """One consistent view of a file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def tables(self) -> dict[str, set[str]]:
+        """The columns of each table."""
+        found: dict[str, set[str]] = {}
+        for table, column in _do(self._connection, "list_columns"):
+            found.setdefault(table, set()).add(column)
+        return found
+
+    def count(self, table: str) -> int:
+        return int(self._connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])  # noqa: S608
+
+    def rows(
+        self, table: str, columns: Sequence[str], in_order: bool
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a table in batches; with `in_order` as they were made."""
+        names = ", ".join(f'"{column}"' for column in columns)
+        order = " ORDER BY rowid" if in_order else ""
+        cursor = self._connection.execute(f'SELECT {names} FROM "{table}"{order}')  # noqa: S608
+        while batch := cursor.fetchmany(_BATCH):
+            yield batch
+
+
+def _do(connection: sqlite3.Connection, query: str, **values: object) -> sqlite3.Cursor:
+    return connection.execute(QUERIES[query], values)
+
+
+def _read_move(row: tuple[Any, ...]) -> Move:
+    id_, state, place, at = row
+    return Move(id_, state, place, moment(at))

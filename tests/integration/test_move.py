@@ -1,0 +1,87 @@
+"""A node works on a file each second while its books are moved to PostgreSQL; nodes there go on.
+
+The evidence that the commands write outside the books shows each due time once.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tests.integration.nodes import HELD, QUICK, World, open_world
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = timedelta(seconds=1)
+EVERY_SECOND = {
+    "trigger": {"every": "1s"},
+    "overlap": "allow",
+    "catchup": "all",
+    "catchup_pace": "0s",
+}
+
+
+def dues(world: World, name: str) -> Counter[float]:
+    return Counter(e.due for e in world.evidence("start", name))
+
+
+def wait_for_more(world: World, name: str, number: int) -> None:
+    before = len(dues(world, name))
+    eventually(lambda: len(dues(world, name)) >= before + number, 30)
+
+
+def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str) -> None:
+    names = ["a", "b", "c"]
+    with open_world(tmp_path) as old, open_world(tmp_path, postgres_url) as new:
+        for name in names:
+            old.add(name, QUICK, **EVERY_SECOND)
+        old.add("long", HELD)
+        held = old.trigger("long")
+        node = old.node()
+        old.wait_evidence("start", "long")
+        waiting = new.node()
+        wait_for_more(old, "a", 3)
+        copy = old._begin(old.cli_argv("db", "copy", str(old.path), postgres_url))
+        eventually(lambda: "waiting" in copy.log, 20)
+        assert "long" in copy.log
+        old.go.touch()
+        assert copy.process.wait(30) == 0, copy.log
+        assert node.process.wait(30) != 0, "a node of the old books ends by itself"
+        assert "were moved to the database" in node.log
+        wait_for_more(new, "a", 3)
+        second = new.node()
+        waiting.end(signal.SIGKILL)
+        wait_for_more(new, "b", 8)
+        _check(new, names)
+        assert new.status(held) == "succeeded"
+        assert len(new.evidence("start", "long")) == 1
+        assert second.end() == 0
+
+
+def _check(world: World, names: list[str]) -> None:
+    """From the first second to the last each ran once, and the books say the same."""
+    for name in names:
+        world.book.schedules.pause(name)
+    eventually(
+        lambda: all(
+            run.status not in ("queued", "running")
+            for name in names
+            for run in world.book.runs.list(name, limit=1_000)
+        ),
+        30,
+    )
+    for name in names:
+        runs = world.book.runs.list(name, limit=1_000)
+        due = sorted(run.due_at for run in runs if run.due_at)
+        assert due == [due[0] + n * SECOND for n in range(len(due))], "none is missing"
+        assert world.book.schedules.ledger(name) == []
+        assert {at.timestamp() for at in due} == dues(world, name).keys()
+        lost = {run.due_at.timestamp() for run in runs if run.due_at and run.losses}
+        twice = {at for at, number in dues(world, name).items() if number > 1}
+        assert twice <= lost, "only what died with its node began again"
+    checked = world.cli("db", "check")
+    assert checked.returncode == 0, checked.stdout + checked.stderr

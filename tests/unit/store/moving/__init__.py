@@ -1,0 +1,1 @@
+"""Moving the books from a file to PostgreSQL."""
