@@ -1,4 +1,4 @@
-"""Upkeep: forgetting what is old, and checking that the books balance."""
+"""Upkeep: forgetting what is old, and telling what is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from duebook.errors import NotFound
 from duebook.model.run import LogLine
 from tests.conformance.builders import (
     BEGIN,
-    LEASE,
     MINUTE,
     SECOND,
     VirtualClock,
@@ -39,13 +38,6 @@ DAY = timedelta(days=1)
 
 def purge(store: Store, before: datetime, limit: int = 100) -> int:
     return store.transact(lambda tx: tx.purge(before, limit))
-
-
-def check(store: Store) -> list[str]:
-    return store.read(lambda tx: tx.check())
-
-
-# -- retention
 
 
 def test_runs_that_ended_long_ago_are_forgotten_with_their_logs_and_attempts(
@@ -124,55 +116,22 @@ def test_a_due_time_whose_run_was_forgotten_does_not_run_again(
     assert [run.due_at for run in get_runs(store)] == [BEGIN + 2 * MINUTE]
 
 
-# -- balance
-
-
-def test_the_books_balance(store: Store, clock: VirtualClock) -> None:
-    assert check(store) == []
-    claimed = claimed_run(store, clock)
-    add_run(store, claimed.run.schedule_id or "")
-    clock.advance(SECOND)
-    assert check(store) == []
-    lose(store, "node-1")
-    assert check(store) == []
-
-
-def test_a_run_of_a_dead_node_is_reported(store: Store, clock: VirtualClock) -> None:
-    claimed = claimed_run(store, clock)
-    clock.advance(LEASE)
-    (problem,) = check(store)
-    assert claimed.run.id in problem
-    assert "host-of-node-1" in problem
-
-
-def test_a_schedule_that_nobody_looks_at_is_reported(store: Store, clock: VirtualClock) -> None:
-    schedule_id = add_schedule(store)
-    clock.advance(2 * MINUTE)
-    assert check(store) == []
-    clock.advance(SECOND)
-    (problem,) = check(store)
-    assert schedule_id in problem
-
-
-RECORDED_TWICE = """
-    INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason,
-        facts, at)
-    SELECT schedule_id, 1, due_at, due_at, 1, true, 'skipped', 'missed', '{}', created_at FROM runs
-"""
-
-
-@pytest.mark.parametrize(
-    ("damage", "word"),
-    [
-        ("UPDATE runs SET started_at = due_at - {second}", "before it was due"),
-        ("UPDATE schedule_state SET next_due_at = watermark", "decided already"),
-        (RECORDED_TWICE, "also recorded as missed"),
-    ],
-)
-def test_damage_is_reported(
-    store: Store, backend: Backend, clock: VirtualClock, damage: str, word: str
+def test_the_inventory_tells_what_is_there_who_works_and_what_waits(
+    store: Store, clock: VirtualClock
 ) -> None:
-    claimed_run(store, clock)
-    backend.write(damage)
-    (problem,) = check(store)
-    assert word in problem
+    empty = store.read(lambda tx: tx.inventory())
+    assert (empty.schedules, empty.runs, empty.nodes, empty.waits_since) == ({}, 0, (), None)
+    claimed = claimed_run(store, clock)
+    line = LogLine(BEGIN, "stdout", "text")
+    store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+    add_run(store, claimed.run.schedule_id or "")
+    clock.advance(MINUTE)
+    found = store.read(lambda tx: tx.inventory())
+    assert found.schedules == {"active": 1}
+    assert found.active_runs == {"queued": 1, "running": 1}
+    assert (found.runs, found.entries, found.log_lines) == (2, 0, 1)
+    assert found.waits_since == found.now - MINUTE
+    assert found.wake_at == BEGIN + 2 * MINUTE
+    assert found.nodes == ()
+    begin(store, "node-2")
+    assert store.read(lambda tx: tx.inventory()).nodes == (("host-of-node-2", "worker", "0"),)

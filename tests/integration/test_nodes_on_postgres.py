@@ -66,7 +66,7 @@ def check_books(world: World, names: list[str]) -> None:
         assert set(attempts.values()) == {1}, "no attempt begins twice"
         assert world.book.schedules.ledger(name) == []
     checked = world.cli("db", "check")
-    assert checked.stdout == "the books balance\n", checked.stdout + checked.stderr
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_books_balance_after_a_kill_a_stop_and_a_crash_of_the_server(

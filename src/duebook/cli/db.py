@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from duebook.balance import check_books
 from duebook.cli.db_copy import copy_command, reopen_command
-from duebook.cli.opening import open_book, settings_of
-from duebook.cli.output import json_option, print_json, print_pairs
-from duebook.errors import Unavailable
-from duebook.settings import database_path, is_postgres
-from duebook.store.opening import place_of
-from duebook.store.sqlite.connection import connect
-from duebook.store.sqlite.migrate import applied, available
+from duebook.cli.db_status import status_command
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, wrapped
+from duebook.errors import printable
+from duebook.store.sqlite.migrate import available
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from duebook.balance import Checked
 
 __all__ = ["db_group"]
+
+MOST_TOLD: Final = 20
+"""Findings of one rule that people read; programs get all of them."""
 
 
 @click.group("db")
@@ -26,6 +30,7 @@ def db_group() -> None:
     """Look after the database."""
 
 
+db_group.add_command(status_command)
 db_group.add_command(copy_command)
 db_group.add_command(reopen_command)
 
@@ -38,51 +43,45 @@ def migrate_command() -> None:
 
 
 @db_group.command("check")
+@click.option("--deep", is_flag=True, help="Check all history, not only the last day.")
 @json_option
-def check_command(as_json: bool) -> None:
-    """Verify the invariants of the books; exit code 1 when one does not hold."""
+def check_command(deep: bool, as_json: bool) -> None:
+    """Verify that the books balance; exit code 1 when they do not.
+
+    Reads one consistent view, while nodes work. Notes are no problems.
+    """
     with open_book() as book:
-        problems = book.store.read(lambda tx: tx.check())
+        checked = check_books(book.store, deep)
     if as_json:
-        print_json(problems)
-    for problem in () if as_json else problems:
-        click.echo(f"problem: {problem}")
-    if problems:
+        print_json(_as_json(checked))
+    else:
+        _print(checked, deep)
+    if not checked.balanced:
         click.get_current_context().exit(1)
-    if not as_json:
-        click.echo("the books balance")
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be looked at: {error.strerror}") from error
+def _as_json(checked: Checked) -> dict[str, object]:
+    return {
+        "balanced": checked.balanced,
+        "findings": [finding.to_json() for finding in checked.findings],
+        "schedules": checked.schedules,
+        "due_times": checked.due_times,
+        "since": format_instant(checked.since),
+        "complete": checked.complete,
+    }
 
 
-@db_group.command("status")
-def status_command() -> None:
-    """Show where the books are and which schema they have."""
-    url = settings_of().database_url
-    if is_postgres(url):
-        from duebook.store.postgres.migrate import schema_of
-
-        have_number, number = schema_of(url)
-        print_pairs([("books", place_of(url)), ("schema", f"{have_number} of {number}")])
-        return
-    path = database_path(url)
-    if not _exists(path):
-        click.echo(f"no books yet at {path}; the first command makes them")
-        return
-    connection = connect(path, readonly=True)
-    try:
-        have = applied(connection)
-    finally:
-        connection.close()
-    print_pairs(
-        [
-            ("file", str(path)),
-            ("size", f"{path.stat().st_size:,} bytes"),
-            ("schema", f"{max(have, default=0)} of {available()[-1].number}"),
-        ]
-    )
+def _print(checked: Checked, deep: bool) -> None:
+    for (problem, rule), group in groupby(checked.findings, lambda f: (f.problem, f.rule)):
+        findings = list(group)
+        kind = "problem" if problem else "note"
+        for finding in findings[:MOST_TOLD]:
+            click.echo(wrapped(printable(f"{kind} {rule}: {finding}")))
+        if len(findings) > MOST_TOLD:
+            click.echo(f"{kind} {rule}: and {len(findings) - MOST_TOLD:,} more; see --json")
+    if not checked.complete:
+        click.echo("note: only the newest due times were checked; --deep checks all of them")
+    many = f"{checked.due_times:,} due times of {checked.schedules:,} schedules"
+    since = "" if deep else " since yesterday"
+    click.echo(f"checked {many}{since}", err=True)
+    click.echo("the books balance" if checked.balanced else "the books do not balance")

@@ -17,7 +17,8 @@ from duebook.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duebook.model.plan import DueException, Plan, Skip, Snapshot
+    from duebook.model.finding import Finding
+    from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.run import Attempt, Claim, LogLine, Outcome, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
@@ -26,12 +27,16 @@ __all__ = [
     "CLOCK_BEHIND",
     "FIRST",
     "START",
+    "Account",
+    "Inventory",
     "LedgerEntry",
     "Mark",
     "News",
     "OwnRun",
     "Page",
     "Pulse",
+    "Record",
+    "Records",
     "SessionInfo",
     "SessionSpan",
     "Store",
@@ -134,6 +139,72 @@ class LedgerEntry:
     def due_at(self) -> datetime:
         """The due time, of an entry about one; else the first."""
         return self.due_from
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A schedule with all that its due times can be checked against."""
+
+    id: str
+    title: str
+    """with its namespace, when that is not `default`"""
+    name: str
+    created_at: datetime
+    deleted_at: datetime | None
+    revisions: tuple[Revision, ...]
+    version: int | None
+    """the one that is planned; None of a deleted schedule, as are the following"""
+    status: str | None
+    watermark: datetime | None
+    next_due_at: datetime | None
+    wake_at: datetime | None
+    fired: int | None
+    seen: tuple[Stretch, ...]
+    exceptions: tuple[DueException, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a check needs of a LedgerEntry."""
+
+    due_from: datetime
+    due_to: datetime
+    count: int
+    exact: bool
+    reason: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What became of a schedule's due times."""
+
+    runs: dict[datetime, tuple[str, str]]
+    """id and origin by due time"""
+    entries: list[Record]
+    """by their first due time"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is in the books."""
+
+    now: datetime
+    schedules: dict[str, int]
+    """by status"""
+    active_runs: dict[str, int]
+    """by status"""
+    runs: int
+    entries: int
+    """of the ledger"""
+    log_lines: int
+    nodes: tuple[tuple[str, str, str], ...]
+    """name, roles and version of those that live"""
+    waits_since: datetime | None
+    """from when on the oldest run that may begin has waited"""
+    wake_at: datetime | None
+    """when the first schedule wants to be looked at; in the past: planning lags"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,8 +478,22 @@ class Tx(Protocol):
     def purge(self, before: datetime, limit: int) -> int:
         """Delete up to `limit` runs and ledger entries from before; returns how many."""
 
-    def check(self) -> list[str]:
-        """Which invariants do not hold, in words; empty when the books balance."""
+    def inventory(self) -> Inventory:
+        """What is in the books, who works on them, and what waits."""
+
+    def check(self, deep: bool = False) -> list[Finding]:
+        """Which invariants do not hold, as far as the books tell without the triggers.
+
+        Of what is over only the last day, unless `deep`.
+        """
+
+    def list_accounts(self, after: str, limit: int) -> list[Account]:
+        """All schedules by id, the deleted ones too, from the one after `after` on."""
+
+    def list_records(
+        self, wanted: Sequence[tuple[str, datetime]], until: datetime
+    ) -> dict[str, Records]:
+        """What became of the due times of schedules, each after the instant beside it."""
 
     def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ from duebook.store.postgres.connection import SCHEMA, connect, full_conninfo
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["applied", "available", "migrate", "schema_of"]
+__all__ = ["SchemaOf", "applied", "available", "migrate", "schema_of"]
 
 _LOCK: Final = 0x44756542
 _TABLES: Final = f"""
@@ -31,6 +32,10 @@ _KEEP: Final = (
     "INSERT INTO meta (key, value) VALUES (%s, %s)"
     " ON CONFLICT (key) DO UPDATE SET value = greatest(meta.value, excluded.value)"
 )
+_SIZE: Final = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c
+WHERE c.relnamespace = to_regnamespace(%s) AND c.relkind = 'r'
+"""
 MIN_COMPATIBLE: Final = 1
 """The oldest Duebook, by the newest migration it knows, that may work on our schema."""
 
@@ -49,10 +54,26 @@ def applied(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[int, str]:
     return dict(rows.fetchall())
 
 
-def schema_of(url: str) -> tuple[int, int]:
-    """The number of the schema that a database has, 0 for none, and of the newest we know."""
+@dataclass(frozen=True, slots=True)
+class SchemaOf:
+    """What a database has, and what we know."""
+
+    number: int
+    """0: no schema"""
+    newest: int
+    min_compatible: int | None
+    size: int
+    """of all tables and indexes, in bytes"""
+
+
+def schema_of(url: str) -> SchemaOf:
+    """The schema of a database, which is left as it is."""
     with connect(full_conninfo(url)) as connection:
-        return max(applied(connection), default=0), available()[-1].number
+        number, newest = max(applied(connection), default=0), available()[-1].number
+        if not number:
+            return SchemaOf(0, newest, None, 0)
+        rows = connection.execute(_SIZE, [SCHEMA]).fetchall()
+        return SchemaOf(number, newest, _min_compatible(connection), int(rows[0][0]))
 
 
 def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Migration]:

@@ -460,3 +460,23 @@ SELECT 1 FROM arrivals WHERE id = :id
 -- name: insert_arrival
 -- The proof that the copy was kept.
 INSERT INTO arrivals (id, place, at) VALUES (:id, :place, :now)
+
+-- name: list_due_runs
+-- The runs of the given schedules' due times, of each after the instant at the same place.
+SELECT r.schedule_id, r.due_at, r.id, r.origin
+FROM unnest(:ids::text[], :sinces::timestamptz[]) AS wanted (id, since)
+JOIN runs AS r ON r.schedule_id = wanted.id AND r.due_at > wanted.since AND r.due_at <= :until
+
+-- name: list_due_entries
+-- The entries about the given schedules' due times, of each after the instant at the same place.
+SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version
+FROM unnest(:ids::text[], :sinces::timestamptz[]) AS wanted (id, since)
+JOIN ledger AS l ON l.schedule_id = wanted.id AND l.due_to > wanted.since
+WHERE l.due_from <= :until
+ORDER BY l.due_from
+
+-- name: list_settings
+-- What the server does to keep what it acknowledged.
+SELECT name, setting FROM pg_settings
+WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'
+ORDER BY name

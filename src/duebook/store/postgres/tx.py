@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from duebook.model.finding import Finding
 from duebook.model.run import Run
 from duebook.store.base import News
 from duebook.store.postgres.statements import PostgresStatements
-from duebook.store.sql.people import People
+from duebook.store.sql.checking import Checking
 from duebook.store.sql.rows import clean
 from duebook.store.sql.upkeep import Upkeep
 
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["PostgresTx"]
 
 
-class PostgresTx(PostgresStatements, People, Upkeep):
+class PostgresTx(PostgresStatements, Checking, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
+
+    _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning
 
     def _claim_runs(
         self,
@@ -132,5 +136,8 @@ class PostgresTx(PostgresStatements, People, Upkeep):
             return set()
         return {row[0] for row in self._all(query, ids=list(schedule_ids))}
 
-    def _damage(self) -> list[str]:
-        return []
+    def _damage(self, deep: bool) -> list[Finding]:  # noqa: ARG002
+        return [
+            Finding("I6", f"the server may forget what it acknowledged: {name} is off", False)
+            for name, _ in self._all("list_settings")
+        ]

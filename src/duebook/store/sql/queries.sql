@@ -409,31 +409,274 @@ DELETE FROM schedule_revisions WHERE schedule_id = :id
 DELETE FROM schedules WHERE id = :id
 
 -- name: check_overlaps
--- Invariant: runs that exclude each other are never under way together (status: for the index).
-SELECT schedule_id, count(*) FROM runs
-WHERE status = 'running' AND status IN ('queued', 'running') AND exclusive AND schedule_id IS NOT NULL
-GROUP BY schedule_id HAVING count(*) > 1
+-- Runs that exclude each other are never under way together (status: for the index).
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, count(*) FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.status = 'running' AND r.status IN ('queued', 'running') AND r.exclusive
+GROUP BY s.namespace, s.name, s.id HAVING count(*) > 1
+LIMIT :limit
+
+-- name: check_overlapped
+-- Attempts that exclude each other were never under way together.
+WITH spans AS (
+    SELECT r.schedule_id, r.due_at, r.id, r.started_at AS began, r.finished_at AS ended
+    FROM runs AS r
+    WHERE r.exclusive AND r.schedule_id IS NOT NULL AND r.started_at IS NOT NULL
+        AND r.finished_at >= :since
+        AND NOT EXISTS (
+            SELECT 1 FROM run_attempts AS a WHERE a.run_id = r.id AND a.attempt = r.attempt)
+    UNION ALL
+    SELECT r.schedule_id, r.due_at, r.id, r.started_at, NULL FROM runs AS r
+    WHERE r.status = 'running' AND r.exclusive AND r.schedule_id IS NOT NULL
+    UNION ALL
+    SELECT r.schedule_id, r.due_at, r.id, a.started_at, a.finished_at
+    FROM run_attempts AS a JOIN runs AS r ON r.id = a.run_id
+    WHERE r.exclusive AND r.schedule_id IS NOT NULL AND a.started_at IS NOT NULL
+        AND a.finished_at >= :since),
+followed AS (
+    SELECT schedule_id, due_at, id, began, max(ended) OVER (
+        PARTITION BY schedule_id ORDER BY began, ended
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM spans)
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, f.due_at, f.id, f.began, f.schedule_id, f.before
+FROM followed AS f JOIN schedules AS s ON s.id = f.schedule_id
+WHERE f.before > f.began
+LIMIT :limit
 
 -- name: check_abandoned
--- Invariant: nobody dead owns a run; a live keeper takes these over.
-SELECT r.id, n.node FROM runs AS r
+-- Nobody dead owns a run: whose it is, when that died, and its last lease.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, n.node, coalesce(n.ended_at, n.expires_at),
+    n.seen_at, n.expires_at
+FROM runs AS r
 JOIN node_sessions AS n ON n.id = r.session_id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.status = 'running' AND (n.ended_at IS NOT NULL OR n.expires_at <= :now)
+LIMIT :limit
+
+-- name: check_unknown_owners
+-- A run under way has an owner, whose death somebody notices.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.session_id FROM runs AS r
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.status = 'running'
+    AND NOT EXISTS (SELECT 1 FROM node_sessions AS n WHERE n.id = r.session_id)
+LIMIT :limit
 
 -- name: check_doubled
--- Invariant: a due time has a run or a reason, not both (already_started names the run it has).
-SELECT r.id, l.reason FROM ledger AS l
+-- A due time has a run or a reason, not both (already_started names the run it has).
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, l.reason FROM ledger AS l
 JOIN runs AS r ON r.schedule_id = l.schedule_id AND r.due_at = l.due_from
-WHERE l.count = 1 AND l.reason <> 'already_started' AND r.origin <> 'backfill'
+JOIN schedules AS s ON s.id = l.schedule_id
+WHERE l.count = 1 AND l.at >= :since AND l.reason <> 'already_started' AND r.origin <> 'backfill'
+LIMIT :limit
+
+-- name: check_doubled_runs
+-- A due time has one run.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, NULL, count(*) FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.due_at IS NOT NULL
+GROUP BY s.namespace, s.name, s.id, r.due_at HAVING count(*) > 1
+LIMIT :limit
 
 -- name: check_early
--- Invariant: nothing starts before it is due.
-SELECT id, due_at FROM runs WHERE started_at < due_at
+-- Nothing starts before it is due.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.started_at FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.started_at < r.due_at AND (r.finished_at >= :since OR r.status = 'running')
+LIMIT :limit
+
+-- name: check_planned_early
+-- Nothing is planned before it is due.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.created_at FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.created_at < r.due_at AND r.origin <> 'backfill'
+    AND (r.finished_at >= :since OR r.status IN ('queued', 'running'))
+LIMIT :limit
 
 -- name: check_order
--- Invariant: what is next lies after everything decided.
-SELECT schedule_id, next_due_at FROM schedule_state WHERE next_due_at <= watermark
+-- What is next lies after everything decided.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL, st.watermark FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.next_due_at <= st.watermark
+LIMIT :limit
+
+-- name: check_future
+-- What is decided is past.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.watermark, NULL FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.watermark > :now
+LIMIT :limit
+
+-- name: check_asleep
+-- Somebody looks at an active schedule that has a next due time.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.status = 'active' AND st.wake_at IS NULL AND st.next_due_at IS NOT NULL
+LIMIT :limit
 
 -- name: check_overdue
--- Schedules that nobody has looked at for a minute: is a node running?
-SELECT schedule_id, wake_at FROM schedule_state WHERE wake_at < :before
+-- Schedules that nobody has looked at for a minute, the most overdue first.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL, st.wake_at FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.wake_at < :before
+ORDER BY st.wake_at
+LIMIT :limit
+
+-- name: check_problems
+-- Schedules that cannot be planned.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, st.problem FROM schedule_state AS st
+JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.problem IS NOT NULL
+LIMIT :limit
+
+-- name: check_states
+-- A schedule has a state until it is deleted.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL FROM schedules AS s
+WHERE s.deleted_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM schedule_state AS st WHERE st.schedule_id = s.id)
+LIMIT :limit
+
+-- name: check_deleted_states
+-- A deleted schedule is never looked at again.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL FROM schedules AS s
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.deleted_at IS NOT NULL
+LIMIT :limit
+
+-- name: check_state_versions
+-- The latest definition is the one that is planned.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, s.version, st.version FROM schedules AS s
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.version <> st.version
+LIMIT :limit
+
+-- name: check_definitions
+-- A schedule has its definition.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, s.version FROM schedules AS s
+WHERE NOT EXISTS (
+    SELECT 1 FROM schedule_revisions AS v WHERE v.schedule_id = s.id AND v.version = s.version)
+LIMIT :limit
+
+-- name: check_run_definitions
+-- A run has the definition that it was made of.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.version FROM runs AS r
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.schedule_id IS NOT NULL AND (r.finished_at >= :since OR r.status IN ('queued', 'running'))
+    AND NOT EXISTS (
+        SELECT 1 FROM schedule_revisions AS v
+        WHERE v.schedule_id = r.schedule_id AND v.version = r.version)
+LIMIT :limit
+
+-- name: check_attempts
+-- Every attempt but the one under way is on record; the last one of an ended run may be.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.status, r.attempt, n.recorded
+FROM runs AS r
+JOIN (
+    SELECT w.id, count(a.attempt) AS recorded, max(a.attempt) AS latest
+    FROM runs AS w LEFT JOIN run_attempts AS a ON a.run_id = w.id AND a.attempt > 0
+    WHERE w.finished_at >= :since OR w.status IN ('queued', 'running')
+    GROUP BY w.id) AS n ON n.id = r.id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE n.latest > r.attempt
+    OR (r.status = 'queued' AND n.recorded <> r.attempt)
+    OR (r.status = 'running' AND n.recorded <> r.attempt - 1)
+    OR (r.finished_at IS NOT NULL AND n.recorded <> r.attempt AND n.recorded <> r.attempt - 1)
+LIMIT :limit
+
+-- name: check_losses
+-- Every loss is an attempt that was lost.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.losses, n.lost
+FROM runs AS r
+JOIN (
+    SELECT w.id, count(a.attempt) AS lost
+    FROM runs AS w LEFT JOIN run_attempts AS a ON a.run_id = w.id AND a.outcome = 'lost'
+    WHERE w.losses > 0 AND (w.finished_at >= :since OR w.status IN ('queued', 'running'))
+    GROUP BY w.id) AS n ON n.id = r.id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.losses > n.lost
+LIMIT :limit
+
+-- name: check_late_logs
+-- Nobody writes logs of attempts that have not begun.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, max(g.attempt), r.attempt
+FROM run_logs AS g JOIN runs AS r ON r.id = g.run_id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE g.attempt > r.attempt
+GROUP BY s.namespace, s.name, r.due_at, r.id, r.attempt
+LIMIT :limit
+
+-- name: check_times
+-- An attempt ends after it began.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id FROM runs AS r
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.finished_at < r.started_at AND r.finished_at >= :since
+LIMIT :limit
+
+-- name: check_crowds
+-- Of a schedule with a limit no more runs are under way than it allows.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, count(*), min(r.max_concurrent) FROM runs AS r
+JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.status = 'running' AND r.status IN ('queued', 'running')
+GROUP BY s.namespace, s.name, s.id HAVING count(*) > min(r.max_concurrent)
+LIMIT :limit
+
+-- name: check_queue_crowds
+-- Of a queue with a limit no more runs are under way than it allows.
+SELECT NULL, NULL, NULL, q.name, count(*), q.concurrency FROM queues AS q
+JOIN runs AS r ON r.queue = q.name
+WHERE r.status = 'running'
+GROUP BY q.name, q.concurrency HAVING count(*) > q.concurrency
+LIMIT :limit
+
+-- name: check_event_order
+-- Of what happened to one thing, the earlier is delivered first.
+SELECT NULL, NULL, NULL, e.id, e.aggregate FROM events AS e
+JOIN events AS other ON other.aggregate = e.aggregate
+    AND other.version = e.version + 1 AND other.position < e.position
+LIMIT :limit
+
+-- name: check_event_gaps
+-- Of what happened to one thing, nothing is missing.
+SELECT NULL, NULL, NULL, aggregate, max(version) - min(version) + 1 - count(*),
+    max(version) - min(version) + 1
+FROM events
+GROUP BY aggregate HAVING max(version) - min(version) + 1 <> count(*)
+LIMIT :limit
+
+-- name: list_alive
+-- The nodes that live.
+SELECT node, roles, started_at, version FROM node_sessions
+WHERE ended_at IS NULL AND expires_at > :now
+ORDER BY node, started_at
+
+-- name: list_accounts
+-- Schedules by id, the deleted ones too, with what is planned of them.
+SELECT s.id, s.namespace, s.name, s.created_at, s.deleted_at, st.version, st.status, st.watermark,
+    st.next_due_at, st.wake_at, st.fired, st.seen, st.problem
+FROM schedules AS s LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.id > :after
+ORDER BY s.id
+LIMIT :limit
+
+-- name: list_revisions_between
+-- The definitions of the schedules from one id to another.
+SELECT schedule_id, version, spec, valid_from, by FROM schedule_revisions
+WHERE schedule_id >= :first AND schedule_id <= :last
+ORDER BY schedule_id, version
+
+-- name: count_schedules
+-- How many schedules there are in each state.
+SELECT status, count(*) FROM schedule_state GROUP BY status ORDER BY status
+
+-- name: count_active_runs
+-- How many runs wait and are under way.
+SELECT status, count(*) FROM runs WHERE status IN ('queued', 'running')
+GROUP BY status ORDER BY status
+
+-- name: count_rows
+-- How much history there is: runs, entries of the ledger, lines of logs.
+SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM ledger), (SELECT count(*) FROM run_logs)
+
+-- name: get_waiting
+-- The oldest run that may begin, and the schedule that wants to be looked at first.
+SELECT (SELECT min(ready_at) FROM runs WHERE status = 'queued' AND ready_at <= :now),
+    (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL)

@@ -1,34 +1,20 @@
-"""Looks after the books: forgets what is old, and tells which invariants do not hold."""
+"""Looks after the books: forgets what is old, and tells what is in them."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from duebook.store.base import CLOCK_BEHIND
+from duebook.store.base import Inventory
 from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.store.sql.statements import Values
-
 __all__ = ["Upkeep"]
-
-OVERDUE: Final = timedelta(minutes=1)
-_CHECKS: Final = {
-    "check_overlaps": "schedule {0} has {1} runs under way that exclude each other",
-    "check_abandoned": "run {0} belongs to {1}, which is dead; a live node takes it over",
-    "check_doubled": "run {0} has a due time that was also recorded as {1}",
-    "check_early": "run {0} started before it was due",
-    "check_order": "schedule {0} has a next due time that is decided already",
-    "check_overdue": "schedule {0} is overdue by more than a minute: is a node running?",
-}
 
 
 class Upkeep(Statements):
-    """Retention and checks."""
+    """Retention and status."""
 
     def purge(self, before: datetime, limit: int) -> int:
         left = limit
@@ -41,22 +27,20 @@ class Upkeep(Statements):
             self._run("forget_schedule", id=schedule_id)
         return limit - left + len(forgotten)
 
-    @abstractmethod
-    def _damage(self) -> list[str]:
-        """What the database itself finds wrong."""
-
-    def check(self) -> list[str]:
-        problems = self._damage()
-        if self.behind >= CLOCK_BEHIND:
-            problems.append(
-                f"this machine's clock is {self.behind} behind the latest time on the books; "
-                "nothing is due until it has caught up"
-            )
-        parameters: dict[str, Values] = {
-            "check_abandoned": {"now": self.now},
-            "check_overdue": {"before": self.now - OVERDUE},
-        }
-        for query, text in _CHECKS.items():
-            rows = self._all(query, **parameters.get(query, {}))
-            problems += [text.format(*row) for row in rows]
-        return problems
+    def inventory(self) -> Inventory:
+        alive = self._all("list_alive", now=self.now)
+        (runs, entries, log_lines), (ready_at, wake_at) = (
+            self._all("count_rows")[0],
+            self._all("get_waiting", now=self.now)[0],
+        )
+        return Inventory(
+            now=self.now,
+            schedules=dict(self._all("count_schedules")),
+            active_runs=dict(self._all("count_active_runs")),
+            runs=runs,
+            entries=entries,
+            log_lines=log_lines,
+            nodes=tuple((node, roles, version) for node, roles, _, version in alive),
+            waits_since=self._time(ready_at),
+            wake_at=self._time(wake_at),
+        )

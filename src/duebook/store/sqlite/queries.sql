@@ -324,3 +324,19 @@ UPDATE moves SET state = 'reopened', at = :now, until = NULL WHERE id = :id
 -- What each table of the file has.
 SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c
 WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite_%'
+
+-- name: list_due_runs
+-- The runs of the given schedules' due times, of each after the instant at the same place.
+SELECT r.schedule_id, r.due_at, r.id, r.origin
+FROM json_each(:ids) AS wanted
+JOIN json_each(:sinces) AS since ON since.key = wanted.key
+JOIN runs AS r ON r.schedule_id = wanted.value AND r.due_at > since.value AND r.due_at <= :until
+
+-- name: list_due_entries
+-- The entries about the given schedules' due times, of each after the instant at the same place.
+SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version
+FROM json_each(:ids) AS wanted
+JOIN json_each(:sinces) AS since ON since.key = wanted.key
+JOIN ledger AS l ON l.schedule_id = wanted.value AND l.due_to > since.value
+WHERE l.due_from <= :until
+ORDER BY l.due_from

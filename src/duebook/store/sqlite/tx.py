@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from duebook.model.finding import Finding
 from duebook.store.base import Work
-from duebook.store.sql.people import People
+from duebook.store.sql.checking import Checking
 from duebook.store.sql.rows import read_run
 from duebook.store.sql.upkeep import Upkeep
 from duebook.store.sqlite.statements import SqliteStatements
@@ -31,7 +32,7 @@ def within_limits(found: list[Row]) -> list[str]:
     return ids
 
 
-class SqliteTx(SqliteStatements, People, Upkeep):
+class SqliteTx(SqliteStatements, Checking, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
@@ -77,13 +78,16 @@ class SqliteTx(SqliteStatements, People, Upkeep):
         rows = self._all("list_runs_by_id", ids=claimed) if claimed else []
         return [read_run(row, self._time) for row in rows]
 
-    def _damage(self) -> list[str]:
+    def _damage(self, deep: bool) -> list[Finding]:
+        """These two read the whole file."""
+        if not deep:
+            return []
         found = [
-            f"the file is damaged: {row[0]}"
+            Finding("I6", f"the file is damaged: {row[0]}")
             for row in self._connection.execute("PRAGMA quick_check").fetchall()
             if row[0] != "ok"
         ]
         return found + [
-            f"a row of {row[0]} refers to a row of {row[2]} that does not exist"
+            Finding("I6", f"a row of {row[0]} refers to a row of {row[2]} that does not exist")
             for row in self._connection.execute("PRAGMA foreign_key_check").fetchall()
         ]

@@ -1,0 +1,122 @@
+"""Goes through all schedules in one view of the books, within a budget unless it is deep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from duebook.balance.due_times import judge, judge_state, windows_of
+from duebook.model.finding import Finding
+from duebook.settings import RETENTION
+from duebook.store.base import Records
+from duebook.store.sql.checking import RECENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from duebook.balance.due_times import Window
+    from duebook.store.base import Account, Store, Tx
+
+__all__ = ["Checked", "check_books"]
+
+PAGE: Final = 200
+MOST_EACH: Final = 1_000
+"""Due times of a schedule that are looked at, the newest; and of all together:"""
+MOST: Final = 200_000
+SLICE: Final = 5_000
+"""Due times between two questions of a deep check, which keeps its view open that way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was looked at, and what was found."""
+
+    findings: tuple[Finding, ...]
+    schedules: int
+    due_times: int
+    since: datetime
+    complete: bool
+    """False: more due times were left out, for the sake of time"""
+
+    @property
+    def balanced(self) -> bool:
+        return not any(finding.problem for finding in self.findings)
+
+
+def check_books(store: Store, deep: bool = False) -> Checked:
+    """Verify the invariants in one consistent view; locks nothing, and nobody waits for it."""
+    return store.read(lambda tx: _check(tx, deep))
+
+
+def _check(tx: Tx, deep: bool) -> Checked:
+    since = tx.now - (RETENTION if deep else RECENT)
+    findings = list(tx.check(deep))
+    schedules = due_times = 0
+    complete = True
+    for page in _pages(tx):
+        schedules += len(page)
+        findings += [finding for account in page for finding in judge_state(account, tx.now)]
+        if not deep and due_times >= MOST:
+            complete = False
+            continue
+        for found, number, whole in _deep(tx, page, since) if deep else _recent(tx, page, since):
+            findings += found
+            due_times += number
+            complete &= whole
+    findings.sort(key=lambda finding: (not finding.problem, finding.rule))
+    return Checked(tuple(findings), schedules, due_times, since, complete)
+
+
+def _pages(tx: Tx) -> Iterator[list[Account]]:
+    after = ""
+    while page := tx.list_accounts(after, PAGE):
+        yield page
+        after = page[-1].id
+
+
+Judged = tuple[list[Finding], int, bool]
+
+
+def _recent(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
+    """The newest due times of each, with one question for the whole page."""
+    windows = {account.id: _newest(windows_of(account, low)) for account in page}
+    wanted = [(id_, cut[0].after) for id_, (cut, _) in windows.items() if cut]
+    records = tx.list_records(wanted, tx.now) if wanted else {}
+    for account in page:
+        cut, whole = windows[account.id]
+        for window in cut:
+            yield *judge(account, window, records[account.id]), whole
+
+
+def _newest(windows: list[Window]) -> tuple[list[Window], bool]:
+    """What fits into the budget of a schedule, and whether that is all."""
+    kept: list[Window] = []
+    left = MOST_EACH
+    for window in reversed(windows):
+        after = window.due.newest_from(window.after, window.until, left)
+        kept.insert(0, replace(window, after=after))
+        left -= window.due.count(after, window.until)
+        if after > window.after or left <= 0:
+            return kept, False
+    return kept, True
+
+
+def _deep(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
+    for account in page:
+        for window in windows_of(account, low):
+            for part in _parts(window):
+                asked = tx.list_records([(account.id, part.after)], part.until)
+                yield *judge(account, part, asked.get(account.id, Records({}, []))), True
+
+
+def _parts(window: Window) -> Iterator[Window]:
+    place = window.after
+    while True:
+        ahead = list(islice(window.due.among(place, window.until), SLICE))
+        if len(ahead) < SLICE:
+            yield replace(window, after=place)
+            return
+        yield replace(window, after=place, until=ahead[-1])
+        place = ahead[-1]

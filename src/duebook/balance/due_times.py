@@ -1,0 +1,172 @@
+"""Compares a schedule's records with what its definitions yield; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duebook.explain.undue import raw_due_times
+from duebook.model.finding import Finding
+from duebook.model.plan import Reason
+from duebook.planner import DueTimes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.store.base import Account, Record, Records
+
+__all__ = ["Window", "judge", "judge_state", "windows_of"]
+
+_NOT_BOTH: Final = (Reason.ALREADY_STARTED, Reason.EDITED)
+"""Entries that may stand beside a run of the same due time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch, open at its start, in which a definition was in force and all is decided."""
+
+    version: int
+    spec: ScheduleSpec
+    due: DueTimes
+    """what the triggers yield, excluded days too: those are recorded"""
+    after: datetime
+    until: datetime
+
+
+def windows_of(account: Account, low: datetime) -> list[Window]:
+    """Where every due time must be accounted for, the oldest first.
+
+    Up to the watermark; all of a deleted schedule, unless it may have been completed before.
+    """
+    revisions = account.revisions
+    decided = account.watermark if account.deleted_at is None else account.deleted_at
+    if decided is None or not revisions:
+        return []
+    if account.deleted_at is not None and any(r.spec and r.spec.max_runs for r in revisions):
+        return []
+    ends = [*(revision.valid_from for revision in revisions[1:]), decided]
+    windows = []
+    for revision, end in zip(revisions, ends, strict=True):
+        after = max(revision.valid_from, account.created_at, low)
+        until = min(end, decided)
+        if revision.spec is not None and after < until:
+            due = raw_due_times(revision.spec)
+            windows.append(Window(revision.version, revision.spec, due, after, until))
+    return windows
+
+
+class Judge:
+    """The records of one schedule, held against a window of its time."""
+
+    def __init__(self, account: Account, records: Records) -> None:
+        self._account = account
+        self._records = records
+        self._specs = {revision.version: revision.spec for revision in account.revisions}
+        self._known: dict[tuple[int, bool], DueTimes | None] = {}
+
+    def covers(self, entry: Record, at: datetime) -> bool:
+        if at in (entry.due_from, entry.due_to):
+            return True
+        if entry.count == 1 or not entry.due_from < at < entry.due_to:
+            return False
+        # what an edit records belongs to the definition before it
+        newest = entry.version - (entry.reason == Reason.EDITED)
+        excluded = entry.reason == Reason.EXCLUDED
+        return any(self._yields(version, excluded, at) for version in (newest, entry.version - 1))
+
+    def _yields(self, version: int, excluded: bool, at: datetime) -> bool:
+        """Whether that definition knows a due time; one that nobody can read may."""
+        if version not in self._specs:
+            return False
+        if (version, excluded) not in self._known:
+            spec, account = self._specs[version], self._account
+            self._known[version, excluded] = (
+                None
+                if spec is None
+                else raw_due_times(spec)
+                if excluded
+                else DueTimes(spec, (), account.created_at, account.name)
+            )
+        due = self._known[version, excluded]
+        return due is None or due.knows(at)
+
+    def spans(self, entry: Record, window: Window) -> bool:
+        """Whether an entry is about all due times of the window from its first to its last."""
+        same = entry.version == window.version and entry.reason != Reason.EDITED
+        return same and (not window.spec.exclude or entry.reason == Reason.EXCLUDED)
+
+    def judge(self, window: Window) -> Iterator[Finding | int]:
+        """What is wrong; and how many due times were looked at."""
+        runs, entries = self._records.runs, self._records.entries
+        upcoming = 0
+        open_: list[Record] = []
+        missing: list[datetime] = []
+        due_at, number = window.due.next_after(window.after), 0
+        while due_at is not None and due_at <= window.until:
+            number += 1
+            while upcoming < len(entries) and entries[upcoming].due_from <= due_at:
+                open_.append(entries[upcoming])
+                upcoming += 1
+            open_ = [entry for entry in open_ if entry.due_to >= due_at]
+            about = [entry for entry in open_ if self.covers(entry, due_at)]
+            run = runs.get(due_at)
+            if run is None and not about:
+                missing.append(due_at)
+            elif missing:
+                yield self._missing(missing)
+                missing = []
+            if run is not None and run[1] != "backfill":
+                yield from self._both(due_at, run[0], about)
+            ends = [e.due_to for e in about if run is None and self.spans(e, window)]
+            due_at = window.due.next_after(max([due_at, *ends]))
+        if missing:
+            yield self._missing(missing)
+        yield number
+
+    def _missing(self, missing: list[datetime]) -> Finding:
+        text = "neither ran nor was recorded"
+        if len(missing) > 1:
+            last = f"{missing[-1]:%Y-%m-%d %H:%M:%S} UTC"
+            text = f"neither ran nor was recorded, nor were all that follow up to {last}"
+        return Finding("I2", text, True, self._account.title, missing[0])
+
+    def _both(self, due_at: datetime, run_id: str, about: Sequence[Record]) -> Iterator[Finding]:
+        """A single entry beside a run is found without the triggers."""
+        for entry in about:
+            if entry.count > 1 and entry.exact and entry.reason not in _NOT_BOTH:
+                text = f"ran, and was recorded as {entry.reason} as well"
+                yield Finding("I2", text, True, self._account.title, due_at, run_id)
+
+
+def judge(account: Account, window: Window, records: Records) -> tuple[list[Finding], int]:
+    """What is wrong in a window, and how many due times were looked at."""
+    found: list[Finding] = []
+    number = 0
+    for told in Judge(account, records).judge(window):
+        if isinstance(told, int):
+            number += told
+        else:
+            found.append(told)
+    return found, number
+
+
+def judge_state(account: Account, now: datetime) -> list[Finding]:
+    """Whether the schedule will be looked at in time for its next due time."""
+    spec = next((r.spec for r in account.revisions if r.version == account.version), None)
+    if account.status is not None and spec is None:
+        return [Finding("I2", "has a definition that cannot be read here", False, account.title)]
+    if account.status != "active" or account.watermark is None or spec is None or account.problem:
+        return []
+    if spec.max_runs is not None and (account.fired or 0) >= spec.max_runs:
+        return []
+    due = DueTimes(spec, account.exceptions, account.watermark, account.name)
+    horizon = account.seen[-1].until if account.seen else account.watermark
+    wake_at = due.wake_after(horizon)
+    found = []
+    if wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now)):
+        looked = f"only at {account.wake_at:%Y-%m-%d %H:%M:%S} UTC" if account.wake_at else "never"
+        due_at = due.next_after(horizon)
+        found.append(Finding("I2", f"will be looked at {looked}", True, account.title, due_at))
+    return found

@@ -1,0 +1,145 @@
+"""The command that shows where the books are and what is in them; it brings nothing up to date."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duebook.cli.opening import settings_of
+from duebook.cli.output import json_option, print_json, print_pairs
+from duebook.errors import Conflict, Unavailable
+from duebook.settings import database_path, is_postgres
+from duebook.store.opening import open_store, place_of
+from duebook.timetext import format_duration, format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from duebook.store.base import Inventory
+
+__all__ = ["status_command"]
+
+
+@click.command("status")
+@json_option
+def status_command(as_json: bool) -> None:
+    """Show where the books are, what is in them, and who works on them."""
+    url = settings_of().database_url
+    about = _about_postgres(url) if is_postgres(url) else _about_file(database_path(url))
+    if about["schema"] is None:
+        place = f"at {about['file']}" if "file" in about else f"in the {about['books']}"
+        if as_json:
+            print_json(about)
+        else:
+            click.echo(f"no books yet {place}; the first command makes them")
+        return
+    inventory, closed = _look(url) if about["schema"] == about["newest_schema"] else (None, None)
+    if as_json:
+        print_json(about | {"closed": closed} | (_as_json(inventory) if inventory else {}))
+        return
+    print_pairs([*_head(about, closed), *(_pairs(inventory) if inventory else ())])
+
+
+def _about_postgres(url: str) -> dict[str, Any]:
+    from duebook.store.postgres.migrate import schema_of
+
+    have = schema_of(url)
+    return {
+        "store": "postgresql",
+        "books": place_of(url),
+        "size_bytes": have.size,
+        "schema": have.number or None,
+        "newest_schema": have.newest,
+        "min_compatible": have.min_compatible,
+    }
+
+
+def _about_file(path: Path) -> dict[str, Any]:
+    from duebook.store.sqlite.connection import connect
+    from duebook.store.sqlite.migrate import applied, available
+
+    about: dict[str, Any] = {"store": "sqlite", "file": str(path), "size_bytes": 0, "schema": None}
+    about["newest_schema"] = available()[-1].number
+    try:
+        if not path.exists():
+            return about
+        size = path.stat().st_size
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be looked at: {error.strerror}") from error
+    connection = connect(path, readonly=True)
+    try:
+        return about | {"size_bytes": size, "schema": max(applied(connection), default=0)}
+    finally:
+        connection.close()
+
+
+def _look(url: str) -> tuple[Inventory | None, str | None]:
+    """What is in the books; or why they are closed."""
+    try:
+        store = open_store(url)
+    except (Conflict, Unavailable) as error:
+        return None, str(error)
+    try:
+        return store.read(lambda tx: tx.inventory()), None
+    finally:
+        store.close()
+
+
+def _head(about: dict[str, Any], closed: str | None) -> list[tuple[str, str]]:
+    compatible = about.get("min_compatible")
+    oldest = f"; nodes of schema {compatible} or newer may use it" if compatible else ""
+    return [
+        ("file", about.get("file", "")),
+        ("books", about.get("books", "")),
+        ("size", f"{about['size_bytes']:,} bytes"),
+        ("schema", f"{about['schema']} of {about['newest_schema']}{oldest}"),
+        ("closed", closed or ""),
+    ]
+
+
+def _pairs(found: Inventory) -> list[tuple[str, str]]:
+    active = found.active_runs
+    runs = [f"{active.get(status, 0):,} {status}" for status in ("queued", "running")]
+    nodes = ", ".join(f"{node} ({roles}; {version})" for node, roles, version in found.nodes)
+    history = f"{found.runs:,} runs, {found.entries:,} entries, {found.log_lines:,} lines of logs"
+    return [
+        ("schedules", ", ".join(f"{n:,} {status}" for status, n in found.schedules.items()) or "0"),
+        ("runs", ", ".join(runs)),
+        ("history", history),
+        ("nodes", nodes or "none is running"),
+        ("oldest waits", _length(found.now, found.waits_since) or "nothing waits"),
+        ("planning", _lag(found)),
+    ]
+
+
+def _lag(found: Inventory) -> str:
+    behind = _length(found.now, found.wake_at)
+    return f"{behind} behind" if behind else "in time"
+
+
+def _length(now: datetime, since: datetime | None) -> str | None:
+    """How long ago that was; None when it was not, or less than a second."""
+    if since is None or now - since < timedelta(seconds=1):
+        return None
+    return format_duration(timedelta(seconds=int((now - since).total_seconds())))
+
+
+def _as_json(found: Inventory) -> dict[str, Any]:
+    lag = max((found.now - found.wake_at).total_seconds(), 0.0) if found.wake_at else 0.0
+    return {
+        "now": format_instant(found.now),
+        "schedules": found.schedules,
+        "active_runs": found.active_runs,
+        "runs": found.runs,
+        "ledger_entries": found.entries,
+        "log_lines": found.log_lines,
+        "nodes": [
+            {"node": node, "roles": roles.split(","), "version": version}
+            for node, roles, version in found.nodes
+        ],
+        "waits_since": format_instant(found.waits_since) if found.waits_since else None,
+        "lag_seconds": round(lag, 3),
+    }

@@ -1,0 +1,225 @@
+"""Finds in one view of the books which invariants do not hold, as far as statements can tell.
+
+What the triggers are needed for is for others; here are the facts that they need.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid
+from duebook.model.finding import Finding
+from duebook.model.schedule import Revision
+from duebook.store.base import CLOCK_BEHIND, Account, Record, Records
+from duebook.store.sql.people import People
+from duebook.store.sql.rows import read_spec, read_stretches
+from duebook.timetext import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from duebook.store.sql.statements import Row, Values
+
+__all__ = ["Checking"]
+
+RECENT: Final = timedelta(days=1)
+"""How far back a check looks that is not deep."""
+OVERDUE: Final = timedelta(minutes=1)
+MOST: Final = 1_000
+"""Findings of one kind; more say nothing new."""
+_EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PROBLEMS: Final = {
+    "check_overlaps": ("I3", "{0} runs that exclude each other are under way"),
+    "check_unknown_owners": ("I8", "runs under session {0}, which the books do not know"),
+    "check_doubled": ("I2", "ran, and was recorded as {0} as well"),
+    "check_early": ("I7", "started at {0}, before it was due"),
+    "check_planned_early": ("I7", "was queued at {0}, before it was due"),
+    "check_order": ("I2", "is next, but decided already: all is up to {0}"),
+    "check_asleep": ("I2", "is next, but nobody will look at it"),
+    "check_states": ("I6", "has no state: it is never looked at"),
+    "check_state_versions": ("I6", "is at version {0}, but version {1} is planned"),
+    "check_deleted_states": ("I6", "was deleted, but is still planned"),
+    "check_definitions": ("I6", "has no definition of version {0}"),
+    "check_run_definitions": ("I6", "belongs to version {0}, of which there is no definition"),
+    "check_attempts": ("I4", "is {0} in attempt {1}, but {2} attempts are on record"),
+    "check_losses": ("I4", "has {0} losses, but {1} are on record"),
+    "check_event_order": ("I5", "event {0} comes after a later one of {1}"),
+}
+_DEEP: Final = {
+    "check_doubled_runs": ("I1", "has {0} runs"),
+    "check_late_logs": ("I4", "has a log of attempt {0}, but is in attempt {1}"),
+    "check_event_gaps": ("I5", "of {0}: {1} of {2} events are missing"),
+}
+_NOTES: Final = {
+    "check_crowds": ("I3", "{0} runs are under way, {1} are allowed: was that lowered?"),
+    "check_queue_crowds": ("I3", "queue {0}: {1} runs are under way, {2} are allowed"),
+    "check_times": ("I9", "ended before it began: did the clock go back?"),
+    "check_problems": ("I2", "cannot be planned: {0}"),
+}
+
+
+class Checking(People):
+    """Reads only, and takes no locks."""
+
+    _slack = timedelta()
+    """how far times of two transactions may be out of order"""
+
+    @abstractmethod
+    def _damage(self, deep: bool) -> Iterable[Finding]:
+        """What the database itself finds wrong."""
+
+    def check(self, deep: bool = False) -> list[Finding]:
+        since = _EVER if deep else self.now - RECENT
+        found = [*self._damage(deep), *self._clock_notes()]
+        checks = {**_PROBLEMS, **(_DEEP if deep else {}), **_NOTES}
+        for query, (rule, text) in checks.items():
+            values: Values = {"limit": MOST}
+            if query in _SINCE:
+                values["since"] = since
+            rows = self._all(query, **values)
+            found += [self._finding(rule, text, row, query not in _NOTES) for row in rows]
+        return [*found, *self._overlapped(since), *self._abandoned(), *self._overdue()]
+
+    def _finding(self, rule: str, text: str, row: Row, problem: bool) -> Finding:
+        schedule, due_at, run_id, *details = row
+        told = [self._told(value) for value in details]
+        return Finding(rule, text.format(*told), problem, schedule, self._time(due_at), run_id)
+
+    def _told(self, value: Any) -> Any:
+        """A detail of a finding: instants are large numbers, or datetimes."""
+        moment = self._time(value) if _is_moment(value) else None
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else value
+
+    def _clock_notes(self) -> Iterable[Finding]:
+        if self.behind >= CLOCK_BEHIND:
+            yield Finding(
+                "I7",
+                f"this machine's clock is {self.behind} behind the latest time on the books; "
+                "nothing is due until it has caught up",
+            )
+        for row in self._all("check_future", now=self.now, limit=MOST):
+            text = "is decided already, but lies in the future: was the clock set back?"
+            yield self._finding("I7", text, row, problem=False)
+
+    def _overlapped(self, since: datetime) -> Iterable[Finding]:
+        """Attempts that were under way together; an edit may have allowed that once."""
+        for *row, schedule_id, before in self._all("check_overlapped", since=since, limit=MOST):
+            *_, began = row
+            if self._time(before) - self._time(began) <= self._slack:
+                continue
+            specs = [revision.spec for revision in self.list_revisions(schedule_id)]
+            if all(spec is not None and spec.overlap != "allow" for spec in specs):
+                text = "began at {0}, while another run that excludes it was under way"
+                yield self._finding("I3", text, tuple(row), problem=True)
+
+    def _abandoned(self) -> Iterable[Finding]:
+        """Runs of dead nodes; a problem once those who live have had the time to take them over."""
+        alive = [self._time(row[2]) for row in self._all("list_alive", now=self.now)]
+        for *row, died_at, seen_at, expires_at in self._all(
+            "check_abandoned", now=self.now, limit=MOST
+        ):
+            lease = self._time(expires_at) - self._time(seen_at)
+            late = False
+            if not alive:
+                text = "was left by {0}, and no node is running"
+            elif self.now <= max(self._time(died_at), min(alive) + lease) + lease * 2 / 3:
+                text = "was left by {0}, which is dead; a live node takes it over soon"
+            else:
+                late, text = True, "was left by {0}, which is dead, and nobody took it over in time"
+            yield self._finding("I8", text, tuple(row), problem=late)
+
+    def _overdue(self) -> Iterable[Finding]:
+        rows = self._all("check_overdue", before=self.now - OVERDUE, limit=MOST)
+        if not rows:
+            return
+        alive = self._all("list_alive", now=self.now)
+        if any("scheduler" in roles.split(",") for _, roles, *_ in alive):
+            text = "has not been looked at since {0}, though a scheduler is running"
+            for row in rows:
+                yield self._finding("I2", text, row, problem=True)
+            return
+        seconds = int((self.now - self._time(rows[0][3])).total_seconds())
+        more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
+        waits = format_duration(timedelta(seconds=seconds))
+        text = f"{rows[0][0]}{more}: overdue for {waits}, and no scheduler is running"
+        yield Finding("I2", text, problem=False)
+
+    # -- for whoever compares with the triggers
+
+    def list_accounts(self, after: str, limit: int) -> list[Account]:
+        rows = self._all("list_accounts", after=after, limit=limit)
+        if not rows:
+            return []
+        ids = [row[0] for row in rows]
+        revisions: dict[str, list[Revision]] = {id_: [] for id_ in ids}
+        names = {row[0]: row[2] for row in rows}
+        for id_, version, text, valid_from, by in self._all(
+            "list_revisions_between", first=ids[0], last=ids[-1]
+        ):
+            try:
+                spec = read_spec(text, names[id_])
+            except Invalid:
+                spec = None
+            revisions[id_].append(Revision(version, spec, self._time(valid_from), by))
+        exceptions = self._exceptions(ids)
+        return [
+            _account(row, tuple(revisions[row[0]]), exceptions.get(row[0], []), self._time)
+            for row in rows
+        ]
+
+    def list_records(
+        self, wanted: Sequence[tuple[str, datetime]], until: datetime
+    ) -> dict[str, Records]:
+        ids, sinces = [id_ for id_, _ in wanted], [self._stamp(since) for _, since in wanted]
+        where: Values = {"ids": ids, "sinces": sinces, "until": until}
+        time = self._time
+        found = {id_: Records({}, []) for id_ in ids}
+        for id_, due_at, run_id, origin in self._all("list_due_runs", **where):
+            found[id_].runs[time(due_at)] = (run_id, origin)
+        for id_, first, last, count, exact, reason, version in self._all(
+            "list_due_entries", **where
+        ):
+            entry = Record(time(first), time(last), count, bool(exact), reason, version)
+            found[id_].entries.append(entry)
+        return found
+
+
+_SINCE: Final = {
+    "check_doubled",
+    "check_early",
+    "check_planned_early",
+    "check_run_definitions",
+    "check_attempts",
+    "check_losses",
+    "check_times",
+}
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, datetime) or (isinstance(value, int) and value > 10**12)
+
+
+def _account(
+    row: Row, revisions: tuple[Revision, ...], exceptions: list[Any], time: Callable[[Any], Any]
+) -> Account:
+    id_, namespace, name, created_at, deleted_at, version, status, watermark = row[:8]
+    next_due_at, wake_at, fired, seen, problem = row[8:]
+    return Account(
+        id_,
+        name if namespace == "default" else f"{namespace}/{name}",
+        name,
+        time(created_at),
+        time(deleted_at),
+        revisions,
+        version,
+        status,
+        time(watermark),
+        time(next_due_at),
+        time(wake_at),
+        fired,
+        read_stretches(seen),
+        tuple(exceptions),
+        problem,
+    )

@@ -1,0 +1,97 @@
+"""`duebook db check` and `db status`: what they say, at 80 columns and as JSON."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from duebook.cli import main
+from duebook.store.sqlite import SqliteStore
+from tests.conformance.builders import BEGIN, VirtualClock, add_schedule, begin, claim, tick
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Cli
+
+HELLO = ("add", "hello", "--every", "1h", "--", "true")
+
+
+def doctor(cli: Cli, sql: str) -> None:
+    with closing(sqlite3.connect(cli.path)) as connection, connection:
+        connection.execute(sql)
+
+
+def test_good_books_balance(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    result = cli("db", "check")
+    assert (result.exit_code, result.stdout) == (0, "the books balance\n")
+    assert result.stderr == "checked 0 due times of 1 schedules since yesterday\n"
+    assert cli.json("db", "check")["balanced"] is True
+    assert cli("db", "check", "--deep").exit_code == 0
+
+
+def test_a_problem_says_schedule_due_time_and_what_is_wrong_within_80_columns(cli: Cli) -> None:
+    cli.ok("add", "a-rather-long-name-of-a-schedule-for-the-morning", *HELLO[2:])
+    doctor(cli, "UPDATE schedule_state SET wake_at = wake_at + 86400000000")
+    result = cli("db", "check")
+    assert result.exit_code == 1
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    words = " ".join(result.stdout.split())
+    assert words.startswith("problem I2: a-rather-long-name-of-a-schedule-for-the-morning 20")
+    assert "UTC: will be looked at only at" in words
+    assert result.stdout.endswith("\nthe books do not balance\n")
+
+
+def test_problems_as_json(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    doctor(cli, "UPDATE schedule_state SET next_due_at = watermark")
+    result = cli("db", "check", "--json")
+    assert result.exit_code == 1
+    assert '"rule": "I2"' in result.stdout
+    assert '"schedule": "hello"' in result.stdout
+
+
+def test_many_problems_of_a_kind_are_counted(cli: Cli) -> None:
+    for number in range(25):
+        cli.ok("add", f"s{number}", *HELLO[2:])
+    doctor(cli, "DELETE FROM schedule_state")
+    lines = cli("db", "check").stdout.splitlines()
+    assert len(lines) == 22
+    assert "problem I6: and 5 more; see --json" in lines
+
+
+def test_status_tells_what_is_in_the_books(cli: Cli) -> None:
+    clock = VirtualClock()
+    cli.path.parent.mkdir()
+    store = SqliteStore(cli.path, clock)
+    add_schedule(store)
+    clock.advance()
+    tick(store)
+    begin(store)
+    claim(store)
+    store.close()
+    shown = cli.ok("db", "status")
+    for words in ("schema        1 of 1", "1 active", "0 queued, 1 running", "none is running"):
+        assert words in shown
+    assert "behind" in shown
+    found = cli.json("db", "status")
+    assert found["store"] == "sqlite"
+    assert found["active_runs"] == {"running": 1}
+    assert found["lag_seconds"] > 0
+    assert found["now"] > f"{BEGIN:%Y}"
+
+
+def test_status_of_postgresql(postgres_url: str) -> None:
+    result = CliRunner().invoke(main, ["--database", postgres_url, "db", "status"])
+    assert result.exit_code == 0, result.output
+    assert "1 of 1; nodes of schema 1 or newer may use it" in " ".join(result.stdout.split())
+    assert "planning" in result.stdout
+
+
+def test_status_of_books_that_were_moved_says_so(cli: Cli, postgres_url: str) -> None:
+    cli.ok(*HELLO)
+    cli.ok("db", "copy", str(cli.path), postgres_url)
+    assert "were moved to the database" in " ".join(cli.ok("db", "status").split())
+    assert "were moved" in cli.json("db", "status")["closed"]
