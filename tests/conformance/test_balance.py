@@ -192,8 +192,23 @@ def test_an_entry_that_was_shortened_leaves_a_gap(
     clock.advance(10 * MINUTE)
     tick(store)
     backend.write("UPDATE ledger SET due_to = due_to - 60 * {second}")
+    found = {finding.due_at: finding.text for finding in problems(store)}
+    assert "neither ran" in found[at(8)], "grace lets only the last two run"
+    assert "8 were recorded as missed from there on, of 7" in found[at(1)]
+
+
+@pytest.mark.parametrize("count", [7, 9])
+def test_an_entry_that_miscounts_its_due_times_is_reported(
+    store: Store, backend: Backend, clock: VirtualClock, count: int
+) -> None:
+    add_schedule(store, overlap="allow", catchup="skip")
+    clock.advance(10 * MINUTE)
+    tick(store)
+    backend.write("UPDATE ledger SET count = ?", count)
     (found,) = problems(store)
-    assert found.due_at == at(8), "grace lets only the last two run"
+    assert str(found) == (
+        f"job 2026-01-05 12:01:00 UTC: {count} were recorded as missed from there on, of 8"
+    )
 
 
 def test_each_version_is_asked_about_its_own_time(

@@ -161,7 +161,11 @@ class World:
 
     def up(self, *words: str) -> NodeProcess:
         """`duebook up`, as a person starts it."""
-        return self._begin(self.cli_argv("up", *words))
+        return self.start("up", *words)
+
+    def start(self, *words: str) -> NodeProcess:
+        """A command that goes on while the test does."""
+        return self._begin(self.cli_argv(*words))
 
     def node(self, **options: float | str) -> NodeProcess:
         """A node with a short lease."""

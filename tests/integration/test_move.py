@@ -45,7 +45,7 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         old.wait_evidence("start", "long")
         waiting = new.node()
         wait_for_more(old, "a", 3)
-        copy = old._begin(old.cli_argv("db", "copy", str(old.path), postgres_url))
+        copy = old.start("db", "copy", str(old.path), postgres_url)
         eventually(lambda: "waiting" in copy.log, 20)
         assert "long" in copy.log
         old.go.touch()
@@ -60,6 +60,27 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         assert new.status(held) == "succeeded"
         assert len(new.evidence("start", "long")) == 1
         assert second.end() == 0
+
+
+def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    names = ["a", "b"]
+    with open_world(tmp_path) as old, open_world(tmp_path, postgres_url) as new:
+        for name in names:
+            old.add(name, QUICK, **EVERY_SECOND)
+        node = old.node()
+        wait_for_more(old, "a", 3)
+        words = ("db", "copy", str(old.path), postgres_url)
+        killed = old.start(*words)
+        eventually(lambda: "copied" in killed.log or killed.process.poll() is not None, 20)
+        killed.end(signal.SIGKILL)
+        again = old.start(*words)
+        assert again.process.wait(30) == 0, again.log
+        assert node.process.wait(30) != 0
+        new.node()
+        wait_for_more(new, "a", 3)
+        _check(new, names)
 
 
 def _check(world: World, names: list[str]) -> None:

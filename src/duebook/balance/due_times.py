@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from duebook.explain.undue import raw_due_times
 from duebook.model.finding import Finding
 from duebook.model.plan import Reason
-from duebook.planner import DueTimes
+from duebook.planner import DueTimes, instant_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Window", "judge", "judge_state", "windows_of"]
 
+MOST_COUNTED: Final = 1_000
+"""Due times of an entry that are counted again; of more, a count may be a lower bound."""
 _NOT_BOTH: Final = (Reason.ALREADY_STARTED, Reason.EDITED)
 """Entries that may stand beside a run of the same due time."""
 
@@ -73,7 +76,7 @@ class Judge:
             return False
         # what an edit records belongs to the definition before it
         newest = entry.version - (entry.reason == Reason.EDITED)
-        excluded = entry.reason == Reason.EXCLUDED
+        excluded = entry.reason in (Reason.EXCLUDED, Reason.EDITED)
         return any(self._yields(version, excluded, at) for version in (newest, entry.version - 1))
 
     def _yields(self, version: int, excluded: bool, at: datetime) -> bool:
@@ -96,6 +99,32 @@ class Judge:
         """Whether an entry is about all due times of the window from its first to its last."""
         same = entry.version == window.version and entry.reason != Reason.EDITED
         return same and (not window.spec.exclude or entry.reason == Reason.EXCLUDED)
+
+    def miscounted(self, window: Window) -> Iterator[Finding]:
+        """Entries of the window that stand for more or fewer due times than there are."""
+        regular = DueTimes(window.spec, (), self._account.created_at, self._account.name)
+        for entry in self._records.entries:
+            own = entry.version == window.version and entry.reason != Reason.EDITED
+            inside = window.after < entry.due_from < entry.due_to <= window.until
+            if not own or not inside or not entry.exact or entry.count >= MOST_COUNTED:
+                continue
+            due = window.due if entry.reason == Reason.EXCLUDED else regular
+            number = due.count(instant_before(entry.due_from), entry.due_to)
+            number += not due.knows(entry.due_to)  # one that was moved there
+            if not number - self._others(entry) <= entry.count <= number:
+                text = f"{entry.count} were recorded as {entry.reason} from there on, of {number}"
+                yield Finding("I2", text, True, self._account.title, entry.due_from)
+
+    def _others(self, entry: Record) -> int:
+        """What else there is about the due times of a range."""
+        runs = sum(entry.due_from <= at <= entry.due_to for at in self._records.runs)
+        return runs + sum(
+            other.count
+            for other in self._records.entries
+            if other is not entry
+            and other.due_from <= entry.due_to
+            and other.due_to >= entry.due_from
+        )
 
     def judge(self, window: Window) -> Iterator[Finding | int]:
         """What is wrong; and how many due times were looked at."""
@@ -144,7 +173,8 @@ def judge(account: Account, window: Window, records: Records) -> tuple[list[Find
     """What is wrong in a window, and how many due times were looked at."""
     found: list[Finding] = []
     number = 0
-    for told in Judge(account, records).judge(window):
+    judge = Judge(account, records)
+    for told in chain(judge.judge(window), judge.miscounted(window)):
         if isinstance(told, int):
             number += told
         else:

@@ -13,6 +13,7 @@ from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import Conflict, Invalid
 from duebook.settings import database_path, is_postgres
 from duebook.store.moving import Progress, copy_books
+from duebook.store.opening import open_target
 from duebook.store.sqlite.moving import Source
 from duebook.timetext import format_instant, parse_duration
 
@@ -39,14 +40,9 @@ def copy_command(source: str, target: str, wait: str, as_json: bool) -> None:
     No run begins while those under way end; then the file is closed, and whoever
     uses it is told where the books are. Nodes may wait at the new place already.
     """
-    path = _path_of(source)
-    if not is_postgres(target):
-        raise Invalid("books are copied to PostgreSQL; write the second place as postgresql://…")
-    longest = parse_duration(wait)
-    from duebook.store.postgres.arriving import Target
-
+    path, longest = _path_of(source), parse_duration(wait)
     began = time.monotonic()
-    with Source(path) as old, Target(target) as new:
+    with Source(path) as old, open_target(target) as new:
         copied = copy_books(old, new, longest, Progress(_say))
         place = new.place
     took = timedelta(seconds=time.monotonic() - began)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from duebook.errors import Invalid
 from duebook.settings import database_path, is_postgres
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store
+    from collections.abc import Iterator
 
-__all__ = ["open_store", "place_of"]
+    from duebook.store.base import Store
+    from duebook.store.postgres.arriving import Target
+
+__all__ = ["open_store", "open_target", "place_of"]
 
 
 def open_store(url: str) -> Store:
@@ -22,13 +26,28 @@ def open_store(url: str) -> Store:
         from duebook.store.sqlite import SqliteStore
 
         return SqliteStore(database_path(url))
-    try:
+    with _driver_needed():
         from duebook.store.postgres import PostgresStore
+    return PostgresStore(url)
+
+
+def open_target(url: str) -> Target:
+    """A PostgreSQL database that takes over the books of a file; raises as `open_store`."""
+    if not is_postgres(url):
+        raise Invalid("books are copied to PostgreSQL; write the second place as postgresql://…")
+    with _driver_needed():
+        from duebook.store.postgres.arriving import Target
+    return Target(url)
+
+
+@contextmanager
+def _driver_needed() -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         raise Invalid(
             "PostgreSQL needs psycopg, which is not installed: pip install 'duebook[postgres]'"
         ) from error
-    return PostgresStore(url)
 
 
 def place_of(url: str) -> str:

@@ -59,6 +59,7 @@ class Target(Closing):
         conninfo = full_conninfo(url)
         self.place = place_of(conninfo)
         self._connection = connect(conninfo)
+        self._connection.prepare_threshold = None  # a pooler may be in between
         try:
             with translated(self.place):
                 migrate(self._connection)

@@ -480,3 +480,8 @@ ORDER BY l.due_from
 SELECT name, setting FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off'
 ORDER BY name
+
+-- name: allow_time
+-- This transaction reads much, and thinks in between.
+SELECT set_config('statement_timeout', :longest, true),
+    set_config('idle_in_transaction_session_timeout', '60s', true)

@@ -59,6 +59,17 @@ _NOTES: Final = {
     "check_problems": ("I2", "cannot be planned: {0}"),
 }
 
+_SINCE: Final = {
+    "check_doubled",
+    "check_early",
+    "check_planned_early",
+    "check_run_definitions",
+    "check_attempts",
+    "check_losses",
+    "check_times",
+}
+"""Checks that look at what is over: of the last day, unless they are deep."""
+
 
 class Checking(People):
     """Reads only, and takes no locks."""
@@ -184,17 +195,6 @@ class Checking(People):
             entry = Record(time(first), time(last), count, bool(exact), reason, version)
             found[id_].entries.append(entry)
         return found
-
-
-_SINCE: Final = {
-    "check_doubled",
-    "check_early",
-    "check_planned_early",
-    "check_run_definitions",
-    "check_attempts",
-    "check_losses",
-    "check_times",
-}
 
 
 def _is_moment(value: Any) -> bool:

@@ -481,15 +481,18 @@ LIMIT :limit
 -- Nothing starts before it is due.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.started_at FROM runs AS r
 JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.started_at < r.due_at AND (r.finished_at >= :since OR r.status = 'running')
+WHERE r.started_at < r.due_at AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
 LIMIT :limit
 
 -- name: check_planned_early
 -- Nothing is planned before it is due.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.created_at FROM runs AS r
 JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.created_at < r.due_at AND r.origin <> 'backfill'
-    AND (r.finished_at >= :since OR r.status IN ('queued', 'running'))
+WHERE r.created_at < r.due_at AND r.origin <> 'backfill' AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
 LIMIT :limit
 
 -- name: check_order
@@ -560,7 +563,9 @@ LIMIT :limit
 -- A run has the definition that it was made of.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.version FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.schedule_id IS NOT NULL AND (r.finished_at >= :since OR r.status IN ('queued', 'running'))
+WHERE r.schedule_id IS NOT NULL AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
     AND NOT EXISTS (
         SELECT 1 FROM schedule_revisions AS v
         WHERE v.schedule_id = r.schedule_id AND v.version = r.version)
@@ -573,7 +578,9 @@ FROM runs AS r
 JOIN (
     SELECT w.id, count(a.attempt) AS recorded, max(a.attempt) AS latest
     FROM runs AS w LEFT JOIN run_attempts AS a ON a.run_id = w.id AND a.attempt > 0
-    WHERE w.finished_at >= :since OR w.status IN ('queued', 'running')
+    WHERE w.id IN (
+        SELECT id FROM runs WHERE finished_at >= :since
+        UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
     GROUP BY w.id) AS n ON n.id = r.id
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE n.latest > r.attempt
@@ -589,7 +596,9 @@ FROM runs AS r
 JOIN (
     SELECT w.id, count(a.attempt) AS lost
     FROM runs AS w LEFT JOIN run_attempts AS a ON a.run_id = w.id AND a.outcome = 'lost'
-    WHERE w.losses > 0 AND (w.finished_at >= :since OR w.status IN ('queued', 'running'))
+    WHERE w.losses > 0 AND w.id IN (
+        SELECT id FROM runs WHERE finished_at >= :since
+        UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
     GROUP BY w.id) AS n ON n.id = r.id
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.losses > n.lost

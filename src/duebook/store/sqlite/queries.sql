@@ -329,14 +329,14 @@ WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite_%'
 -- The runs of the given schedules' due times, of each after the instant at the same place.
 SELECT r.schedule_id, r.due_at, r.id, r.origin
 FROM json_each(:ids) AS wanted
-JOIN json_each(:sinces) AS since ON since.key = wanted.key
-JOIN runs AS r ON r.schedule_id = wanted.value AND r.due_at > since.value AND r.due_at <= :until
+CROSS JOIN json_each(:sinces) AS since ON since.key = wanted.key
+CROSS JOIN runs AS r ON r.schedule_id = wanted.value AND r.due_at > since.value AND r.due_at <= :until
 
 -- name: list_due_entries
 -- The entries about the given schedules' due times, of each after the instant at the same place.
 SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version
 FROM json_each(:ids) AS wanted
-JOIN json_each(:sinces) AS since ON since.key = wanted.key
-JOIN ledger AS l ON l.schedule_id = wanted.value AND l.due_to > since.value
+CROSS JOIN json_each(:sinces) AS since ON since.key = wanted.key
+CROSS JOIN ledger AS l ON l.schedule_id = wanted.value AND l.due_to > since.value
 WHERE l.due_from <= :until
 ORDER BY l.due_from

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duebook.balance import check_books
 from duebook.book import Book
 from duebook.errors import DuebookError
 from duebook.model.run import LogLine, Outcome
@@ -87,6 +88,8 @@ def test_the_copy_of_any_books_answers_as_they_did(
             assert {run.due_at for run in Book(new).runs.list(limit=1_000)} == {
                 run.due_at for run in before["runs"]
             }
+            assert check_books(new, deep=True).balanced
             tick(new)
+            assert check_books(new, deep=True).balanced
         finally:
             move.close()
