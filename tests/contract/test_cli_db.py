@@ -27,7 +27,7 @@ def test_good_books_balance(cli: Cli) -> None:
     cli.ok(*HELLO)
     result = cli("db", "check")
     assert (result.exit_code, result.stdout) == (0, "the books balance\n")
-    assert result.stderr == "checked 0 due times of 1 schedules since yesterday\n"
+    assert result.stderr == "checked schedules: 1, due times: 0 since yesterday\n"
     assert cli.json("db", "check")["balanced"] is True
     assert cli("db", "check", "--deep").exit_code == 0
 

@@ -34,7 +34,7 @@ def test_the_books_are_copied_and_the_old_ones_say_where_they_are(cli: Cli, url:
     copied = cli("db", "copy", f"sqlite:///{cli.path}", url)
     assert copied.exit_code == 0, copied.output
     assert "copied" in copied.stdout
-    assert "1 rows of schedules" in copied.stderr
+    assert "copied schedules: 1" in copied.stderr
     assert "hello" in at(url, "ls").stdout
     for words in (("ls",), HELLO, ("tick",), ("db", "check"), ("up",)):
         refused = cli(*words)

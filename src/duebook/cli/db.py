@@ -81,7 +81,7 @@ def _print(checked: Checked, deep: bool) -> None:
             click.echo(f"{kind} {rule}: and {len(findings) - MOST_TOLD:,} more; see --json")
     if not checked.complete:
         click.echo("note: only the newest due times were checked; --deep checks all of them")
-    many = f"{checked.due_times:,} due times of {checked.schedules:,} schedules"
+    many = f"schedules: {checked.schedules:,}, due times: {checked.due_times:,}"
     since = "" if deep else " since yesterday"
     click.echo(f"checked {many}{since}", err=True)
     click.echo("the books balance" if checked.balanced else "the books do not balance")

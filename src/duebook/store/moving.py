@@ -182,7 +182,7 @@ def _fill(source: Source, move: Move, target: Target, progress: Progress) -> dic
             batches = _batches(reading, table, kept, have[table], move.at)
             filled[table] = target.fill(table, kept, batches, _teller(table, progress))
             if filled[table]:
-                progress.say(f"copied {filled[table]:,} rows of {table}")
+                progress.say(f"copied {table}: {filled[table]:,}")
     return filled
 
 
@@ -217,7 +217,7 @@ def _teller(table: str, progress: Progress) -> Callable[[int], None]:
         nonlocal told
         if number - told >= PROGRESS:
             told = number
-            progress.say(f"{number:,} rows of {table} so far")
+            progress.say(f"copying {table}: {number:,} so far")
 
     return tell
 
