@@ -34,6 +34,8 @@ class Settings:
 
     database_url: str = "sqlite:///.duebook/duebook.db"
     namespace: str = "default"
+    listen_url: str | None = None
+    """where hints of other nodes arrive, when `database_url` leads through a pooler"""
     coordination: str = "all"
     """who plans: `all` schedulers together, or one `leader` at a time"""
     http_allow: str = ""
@@ -43,6 +45,8 @@ class Settings:
         if self.coordination not in COORDINATIONS:
             known = ", ".join(COORDINATIONS)
             raise Invalid(f'coordination "{shorten(self.coordination)}" is not one of {known}')
+        if self.listen_url is not None and not is_postgres(self.listen_url):
+            raise Invalid("listen_url must begin with postgresql://, as database_url does")
 
 
 def load_settings(

@@ -47,7 +47,7 @@ class Checked:
 
 def check_books(store: Store, deep: bool = False) -> Checked:
     """Verify the invariants in one consistent view; locks nothing, and nobody waits for it."""
-    return store.read(lambda tx: _check(tx, deep))
+    return store.read(lambda tx: _check(tx, deep), patient=True)
 
 
 def _check(tx: Tx, deep: bool) -> Checked:

@@ -41,4 +41,5 @@ class Duebook(Book):
         from duebook.store.opening import open_store
 
         settings = load_settings({"database_url": database_url, "namespace": namespace})
-        super().__init__(open_store(settings.database_url), settings.namespace)
+        store = open_store(settings.database_url, settings.listen_url)
+        super().__init__(store, settings.namespace)

@@ -88,7 +88,7 @@ def up_command(
         from duebook.engine.node import Node, NodeOptions
         from duebook.store.opening import open_store
 
-        store = open_store(settings.database_url)
+        store = open_store(settings.database_url, settings.listen_url)
         book = Book(store, settings.namespace)
         options = NodeOptions(
             slots=slots,

@@ -27,7 +27,7 @@ def settings_of(ctx: click.Context | None = None, **flags: str | None) -> Settin
 def open_book() -> Iterator[Book]:
     """The book of the current command line, closed at the end."""
     settings = settings_of()
-    book = Book(open_store(settings.database_url), settings.namespace)
+    book = Book(open_store(settings.database_url, settings.listen_url), settings.namespace)
     try:
         yield book
     finally:

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.chance import fraction
 from duebook.clock import utc_now
 from duebook.engine.alarm import Alarm
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
-from duebook.engine.outage import Outage, patience
+from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.engine.ticker import Reach, Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
+from duebook.patience import patience
 from duebook.store.base import News, SessionInfo
 from duebook.targets.spawner import lease_clock
 from duebook.triggers import tzdata_version
@@ -116,6 +118,7 @@ class Node:
                 self._start("second ticker", self._help, self._helping, self._planning_over)
         if "worker" in options.roles:
             self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
+        self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
         self._shut_down()
@@ -214,6 +217,11 @@ class Node:
             self._pass_on(pulse)
         return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
 
+    def _write_logs(self) -> float:
+        """In a thread of its own: while it waits for the books, others look after the lease."""
+        self._performer.flush_logs()
+        return POLL
+
     def _pass_on(self, pulse: Pulse) -> None:
         """Wake the others in time for what they may not have heard of."""
         if pulse.wake_at is not None:
@@ -242,15 +250,14 @@ class Node:
                 wait = step()
                 failures = 0
                 self._outage.ended(name)
+                alarm.wait(wait)
+                continue
             except DuebookError as error:
-                failures += 1
-                wait = patience(failures)
                 self._outage.failed(name, error)
             except Exception:  # a loop that ended would leave a node that only looks alive
                 log.exception("a step of the %s failed; trying again", name)
-                failures += 1
-                wait = patience(failures)
-            alarm.wait(wait)
+            failures += 1  # and whoever rings now does not hurry it
+            over.wait(patience(failures, fraction(self._keeper.session_id, name, failures)))
 
     def _seconds_until(self, moment: datetime | None) -> float:
         """By the books' clock: this machine's may be wrong by hours."""
@@ -261,7 +268,6 @@ class Node:
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
         while not self._times_asked_to_stop:
-            self._performer.flush_logs()
             self._keeper.guard()  # should the keeper itself be stuck
             try:
                 news = self._store.news(POLL)
@@ -282,12 +288,14 @@ class Node:
         if News.LEAD in news and self._options.coordination == "leader":
             self._keeper.hurry()
             self._keeping.ring()
-        if News.CANCEL in news:
+        if News.LOOK in news:
+            self._keeper.hurry()
+        if news & (News.CANCEL | News.LOOK):
             self._keeping.ring()
 
     def _shut_down(self) -> None:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
-        *planning, keeping = self._threads
+        *planning, _, keeping = self._threads
         self._planning_over.set()
         for alarm in (self._ticking, self._helping, self._dispatching):
             alarm.ring()
@@ -313,7 +321,7 @@ class Node:
     def _wait_idle(self, seconds: float, impatient: bool = False) -> bool:
         deadline = lease_clock() + seconds
         while not self._slots.wait_idle(POLL):
-            self._performer.flush_logs()
+            self._keeper.guard()
             if lease_clock() > deadline or (impatient and self._times_asked_to_stop > 1):
                 return False
         return True

@@ -6,46 +6,41 @@ import logging
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duebook.errors import DuebookError
 
-__all__ = ["Outage", "patience"]
+__all__ = ["Outage"]
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT: Final = 0.1
-LONGEST_WAIT: Final = 5.0
-REMIND_AFTER: Final = 30.0
-
-
-def patience(failures: int) -> float:
-    """Seconds to wait after so many failures in a row."""
-    return min(FIRST_WAIT * 2.0 ** min(failures - 1, 20), LONGEST_WAIT)
-
 
 class Outage:
-    """Shared by the loops of a node."""
+    """Shared by the loops of a node. A reason that was not told yet is told as well, once."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._failing: set[str] = set()
-        self._since = self._said_at = 0.0
+        self._told: set[str] = set()
+        self._since = 0.0
 
     def failed(self, who: str, error: DuebookError) -> None:
         """One of them could not do its step."""
-        now = time.monotonic()
+        text = str(error)
         with self._lock:
             if not self._failing:
-                self._since = self._said_at = now
-                log.warning("%s; waiting for it and trying again", error)
-            elif now - self._said_at >= REMIND_AFTER:
-                self._said_at = now
-                log.warning("%s; waiting for %s by now", error, _length(now - self._since))
+                self._since = self._monotonic()
+                self._told.clear()
             self._failing.add(who)
+            if text not in self._told:
+                self._told.add(text)
+                log.warning("%s; waiting for it and trying again", text)
 
     def ended(self, who: str) -> None:
         """One of them did its step."""
@@ -54,9 +49,5 @@ class Outage:
         with self._lock:
             self._failing.discard(who)
             if not self._failing:
-                length = _length(time.monotonic() - self._since)
-                log.warning("the books are within reach again, after %s", length)
-
-
-def _length(seconds: float) -> str:
-    return format_duration(timedelta(seconds=max(int(seconds), 1)))
+                length = timedelta(seconds=max(int(self._monotonic() - self._since), 1))
+                log.warning("the books are within reach again, after %s", format_duration(length))

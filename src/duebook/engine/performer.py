@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TargetPerformer"]
 
 LOG_CAP: Final = 1_000_000
-_SECRETS: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_TOKEN")
+_SECRETS: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_TOKEN")
 
 
 class TargetPerformer:

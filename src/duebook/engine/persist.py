@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
 
+from duebook.chance import fraction
 from duebook.errors import Unavailable
+from duebook.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,21 +21,19 @@ __all__ = ["persist"]
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-FIRST_WAIT: Final = 0.1
-LONGEST_WAIT: Final = 5.0
 
 
 def persist(store: Store, work: Callable[[Tx], T], give_up: Callable[[], bool]) -> T | None:
     """The result of `work` once it is durable; None when `give_up` says that it is pointless."""
-    wait = FIRST_WAIT
     pause = threading.Event()
-    while True:
+    for failures in count(1):
         try:
             return store.transact(work)
         except Unavailable as error:
             if give_up():
                 log.warning("gave up writing: %s", error)
                 return None
-            log.warning("%s; trying again", error)
-        pause.wait(wait)
-        wait = min(wait * 2, LONGEST_WAIT)
+            if failures == 1:
+                log.warning("%s; trying again", error)
+        pause.wait(patience(failures, fraction(id(work), failures)))
+    return None

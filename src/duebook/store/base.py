@@ -81,6 +81,8 @@ class News(Flag):
     """a run under way shall end"""
     LEAD = auto()
     """nobody leads"""
+    LOOK = auto()
+    """nobody tells anything here for now: only a pulse shows what there is to do"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,8 +512,12 @@ class Store(Protocol):
         When `work` raises, nothing of it stays.
         """
 
-    def read(self, work: Callable[[Tx], T]) -> T:
-        """Run `work` on one consistent view; it must not write."""
+    def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
+        """Run `work` on one consistent view; it must not write.
+
+        Its statements are given up after some seconds; `patient` ones, which look at everything,
+        after a minute.
+        """
 
     def pulse(
         self,

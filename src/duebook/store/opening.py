@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["open_store", "open_target", "place_of"]
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, listen_url: str | None = None) -> Store:
     """The books at `postgresql://…`, or in the file of `sqlite:///…` or a path, brought up to date.
+
+    `listen_url` leads to the same PostgreSQL without a pooler in between; a file needs none.
 
     Raises Invalid for a URL that names no books, and Unavailable when they cannot be reached.
     """
@@ -28,7 +30,7 @@ def open_store(url: str) -> Store:
         return SqliteStore(database_path(url))
     with _driver_needed():
         from duebook.store.postgres import PostgresStore
-    return PostgresStore(url)
+    return PostgresStore(url, listen_url=listen_url)
 
 
 def open_target(url: str) -> Target:

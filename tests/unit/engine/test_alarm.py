@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from duebook.engine.alarm import Alarm
-from duebook.engine.outage import LONGEST_WAIT, Outage, patience
+from duebook.engine.outage import Outage
 from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -48,12 +48,6 @@ def test_a_wait_is_shortened_by_who_knows_of_something_earlier() -> None:
     assert not thread.is_alive()
     alarm.ring_within(0.01)
     alarm.wait(60)
-
-
-def test_waits_grow_up_to_a_bound() -> None:
-    waits = [patience(failures) for failures in range(1, 2_000)]
-    assert waits == sorted(waits)
-    assert (waits[0], waits[-1]) == (0.1, LONGEST_WAIT)
 
 
 def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:

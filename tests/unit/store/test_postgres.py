@@ -18,6 +18,7 @@ from duebook.model.run import LogLine, Outcome
 from duebook.store.base import News
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres import store as store_module
+from duebook.store.postgres.beginning import beginning
 from duebook.store.postgres.connection import SCHEMA
 from tests.conformance.builders import (
     LEASE,
@@ -121,8 +122,8 @@ def test_a_node_that_stops_between_take_and_commit_gives_its_schedules_back(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, taken, gone = Clock(), threading.Event(), threading.Event()
-    quick = store_module._begin("READ WRITE", idle_in_transaction_session_timeout="300ms")
-    monkeypatch.setattr(store_module, "_WRITE", quick)
+    quick = beginning("READ WRITE", idle_in_transaction_session_timeout="300ms")
+    monkeypatch.setattr(store_module, "WRITE", quick)
 
     def stop(tx: Tx) -> None:
         tx.take(10)

@@ -58,11 +58,12 @@ class Target(Closing):
     def __init__(self, url: str) -> None:
         conninfo = full_conninfo(url)
         self.place = place_of(conninfo)
-        self._connection = connect(conninfo)
-        self._connection.prepare_threshold = None  # a pooler may be in between
+        with translated(self.place):
+            self._connection = connect(conninfo)
         try:
             with translated(self.place):
                 migrate(self._connection)
+            self._connection.patience = None  # many rows take their time
         except BaseException:
             self._connection.close()
             raise

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from duebook.errors import Invalid, Unavailable, printable
+from duebook.store.postgres.trouble import trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
-__all__ = ["SCHEMA", "connect", "full_conninfo", "place_of", "translated"]
+__all__ = ["BRIEF", "SCHEMA", "Connection", "connect", "full_conninfo", "place_of", "translated"]
 
+T = TypeVar("T")
 SCHEMA: Final = "duebook"
 """The books have a schema of their own, so that their names meet nobody else's."""
+BRIEF: Final = 5.0
+"""Seconds within which a server answers what costs it nothing, unless the network is broken."""
 DEFAULTS: Final[dict[str, str]] = {
     "application_name": "duebook",
     "connect_timeout": "5",
@@ -29,14 +34,48 @@ DEFAULTS: Final[dict[str, str]] = {
 }
 
 
-def full_conninfo(url: str) -> str:
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """One that waits `patience` seconds for the answer to a statement, and then is closed.
+
+    The server limits statements as well, but a network that swallows everything tells nobody.
+    None is for what may take hours.
+    """
+
+    patience: float | None = BRIEF
+    used = False
+    """before: it may have broken since, and nobody noticed"""
+
+    def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **named: Any) -> T:
+        """What the driver calls for everything that needs the network."""
+        return super().wait(
+            gen if self.patience is None else self._limited(gen), *arguments, **named
+        )
+
+    def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """The driver resumes `gen` ten times a second, also when nothing came."""
+        patience = self.patience or 0.0
+        deadline = time.monotonic() + patience
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > deadline:
+                    self.close()
+                    raise errors.ConnectionTimeout(f"no answer within {patience:.0f} s")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def full_conninfo(url: str, name: str = "database URL") -> str:
     """The connection string with what Duebook adds; raises Invalid when it cannot be read."""
     try:
         given = conninfo_to_dict(url)
         return make_conninfo("", **{**DEFAULTS, **given})
     except psycopg.Error as error:
-        problem = _first_line(error)
-        raise Invalid(f"the database URL cannot be read: {problem}") from None
+        problem = printable(str(error).strip().partition("\n")[0])
+        raise Invalid(f"the {name} cannot be read: {problem}") from None
 
 
 def place_of(conninfo: str) -> str:
@@ -50,10 +89,10 @@ def place_of(conninfo: str) -> str:
     return printable(f"database {name!r} at {', '.join(where)}")
 
 
-def connect(conninfo: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection whose transactions are explicit; raises Unavailable."""
-    with translated(place_of(conninfo)):
-        return psycopg.connect(conninfo, autocommit=True)
+def connect(conninfo: str) -> Connection:
+    """A connection whose transactions are explicit, and that prepares no statements: behind a
+    pooler the next transaction may be another session's. Raises the driver's errors."""
+    return Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
 
 
 @contextmanager
@@ -66,18 +105,11 @@ def translated(place: str) -> Iterator[None]:
         yield
     except (errors.SerializationFailure, errors.DeadlockDetected):
         raise  # worth another try at once
-    except errors.ReadOnlySqlTransaction as error:
-        raise Unavailable(f"the {place} cannot be written here: it is read-only") from error
-    except errors.InsufficientPrivilege as error:
-        raise Unavailable(f"not allowed in the {place}: {_first_line(error)}") from error
-    except (errors.QueryCanceled, errors.IdleInTransactionSessionTimeout) as error:
-        raise Unavailable(f"the {place} took too long: {_first_line(error)}") from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise Unavailable(f"cannot reach the {place}: {_first_line(error)}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    """What a driver says, in one line; the last line of several tries is the one that counts."""
-    lines = [line.strip(" -") for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return printable(text.removeprefix("connection failed: "))
+    except (
+        errors.ReadOnlySqlTransaction,
+        errors.InsufficientPrivilege,
+        errors.IdleInTransactionSessionTimeout,
+        psycopg.OperationalError,
+        psycopg.InterfaceError,
+    ) as error:
+        raise Unavailable(trouble(place, error)) from error

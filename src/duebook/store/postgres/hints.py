@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 
+from duebook.chance import fraction
 from duebook.errors import Unavailable
+from duebook.patience import patience
 from duebook.store.base import News
 from duebook.store.postgres.connection import connect, place_of, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from duebook.store.postgres.connection import Connection
+
+    Ask = Callable[[bytes], list[tuple[Any, ...]]]
+    """executes a statement in the database of the books"""
 
 __all__ = ["Herald", "Listener", "hint"]
 
@@ -27,7 +35,11 @@ SELDOM: Final = 0.005
 """Seconds between two hints of a process."""
 FIRST_LISTEN: Final = 5.0
 LOOK_UP: Final = 1.0
-LONGEST_WAIT: Final = 5.0
+QUIET: Final = 30.0
+"""Seconds without a hint after which the listening connection is tried: it may be dead."""
+DEAF_FOR: Final = 60.0
+"""Seconds after which it is tried again whether hints arrive."""
+_HERE: Final = b"SELECT current_database(), pg_postmaster_start_time()"
 
 
 def hint(sender: str, news: News) -> bytes:
@@ -38,7 +50,7 @@ def hint(sender: str, news: News) -> bytes:
 class Herald:
     """Sends hints; those that come while one is being sent share the next."""
 
-    def __init__(self, send: Callable[[bytes], None], sender: str) -> None:
+    def __init__(self, send: Ask, sender: str) -> None:
         self._send = send
         self._sender = sender
         self._state = threading.Condition()
@@ -79,15 +91,25 @@ class Herald:
             return pending
 
 
-class Listener:
-    """Gathers hints of others, on a connection of its own; what was lost may have been any."""
+class Deaf(Unavailable):
+    """Hints cannot arrive where it was tried to listen."""
 
-    def __init__(self, conninfo: str, ourselves: str) -> None:
+
+class Listener:
+    """Gathers hints of others, on a connection of its own; what was lost may have been any.
+
+    `ask` asks the database in which hints are sent. While it cannot listen it says News.LOOK.
+    """
+
+    def __init__(self, conninfo: str, ourselves: str, ask: Ask) -> None:
         self._conninfo = conninfo
+        self._place = place_of(conninfo)
         self._ourselves = ourselves
+        self._ask = ask
         self._state = threading.Condition()
         self._news = News(0)
-        self._listening = threading.Event()
+        self._told: str | None = None
+        self._begun = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -106,7 +128,7 @@ class Listener:
                 return
             self._thread = threading.Thread(target=self._loop, name="duebook-listener", daemon=True)
             self._thread.start()
-        self._listening.wait(FIRST_LISTEN)
+        self._begun.wait(FIRST_LISTEN)
 
     def add(self, news: News) -> None:
         with self._state:
@@ -121,31 +143,77 @@ class Listener:
             self._thread.join(FIRST_LISTEN)
 
     def _loop(self) -> None:
-        wait = 0.1
+        failures = 0
         while not self._closing.is_set():
             try:
                 self._listen()
-                wait = 0.1
+                failures = 0
             except Unavailable as error:
-                if not self._closing.is_set():
-                    log.warning("%s; listening again in %.1f s", error, wait)
-            self._closing.wait(wait)
-            wait = min(wait * 2, LONGEST_WAIT)
+                failures += 1
+                self._begun.set()
+                self._tell_once(error)
+                if isinstance(error, Deaf):
+                    self._look_instead()
+                else:
+                    self.add(News.LOOK)
+                    self._closing.wait(patience(failures, fraction(self._ourselves, failures)))
+
+    def _tell_once(self, error: Unavailable) -> None:
+        """Unless the books are out of reach altogether, which others say."""
+        text = str(error)
+        if text == self._told or self._closing.is_set():
+            return
+        if not isinstance(error, Deaf):
+            try:
+                self._ask(_HERE)
+            except Unavailable:
+                return
+        self._told = text
+        log.warning("%s; until hints arrive this node looks by itself", text)
+
+    def _look_instead(self) -> None:
+        """As if a hint came every second, for a while."""
+        until = time.monotonic() + DEAF_FOR
+        while time.monotonic() < until and not self._closing.wait(LOOK_UP):
+            self.add(News.LOOK)
 
     def _listen(self) -> None:
-        connection = connect(self._conninfo)
-        try:
-            with translated(place_of(self._conninfo)):
+        with translated(self._place):
+            connection = connect(self._conninfo)
+            try:
+                self._check(connection)
                 connection.execute(f"LISTEN {CHANNEL}".encode())
+                if self._told is not None:
+                    log.info("hints of other nodes arrive again")
+                    self._told = None
                 self.add(ANY)  # nobody knows what was missed
-                self._listening.set()
-                while not self._closing.is_set():
-                    for hint in connection.notifies(timeout=LOOK_UP, stop_after=1):
-                        sender, _, news = hint.payload.partition(" ")
-                        if sender != self._ourselves:
-                            self.add(_news(news))
-        finally:
-            connection.close()
+                self._begun.set()
+                self._hear(connection)
+            finally:
+                connection.close()
+
+    def _check(self, connection: Connection) -> None:
+        """Whether what is sent to the books' database is heard here; raises Deaf."""
+        (backend,) = connection.execute(b"SELECT pg_backend_pid()").fetchall()[0]
+        if backend != connection.info.backend_pid:
+            raise Deaf(
+                f"hints cannot be heard through a pooler, as at the {self._place}: "
+                "set listen_url (DUEBOOK_LISTEN_URL) to the address of the server itself"
+            )
+        if connection.execute(_HERE).fetchall() != self._ask(_HERE):
+            raise Deaf(f"listen_url leads to the {self._place}, and the books are in another")
+
+    def _hear(self, connection: Connection) -> None:
+        heard_at = time.monotonic()
+        while not self._closing.is_set():
+            for hint in connection.notifies(timeout=LOOK_UP, stop_after=1):
+                heard_at = time.monotonic()
+                sender, _, news = hint.payload.partition(" ")
+                if sender != self._ourselves:
+                    self.add(_news(news))
+            if time.monotonic() - heard_at > QUIET:
+                connection.execute(b"")  # raises when nobody is there
+                heard_at = time.monotonic()
 
 
 def _news(text: str) -> News:

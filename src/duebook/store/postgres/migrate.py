@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.store.migrations import Migration, check_applied, find_migrations, too_new
-from duebook.store.postgres.connection import SCHEMA, connect, full_conninfo
+from duebook.store.postgres.connection import (
+    SCHEMA,
+    connect,
+    full_conninfo,
+    place_of,
+    translated,
+)
 
 if TYPE_CHECKING:
     import psycopg
+
+    from duebook.store.postgres.connection import Connection
 
 __all__ = ["SchemaOf", "applied", "available", "migrate", "schema_of"]
 
@@ -68,7 +76,8 @@ class SchemaOf:
 
 def schema_of(url: str) -> SchemaOf:
     """The schema of a database, which is left as it is."""
-    with connect(full_conninfo(url)) as connection:
+    conninfo = full_conninfo(url)
+    with translated(place_of(conninfo)), connect(conninfo) as connection:
         number, newest = max(applied(connection), default=0), available()[-1].number
         if not number:
             return SchemaOf(0, newest, None, 0)
@@ -76,7 +85,7 @@ def schema_of(url: str) -> SchemaOf:
         return SchemaOf(number, newest, _min_compatible(connection), int(rows[0][0]))
 
 
-def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Migration]:
+def migrate(connection: Connection) -> list[Migration]:
     """Apply what is missing, all or nothing; returns what was applied.
 
     A schema from a newer Duebook is used as it is, unless it says that this one is too old: then
@@ -85,6 +94,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]]) -> list[Migration]:
     ours = available()
     if not _missing(connection, ours):  # mostly; and then no rights but the usual are needed
         return []
+    connection.patience = None  # others may be at it, and an index takes its time
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         connection.execute(f"SET LOCAL search_path TO {SCHEMA}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from duebook.errors import Unavailable
+from duebook.store.postgres.connection import BRIEF, connect
 
 if TYPE_CHECKING:
-    Connection = psycopg.Connection[tuple[Any, ...]]
+    from duebook.store.postgres.connection import Connection
 
 __all__ = ["Pool"]
 
@@ -25,7 +27,8 @@ class Pool:
         self._most = most
         self._wait = wait
         self._places = threading.BoundedSemaphore(most)
-        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Connection, float]] = []
         self._closed = False
 
     def take(self, fresh: bool = False) -> Connection:
@@ -34,31 +37,45 @@ class Pool:
             raise Unavailable(f"all {self._most} connections to the database are in use")
         try:
             if not fresh:
-                with suppress(IndexError):
-                    return self._idle.pop()
-            return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+                with self._lock, suppress(IndexError):
+                    return self._idle.pop()[0]
+            return connect(self._conninfo)
         except BaseException:
             self._places.release()
             raise
 
     def give(self, connection: Connection) -> None:
-        """Back for others; a broken one is dropped."""
+        """Back for others. With a broken one all that are idle are dropped: a server that is gone,
+        or a network that swallows everything, would make their users wait one by one."""
         try:
+            connection.patience, connection.used = BRIEF, True
             with suppress(psycopg.Error):
                 if connection.info.transaction_status not in _OUTSIDE:
                     connection.execute(b"ROLLBACK")
-            if self._closed or connection.info.transaction_status != TransactionStatus.IDLE:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.close()
+                self.drop_idle()
+            elif self._closed:
                 connection.close()
             else:
-                self._idle.append(connection)
+                with self._lock:
+                    self._idle.append((connection, time.monotonic()))
         finally:
             self._places.release()
+
+    def drop_idle(self, seconds: float = 0.0) -> None:
+        """Close what nobody used for so long."""
+        long_ago = time.monotonic() - seconds
+        with self._lock:
+            dropped = [connection for connection, since in self._idle if since <= long_ago]
+            self._idle = [kept for kept in self._idle if kept[1] > long_ago]
+        for connection in dropped:
+            connection.close()
 
     def close(self) -> None:
         """Those in use are closed when they are given back."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self.drop_idle()
 
 
 _OUTSIDE = (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)

@@ -14,7 +14,8 @@ from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
 from duebook.store.base import FIRST, News, OwnRun, Pulse, refuse_fork
-from duebook.store.postgres.connection import SCHEMA, full_conninfo, place_of, translated
+from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRITE
+from duebook.store.postgres.connection import connect, full_conninfo, place_of, translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.migrate import migrate
 from duebook.store.postgres.pool import Pool
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.store.base import Mark, Tx
+    from duebook.store.postgres.beginning import Begin
+    from duebook.store.postgres.connection import Connection
     from duebook.store.sql.planning import Definitions
-
-    Connection = psycopg.Connection[tuple[Any, ...]]
 
 __all__ = ["PostgresStore"]
 
@@ -37,41 +38,27 @@ T = TypeVar("T")
 CONNECTIONS: Final = 16
 WAIT: Final = 5.0
 """Seconds after which a connection that others do not give back is given up."""
+IDLE: Final = 60.0
+"""Seconds after which a connection that nobody used is closed."""
 TRIES: Final = 5
 """How often a transaction is tried that others made impossible."""
-_LOCAL: Final = {
-    "search_path": SCHEMA,
-    "timezone": "UTC",
-    "plan_cache_mode": "force_custom_plan",
-    "jit": "off",
-    # whoever stops in the middle of a transaction holds up others: well below any lease
-    "idle_in_transaction_session_timeout": "5s",
-    "statement_timeout": "10s",
-}
-
-
-def _begin(mode: str, **changes: str) -> bytes:
-    """One message that opens a transaction, sets what holds in it only, and asks for the time."""
-    return f"BEGIN {mode}; {_settings(**changes)}".encode()
-
-
-def _settings(**changes: str) -> str:
-    calls = (
-        f"set_config('{name}', '{value}', true)" for name, value in {**_LOCAL, **changes}.items()
-    )
-    return f"SELECT now(), {', '.join(calls)}"
-
-
-_WRITE: Final = _begin("ISOLATION LEVEL READ COMMITTED READ WRITE")
-_READ: Final = _begin("ISOLATION LEVEL REPEATABLE READ READ ONLY", statement_timeout="60s")
-
-
-_PULSE: Final = b"; ".join([_settings().encode(), TEXTS["renew_all"]])
+ON_THE_WAY: Final = 2.0
+"""Seconds that an answer may be late, before it is taken for lost in the network."""
+SHORTEST_PATIENCE: Final = 1.0
+"""Seconds that a pulse may take, even if the lease is short."""
+_GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
+"""What a connection that was idle may say: it broke, or its server is the primary no more."""
+_PULSE: Final = b"; ".join([SETTINGS, TEXTS["renew_all"]])
 
 
 def _utc(moment: Any) -> Any:
     """The zone that was set in one message only is unknown to the driver."""
     return None if moment is None else moment.astimezone(UTC)
+
+
+def _refuse_standby(is_standby: bool) -> None:
+    if is_standby:
+        raise errors.ReadOnlySqlTransaction("the server is a standby, and read-only")
 
 
 class PostgresStore:
@@ -100,15 +87,14 @@ class PostgresStore:
         self._announced: datetime | None = None
         self._pid = os.getpid()
         self._closed = False
+        listening = conninfo if listen_url is None else full_conninfo(listen_url, "listen_url")
         self._pool = Pool(conninfo, connections, WAIT)
-        try:
-            self._with_connection(migrate)
-        except BaseException:
-            self._pool.close()
-            raise
+        self._urgent = Pool(conninfo, 1, WAIT)  # a lease never waits for others to be done
+        with translated(self._place), connect(conninfo) as connection:
+            migrate(connection)
         ourselves = new_id()
-        self._listener = Listener(full_conninfo(listen_url or url), ourselves)
-        self._herald = Herald(self._send, ourselves)
+        self._listener = Listener(listening, ourselves, self._ask)
+        self._herald = Herald(self._ask, ourselves)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Others may make a transaction impossible; then it is tried again from its beginning."""
@@ -121,7 +107,7 @@ class PostgresStore:
             raise Unavailable(f"the {self._place} is too busy: {error}") from error
 
     def _transact(self, work: Callable[[Tx], T]) -> T:
-        with self._transaction(_WRITE) as (connection, now):
+        with self._transaction(WRITE) as (connection, now):
             tx = self._tx(connection, now, writes=True)
             result = work(tx)
             self._commit(connection)
@@ -131,8 +117,8 @@ class PostgresStore:
             self._herald.ring(news)
         return result
 
-    def read(self, work: Callable[[Tx], T]) -> T:
-        with self._transaction(_READ) as (connection, now):
+    def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
+        with self._transaction(READ_PATIENTLY if patient else READ) as (connection, now):
             return work(self._tx(connection, now, writes=False))
 
     def pulse(
@@ -153,16 +139,16 @@ class PostgresStore:
             "after": (after or FIRST).wake_at,
         }
         self._point("before:renew_all")
-        row: tuple[Any, ...] = ()
 
-        def ask(connection: Connection) -> None:
-            nonlocal row
+        def ask(connection: Connection) -> tuple[Any, ...]:
+            connection.patience = max(lease.total_seconds() / 6, SHORTEST_PATIENCE)
             cursor = psycopg.ClientCursor(connection)
             cursor.execute(_PULSE, values)
             cursor.nextset()
-            row = cursor.fetchall()[0]
+            return cursor.fetchall()[0]
 
-        self._with_connection(ask)
+        row = self._with_connection(ask, self._urgent)
+        self._pool.drop_idle(IDLE)
         self._point("after:renew_all")
         now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own = row
         return Pulse(
@@ -193,35 +179,52 @@ class PostgresStore:
         self._listener.close(lambda: self._herald.ring(News.WAKE))
         self._herald.close()
         self._pool.close()
+        self._urgent.close()
 
     def _tx(self, connection: Connection, now: datetime, writes: bool) -> PostgresTx:
         return PostgresTx(connection, now, self._clock, self._hook, self._definitions, writes)
 
     @contextmanager
-    def _transaction(self, begin: bytes) -> Iterator[tuple[Connection, datetime]]:
+    def _transaction(self, begin: Begin) -> Iterator[tuple[Connection, datetime]]:
         self._refuse_use()
         with translated(self._place):
-            connection, now = self._open(begin)
-            try:
+            connection, now = self._open(begin.message)
+            connection.patience = begin.longest + ON_THE_WAY
+            with self._given_back(connection, self._pool):
                 yield connection, now
-            finally:
-                self._pool.give(connection)
+
+    @contextmanager
+    def _given_back(self, connection: Connection, pool: Pool) -> Iterator[None]:
+        try:
+            yield
+        except errors.ReadOnlySqlTransaction:
+            connection.close()  # another connection may lead to the primary
+            raise
+        finally:
+            pool.give(connection)
 
     def _open(self, begin: bytes) -> tuple[Connection, datetime]:
         """A connection in a new transaction; one that broke while it was idle is replaced."""
+        connection = self._pool.take()
+        used = connection.used
         try:
-            return self._start(self._pool.take(), begin)
-        except psycopg.OperationalError:
-            return self._start(self._pool.take(fresh=True), begin)
+            return self._start(connection, begin)
+        except _GONE:
+            if not used:
+                raise
+        return self._start(self._pool.take(fresh=True), begin)
 
     def _start(self, connection: Connection, begin: bytes) -> tuple[Connection, datetime]:
         try:
             cursor = connection.execute(begin)
             cursor.nextset()
-            return connection, cursor.fetchall()[0][0]
+            now, is_standby = cursor.fetchall()[0][:2]
+            _refuse_standby(is_standby)
         except BaseException:
+            connection.close()
             self._pool.give(connection)
             raise
+        return connection, now
 
     def _commit(self, connection: Connection) -> None:
         self._point("before:COMMIT")
@@ -243,22 +246,30 @@ class PostgresStore:
         self._announced = wake_at
         return News.WAKE
 
-    def _send(self, statement: bytes) -> None:
-        self._with_connection(lambda connection: connection.execute(statement))
+    def _ask(self, statement: bytes) -> list[tuple[Any, ...]]:
+        """Something brief, on a connection like all others."""
 
-    def _with_connection(self, work: Callable[[Connection], object]) -> None:
+        def work(connection: Connection) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+        return self._with_connection(work, self._pool)
+
+    def _with_connection(self, work: Callable[[Connection], T], pool: Pool) -> T:
         """Outside any transaction of a caller; `work` may be done twice."""
         with translated(self._place):
+            connection = pool.take()
+            used = connection.used
             try:
-                self._once(work, self._pool.take())
-            except psycopg.OperationalError:  # it may have broken while it was idle
-                self._once(work, self._pool.take(fresh=True))
+                return self._once(work, pool, connection)
+            except _GONE:
+                if not used:
+                    raise
+            return self._once(work, pool, pool.take(fresh=True))
 
-    def _once(self, work: Callable[[Connection], object], connection: Connection) -> None:
-        try:
-            work(connection)
-        finally:
-            self._pool.give(connection)
+    def _once(self, work: Callable[[Connection], T], pool: Pool, connection: Connection) -> T:
+        with self._given_back(connection, pool):
+            return work(connection)
 
     def _refuse_use(self) -> None:
         if self._closed:

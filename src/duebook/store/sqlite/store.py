@@ -97,7 +97,7 @@ class SqliteStore:
         remember(self._definitions, learned)
         return result
 
-    def read(self, work: Callable[[Tx], T]) -> T:
+    def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:  # noqa: ARG002
         connection = self._reader()
         with translated(self._path):
             connection.execute("BEGIN")
@@ -122,7 +122,7 @@ class SqliteStore:
         deadline = time.monotonic() + timeout
         while not (changed := self._changed()) and time.monotonic() < deadline:
             self._closing.wait(min(LOOK_EVERY, timeout))
-        return ~News(0) if changed else News(0)
+        return ~News.LOOK if changed else News(0)
 
     def _changed(self) -> bool:
         if self._identity != _identity(self._path):

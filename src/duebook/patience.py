@@ -1,0 +1,19 @@
+"""How long to wait before another try; knows how often it failed, and no clock."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["LONGEST_WAIT", "patience"]
+
+FIRST_WAIT: Final = 0.1
+LONGEST_WAIT: Final = 5.0
+
+
+def patience(failures: int, luck: float) -> float:
+    """Seconds to wait after so many failures in a row: twice as long each time, up to a bound.
+
+    `luck`, from 0 up to 1, takes off up to half of it, so that many who failed together do not
+    all come back at once.
+    """
+    return min(FIRST_WAIT * 2.0 ** min(failures - 1, 20), LONGEST_WAIT) * (1 - luck / 2)

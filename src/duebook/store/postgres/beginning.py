@@ -1,0 +1,43 @@
+"""The messages that begin a transaction: what holds in it, and on the connection never."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from duebook.store.postgres.connection import SCHEMA
+
+__all__ = ["READ", "READ_PATIENTLY", "SETTINGS", "WRITE", "Begin", "beginning"]
+
+_LOCAL: Final = {
+    "search_path": SCHEMA,
+    "timezone": "UTC",
+    "plan_cache_mode": "force_custom_plan",
+    "jit": "off",
+    # whoever stops in the middle of a transaction holds up others: well below any lease
+    "idle_in_transaction_session_timeout": "5s",
+    "statement_timeout": "10s",
+}
+
+
+class Begin(NamedTuple):
+    message: bytes
+    """opens a transaction, sets what holds in it, and asks for the time and for a standby"""
+    longest: float
+    """seconds that each statement may take, by the server's measure"""
+
+
+def _settings(values: dict[str, str]) -> str:
+    calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in values.items())
+    return f"SELECT now(), pg_is_in_recovery(), {calls}"
+
+
+def beginning(mode: str, longest: int = 10, **changes: str) -> Begin:
+    values = {**_LOCAL, "statement_timeout": f"{longest}s", **changes}
+    return Begin(f"BEGIN {mode}; {_settings(values)}".encode(), longest)
+
+
+SETTINGS: Final = _settings(_LOCAL).encode()
+"""For statements in the same message, which are a transaction of their own."""
+WRITE: Final = beginning("ISOLATION LEVEL READ COMMITTED")
+READ: Final = beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+READ_PATIENTLY: Final = beginning("ISOLATION LEVEL REPEATABLE READ READ ONLY", longest=60)
