@@ -52,9 +52,14 @@ if os.getppid() == parent:
 
 
 class Server:
-    """A server with a folder, a socket and a port of its own; with `durable` as in production."""
+    """A server with a folder, a socket and a port of its own; with `durable` as in production.
 
-    def __init__(self, version: str | None = None, durable: bool = False) -> None:
+    With `primary` it is a standby of that one, which follows it.
+    """
+
+    def __init__(
+        self, version: str | None = None, durable: bool = False, primary: Server | None = None
+    ) -> None:
         self.version = version or os.environ.get("DUEBOOK_TEST_POSTGRES", "18")
         self._owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
         self._settings = {} if durable else FORGETFUL
@@ -65,7 +70,10 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._copy: Path | None = None
         self._give(self.folder)
-        self._initialise()
+        if primary is None:
+            self._initialise()
+        else:
+            self._follow(primary)
         self.start()
 
     @cached_property
@@ -89,6 +97,16 @@ class Server:
         words += ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}"]
         done = self._launch("initdb", *words, "--no-sync", log="initdb").wait(60)
         assert done == 0, (self.folder / "initdb").read_text()
+
+    def _follow(self, primary: Server) -> None:
+        words = ["-D", str(self.folder / "data"), "-d", primary.url("").replace("/?", "?")]
+        words += ["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]
+        done = self._launch("pg_basebackup", *words, log="basebackup").wait(60)
+        assert done == 0, (self.folder / "basebackup").read_text()
+
+    def promote(self) -> None:
+        """A standby becomes a primary; returns when it can be written."""
+        self.execute("SELECT pg_promote(wait => true)")
 
     def start(self) -> None:
         """Begin, or begin again after `stop`; returns when it answers."""

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["trouble"]
 
-_READ_ONLY: Final = "the server must be promoted, or the database URL must also name the primary"
 _REMEDIES: Final = tuple(
     (frozenset(codes.split()), re.compile(text, re.IGNORECASE), remedy)
     for codes, text, remedy in (
         (
             "25006",
             r"read-only|hot standby",
-            _READ_ONLY,
+            "a standby must be promoted, or the database URL must also name the primary",
         ),
         (
             "28P01",
@@ -55,7 +54,7 @@ _REMEDIES: Final = tuple(
         (
             "57P03",
             r"starting up|shutting down|recovery|not (yet )?accepting connections",
-            "it answers when it is done with that",
+            "it answers when it is done",
         ),
         (
             "53100",
@@ -84,19 +83,21 @@ _REMEDIES: Final = tuple(
         ),
     )
 )
-_ATTEMPT: Final = re.compile(r"- host: '?(.+?)'?, port: '?(.+?)'?, hostaddr: .+?: (.*)")
 _PREFIX: Final = re.compile(
-    r"connection failed: |(?:connection to server .*? )failed: |(?:FATAL|ERROR): +"
+    r"connection (?:failed|is bad): |(?:connection to server .*? )failed: |(?:FATAL|ERROR): +"
 )
 
 
 def trouble(place: str, error: psycopg.Error) -> str:
     """One line: what cannot be done, where, why as far as the driver knows, and what helps."""
-    reasons = _reasons(str(error)) or {"": type(error).__name__}
-    remedies = [remedy for why in reasons.values() if (remedy := _remedy(error.sqlstate, why))]
-    told = ", ".join(f"{host} says: {why}" if host else why for host, why in reasons.items())
-    remedy = _READ_ONLY if _READ_ONLY in remedies else next(iter(remedies), "")
-    return printable("; ".join(filter(None, [f"{_what(place, error)}: {told}", remedy])))
+    tried = _tried(str(error))
+    if tried:
+        place = place.rpartition(" at ")[0]
+        why = ", ".join(f"at {host} {reason}" for host, reason in tried.items())
+    else:
+        why = _reason(str(error)) or type(error).__name__
+    remedy = _remedy(error.sqlstate, why)
+    return printable("; ".join(filter(None, [f"{_what(place, error)}: {why}", remedy])))
 
 
 def _what(place: str, error: psycopg.Error) -> str:
@@ -109,29 +110,24 @@ def _what(place: str, error: psycopg.Error) -> str:
     return f"cannot reach the {place}"
 
 
-def _reasons(text: str) -> dict[str, str]:
-    """Why it failed, by host where there were several: the last try at each counts."""
+def _tried(text: str) -> dict[str, str]:
+    """Why it failed at each host, when there were several; the last address of a host counts."""
+    parts = re.split(
+        r"^- host: '?(.+?)'?, port: '?(.+?)'?, hostaddr: .+?: ", text, flags=re.MULTILINE
+    )[1:]
+    each = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {f"{host}:{port}": _reason(reason) for host, port, reason in each}
+
+
+def _reason(text: str) -> str:
+    """In one line, without where it was tried, which is said anyway, and how bad it is."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\t")]
-    tried = {}
-    host = None
-    for line in lines:
-        if found := _ATTEMPT.match(line):
-            host = f"{found[1]}:{found[2]}"
-            tried[host] = _bare(found[3])
-        elif host is not None and "failed: " in line:
-            tried[host] = _bare(line)
-    if tried:
-        return tried
-    last = [line for line in lines if "failed: " in line][-1:] or lines[:1]
-    return {"": _bare(last[0])} if last else {}
-
-
-def _bare(line: str) -> str:
-    """Without where it was tried, which is said anyway, and how bad it is."""
-    return _PREFIX.sub("", line).strip()
+    tries = [line for line in lines if "failed: " in line]
+    return _PREFIX.sub("", (tries[-1:] or lines[:1] or [""])[0]).strip()
 
 
 def _remedy(code: str | None, why: str) -> str | None:
+    """What helps against the first of the troubles in the list above."""
     for codes, text, remedy in _REMEDIES:
         if code in codes or text.search(why):
             return remedy

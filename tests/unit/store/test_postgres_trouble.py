@@ -1,0 +1,166 @@
+"""What is said when a database is in trouble: one line, what is wrong, what helps, no password."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from duebook.errors import Unavailable
+from duebook.store.opening import open_store
+from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.trouble import trouble
+from tests.conformance.builders import add_schedule
+from tests.postgres import PASSWORD, USER, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PLACE = "database 'books' at db:5432"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    opened = Server()
+    opened.execute("CREATE ROLE guest LOGIN PASSWORD 'a-secret' CONNECTION LIMIT 0")
+    opened.execute("CREATE ROLE reader LOGIN PASSWORD 'a-secret'")
+    yield opened
+    opened.close()
+
+
+def complaint(url: str) -> str:
+    with pytest.raises(Unavailable) as caught:
+        open_store(url).close()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert PASSWORD not in text
+    assert "database" in text
+    return text
+
+
+def tcp(
+    server: Server, user: str = USER, password: str = PASSWORD, database: str = "postgres"
+) -> str:
+    return f"postgresql://{user}:{password}@127.0.0.1:{server.port}/{database}"
+
+
+def test_a_server_that_is_down() -> None:
+    told = complaint(f"postgresql://{USER}:{PASSWORD}@127.0.0.1:1/books")
+    assert told == (
+        "cannot reach the database 'books' at 127.0.0.1:1: Connection refused; "
+        "is the server running, and is this its address?"
+    )
+
+
+def test_a_host_that_is_not_known() -> None:
+    told = complaint(f"postgresql://{USER}:{PASSWORD}@no-such-host.invalid/books")
+    assert "correct the host in the database URL" in told
+
+
+def test_a_wrong_password(server: Server) -> None:
+    told = complaint(tcp(server, password="a-mistake"))  # noqa: S106
+    assert 'password authentication failed for user "somebody"' in told
+    assert "correct the user or the password" in told
+    assert "a-mistake" not in told
+
+
+def test_no_such_database(server: Server) -> None:
+    told = complaint(tcp(server, database="nowhere"))
+    assert 'database "nowhere" does not exist; create it with createdb' in told
+
+
+def test_too_many_connections(server: Server) -> None:
+    told = complaint(tcp(server, user="guest"))
+    assert 'too many connections for role "guest"; raise max_connections' in told
+
+
+def test_no_permission_to_make_the_books_and_none_to_use_them(server: Server) -> None:
+    told = complaint(tcp(server, user="reader"))
+    assert told.startswith("not allowed in the database 'postgres'")
+    assert "grant it to the role, as docs/postgresql.md shows" in told
+    open_store(server.url("postgres")).close()
+    assert "permission denied for schema duebook; grant it" in complaint(tcp(server, user="reader"))
+
+
+def test_a_server_that_is_shutting_down() -> None:
+    server = Server()
+    try:
+        with psycopg.connect(server.url("postgres")):  # for which it waits
+            assert server._process is not None
+            server._process.send_signal(signal.SIGTERM)
+            told = ""
+            while "shutting down" not in told:
+                told = complaint(tcp(server))
+        assert told.endswith("the database system is shutting down; it answers when it is done")
+    finally:
+        server.close()
+
+
+def test_a_server_that_was_made_read_only_under_a_store() -> None:
+    """Its connections are dropped, as others may lead to a primary."""
+    server = Server()
+    store = PostgresStore(tcp(server))
+    try:
+        add_schedule(store, "before")
+        with psycopg.connect(server.url("postgres"), autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+            admin.execute("SELECT pg_reload_conf()")
+            told = ""
+            while "read-only" not in told:
+                try:
+                    add_schedule(store)
+                except Unavailable as error:
+                    told = str(error)
+            assert "a standby must be promoted, or the database URL must also name" in told
+            assert store._pool._idle == []
+            admin.execute("SET default_transaction_read_only = off")
+            admin.execute("ALTER SYSTEM RESET ALL")
+            admin.execute("SELECT pg_reload_conf()")
+    finally:
+        store.close()
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "helps"),
+    [
+        ("FATAL:  the database system is starting up", "it answers when it is done"),
+        ("FATAL:  the database system is in recovery mode", "it answers when it is done"),
+        ("FATAL:  sorry, too many clients already", "raise max_connections"),
+        ("FATAL:  remaining connection slots are reserved for roles", "raise max_connections"),
+        ("ERROR:  no more connections allowed (max_client_conn)", "raise max_connections"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', "pg_hba.conf must let"),
+        ("ERROR:  no such database: nowhere", "createdb"),
+        ("FATAL:  unsupported startup parameter: options", "leave it out"),
+        ("server is in hot standby mode", "must be promoted"),
+        ("timeout expired", "is the server running"),
+    ],
+)
+def test_what_helps_is_known_from_the_text_when_there_is_no_code(text: str, helps: str) -> None:
+    said = f'connection failed: connection to server at "db", port 5432 failed: {text}\n\tA hint.'
+    told = trouble(PLACE, psycopg.OperationalError(said))
+    bare = text.partition(":  ")[2] or text
+    assert told.startswith(f"cannot reach the {PLACE}: {bare}; ")
+    assert helps in told
+
+
+def test_each_of_several_hosts_is_named_with_its_trouble_and_the_worst_is_helped() -> None:
+    said = (
+        'connection failed: connection to server at "b", port 2 failed: session is read-only\n'
+        "Multiple connection attempts failed. All failures were:\n"
+        "- host: 'a', port: '1', hostaddr: '1.1.1.1': connection failed: connection to server at "
+        '"a", port 1 failed: Connection refused\n\tIs the server running on that host?\n'
+        "- host: 'b', port: '2', hostaddr: None: connection failed: connection to server at "
+        '"b", port 2 failed: session is read-only'
+    )
+    assert trouble("database 'books' at a:1, b:2", psycopg.OperationalError(said)) == (
+        "cannot reach the database 'books': at a:1 Connection refused, at b:2 session is "
+        "read-only; a standby must be promoted, or the database URL must also name the primary"
+    )
+
+
+def test_a_trouble_without_words_is_named() -> None:
+    assert trouble(PLACE, errors.AdminShutdown()) == f"cannot reach the {PLACE}: AdminShutdown"
