@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: setup test lint types contracts unit test-zones run bench clean help
+.PHONY: setup test lint types contracts unit test-zones test-pgbouncer run bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,12 @@ unit: $(READY)
 
 test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 	$(BIN)/python -m pytest -n 2 -m zones tests/zones
+
+test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root installs it with apt
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && apt-get install --quiet --yes pgbouncer; } || \
+		{ echo "PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer"; exit 1; }
+	DUEBOOK_TEST_PGBOUNCER=1 $(BIN)/python -m pytest -n 2 -m "not zones" tests/pgbouncer tests/conformance
 
 run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh

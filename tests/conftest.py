@@ -10,6 +10,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.bouncer import Bouncer
     from tests.postgres import Server
 
 settings.register_profile("duebook", deadline=None)
@@ -26,6 +27,16 @@ def postgres_server() -> Iterator[Server]:
     server.make_template(lambda url: PostgresStore(url).close())
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def bouncer(postgres_server: Server) -> Iterator[Bouncer]:
+    """A PgBouncer in transaction mode before that server, which `make test-pgbouncer` installs."""
+    from tests.bouncer import Bouncer
+
+    opened = Bouncer(postgres_server)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -61,15 +61,14 @@ class Server:
         self, version: str | None = None, durable: bool = False, primary: Server | None = None
     ) -> None:
         self.version = version or os.environ.get("DUEBOOK_TEST_POSTGRES", "18")
-        self._owner = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
         self._settings = {} if durable else FORGETFUL
         self._numbers = count(1)
         memory = None if durable or not MEMORY.is_dir() else MEMORY  # copies are made there at once
         self.folder = Path(tempfile.mkdtemp(prefix="duebook-pg-", dir=memory))
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._copy: Path | None = None
-        self._give(self.folder)
+        give(self.folder)
         if primary is None:
             self._initialise()
         else:
@@ -85,14 +84,14 @@ class Server:
         home = Path(found.origin).parent / INSTALLED[self.version]
         if os.getuid() == 0 and not all(p.stat().st_mode & 0o001 for p in home.resolve().parents):
             self._copy = Path(tempfile.mkdtemp(prefix="duebook-pg-"))
-            self._give(self._copy)
+            give(self._copy)
             home = Path(shutil.copytree(home, self._copy / "programs", symlinks=True))
         return home / "bin"
 
     def _initialise(self) -> None:
         secret = self.folder / "password"
         secret.write_text(PASSWORD)
-        self._give(secret)
+        give(secret)
         words = ["-D", str(self.folder / "data"), "-U", USER, "-E", "UTF8", "--locale=C"]
         words += ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}"]
         done = self._launch("initdb", *words, "--no-sync", log="initdb").wait(60)
@@ -163,18 +162,7 @@ class Server:
             self.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
 
     def _launch(self, program: str, *words: str, log: str = "log") -> subprocess.Popen[bytes]:
-        ids = [str(os.getpid()), str(self._owner.pw_uid), str(self._owner.pw_gid)]
-        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH, *ids]
-        with (self.folder / log).open("ab") as file:
-            return subprocess.Popen(  # noqa: S603
-                [*launcher, str(self._binaries / program), *words],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                cwd=self.folder,
-                env={"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC"},
-                start_new_session=True,
-            )
+        return launch([str(self._binaries / program), *words], self.folder, log)
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -185,12 +173,35 @@ class Server:
             return False
         return True
 
-    def _give(self, path: Path) -> None:
-        if os.getuid() == 0:
-            shutil.chown(path, self._owner.pw_uid, self._owner.pw_gid)
+
+def owner() -> pwd.struct_passwd:
+    """Who servers run as."""
+    return pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
 
 
-def _free_port() -> int:
+def give(path: Path) -> None:
+    """To whoever servers run as."""
+    if os.getuid() == 0:
+        shutil.chown(path, owner().pw_uid, owner().pw_gid)
+
+
+def launch(argv: list[str], folder: Path, log: str = "log") -> subprocess.Popen[bytes]:
+    """A server that ends with this process; what it says is in a file of its folder."""
+    ids = [str(os.getpid()), str(owner().pw_uid), str(owner().pw_gid)]
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCH, *ids]
+    with (folder / log).open("ab") as file:
+        return subprocess.Popen(  # noqa: S603
+            [*launcher, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C", "TZ": "UTC"},
+            start_new_session=True,
+        )
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.store.base import Store
+    from tests.bouncer import Bouncer
+
+BACKENDS = ["pgbouncer"] if os.environ.get("DUEBOOK_TEST_PGBOUNCER") else ["sqlite", "postgres"]
 
 
 class Backend(Protocol):
@@ -73,13 +77,16 @@ class SqliteBackend:
 
 
 class PostgresBackend:
-    def __init__(self, url: str, clock: Callable[[], Any]) -> None:
+    """`through` is another way to the database, which stores go."""
+
+    def __init__(self, url: str, clock: Callable[[], Any], through: str | None = None) -> None:
         self.url = url
+        self._through = through or url
         self._clock = clock
         self._stores: list[PostgresStore] = []
 
     def open(self, hook: Callable[[str], None] | None = None) -> Store:
-        store = PostgresStore(self.url, self._clock, hook)
+        store = PostgresStore(self._through, self._clock, hook, self.url)
         self._stores.append(store)
         return store
 
@@ -101,16 +108,20 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=BACKENDS)
 def backend(
     request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock
 ) -> Iterator[Backend]:
-    """A test that is about one of them says so with @pytest.mark.only("sqlite")."""
     made: Backend
     if request.param == "sqlite":
         made = SqliteBackend(tmp_path / "book.db", clock)
     else:
-        made = PostgresBackend(request.getfixturevalue("postgres_url"), clock)
+        url: str = request.getfixturevalue("postgres_url")
+        through = None
+        if request.param == "pgbouncer":
+            bouncer: Bouncer = request.getfixturevalue("bouncer")
+            through = bouncer.through(url)
+        made = PostgresBackend(url, clock, through)
     yield made
     made.close()
 

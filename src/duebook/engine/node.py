@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -246,6 +247,7 @@ class Node:
     ) -> None:
         failures = 0
         while not over.is_set():
+            began = time.monotonic()
             try:
                 wait = step()
                 failures = 0
@@ -253,7 +255,7 @@ class Node:
                 alarm.wait(wait)
                 continue
             except DuebookError as error:
-                self._outage.failed(name, error)
+                self._outage.failed(name, error, began)
             except Exception:  # a loop that ended would leave a node that only looks alive
                 log.exception("a step of the %s failed; trying again", name)
             failures += 1  # and whoever rings now does not hurry it

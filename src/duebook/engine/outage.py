@@ -30,12 +30,12 @@ class Outage:
         self._told: set[str] = set()
         self._since = 0.0
 
-    def failed(self, who: str, error: DuebookError) -> None:
-        """One of them could not do its step."""
+    def failed(self, who: str, error: DuebookError, since: float) -> None:
+        """One of them could not do the step that it began at `since`, by the monotonic clock."""
         text = str(error)
         with self._lock:
             if not self._failing:
-                self._since = self._monotonic()
+                self._since = since
                 self._told.clear()
             self._failing.add(who)
             if text not in self._told:

@@ -52,13 +52,33 @@ def test_a_wait_is_shortened_by_who_knows_of_something_earlier() -> None:
 
 def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    outage = Outage()
+    outage = Outage(lambda: 100.0)
     outage.ended("ticker")
-    for who in ("ticker", "keeper", "ticker"):
-        outage.failed(who, GONE)
+    for who, since in (("ticker", 10.0), ("keeper", 20.0), ("ticker", 30.0)):
+        outage.failed(who, GONE, since)
     outage.ended("ticker")
+    outage.failed("ticker", GONE, 80.0)
     outage.ended("keeper")
+    outage.ended("ticker")
     assert [record.message for record in caplog.records] == [
         "cannot reach the database; waiting for it and trying again",
+        "the books are within reach again, after 1m30s",
+    ]
+
+
+def test_what_is_waited_for_is_told_anew_when_it_changes_and_in_the_next_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outage = Outage(lambda: 100.0)
+    starting = Unavailable("the database is starting up")
+    for error in (GONE, GONE, starting, GONE, starting):
+        outage.failed("keeper", error, 99.5)
+    outage.ended("keeper")
+    outage.failed("keeper", GONE, 99.5)
+    waiting = "; waiting for it and trying again"
+    assert [record.message for record in caplog.records] == [
+        f"{GONE}{waiting}",
+        f"{starting}{waiting}",
         "the books are within reach again, after 1s",
+        f"{GONE}{waiting}",
     ]

@@ -51,7 +51,7 @@ def test_a_server_that_is_down() -> None:
     told = complaint(f"postgresql://{USER}:{PASSWORD}@127.0.0.1:1/books")
     assert told == (
         "cannot reach the database 'books' at 127.0.0.1:1: Connection refused; "
-        "is the server running, and is this its address?"
+        "see that the server is running, and that this is its address"
     )
 
 
@@ -136,7 +136,7 @@ def test_a_server_that_was_made_read_only_under_a_store() -> None:
         ("ERROR:  no such database: nowhere", "createdb"),
         ("FATAL:  unsupported startup parameter: options", "leave it out"),
         ("server is in hot standby mode", "must be promoted"),
-        ("timeout expired", "is the server running"),
+        ("timeout expired", "see that the server is running"),
     ],
 )
 def test_what_helps_is_known_from_the_text_when_there_is_no_code(text: str, helps: str) -> None:

@@ -74,7 +74,7 @@ _REMEDIES: Final = tuple(
         (
             "",
             r"refused|no such file|timeout|timed out|no answer|no route|unreachable",
-            "is the server running, and is this its address?",
+            "see that the server is running, and that this is its address",
         ),
         (
             "",

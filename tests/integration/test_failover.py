@@ -1,0 +1,114 @@
+"""Nodes whose database fails over, goes read-only or falls silent: they come back by themselves,
+say once what they wait for, and never work on what others have taken over."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.integration.nodes import BEATING, LEASE, NodeProcess, open_world
+from tests.integration.test_nodes_on_postgres import add_seconds, check_books, wait_for_more
+from tests.postgres import PASSWORD, USER, Server
+from tests.proxy import Proxy
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BACK = "the books are within reach again, after "
+
+
+@pytest.fixture
+def primary() -> Iterator[Server]:
+    opened = Server(durable=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def standby(primary: Server) -> Iterator[Server]:
+    """It has everything that the primary has acknowledged."""
+    opened = Server(durable=True, primary=primary)
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.execute("SELECT pg_reload_conf()")
+    yield opened
+    opened.close()
+
+
+def said(node: NodeProcess, words: str) -> list[str]:
+    return [line for line in node.log.splitlines() if words in line]
+
+
+def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(
+    tmp_path: Path, primary: Server, standby: Server
+) -> None:
+    hosts = ",".join(f"127.0.0.1:{server.port}" for server in (primary, standby))
+    url = f"postgresql://{USER}:{PASSWORD}@{hosts}/postgres"
+    with open_world(tmp_path, url) as world:
+        add_seconds(world, "job")
+        nodes = [world.node(), world.node()]
+        wait_for_more(world, "job", 3)
+        primary.stop(signal.SIGQUIT)
+        for node in nodes:
+            eventually(lambda node=node: said(node, "session is read-only"), 20)  # type: ignore[misc]
+        standby.promote()
+        wait_for_more(world, "job", int(2 * LEASE) + 2, timeout=60)
+        check_books(world, ["job"])
+        for node in nodes:
+            waiting = said(node, "waiting for it and trying again")
+            assert len(waiting) == len({line.partition(" WARNING ")[2] for line in waiting})
+            assert f"at 127.0.0.1:{primary.port} Connection refused" in node.log
+            assert "a standby must be promoted" in node.log
+            eventually(lambda node=node: said(node, BACK))  # type: ignore[misc]
+            assert PASSWORD not in node.log
+
+
+def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
+    tmp_path: Path, primary: Server
+) -> None:
+    url = primary.url("postgres", host="127.0.0.1")
+    with open_world(tmp_path, url) as world:
+        add_seconds(world, "job")
+        node = world.node()
+        wait_for_more(world, "job", 2)
+        with psycopg.connect(primary.url("postgres"), autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+            admin.execute("SELECT pg_reload_conf()")
+            eventually(lambda: said(node, "session is read-only"), 20)
+            admin.execute("SET default_transaction_read_only = off")
+            admin.execute("ALTER SYSTEM RESET ALL")
+            admin.execute("SELECT pg_reload_conf()")
+        wait_for_more(world, "job", 3, timeout=60)
+        check_books(world, ["job"])
+        assert said(node, BACK)
+
+
+def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
+    tmp_path: Path, primary: Server
+) -> None:
+    """Nothing is refused and nothing ends: only its own clock tells it."""
+    url = primary.url("postgres", host="127.0.0.1")
+    with open_world(tmp_path, url) as world, Proxy(primary.port) as proxy:
+        world.add("job", BEATING, overlap="skip")
+        cut_off = world.node(url.replace(str(primary.port), str(proxy.port)))
+        run = world.trigger("job")
+        world.wait_evidence("beat", "job")
+        world.node()
+        proxy.mode = "blackhole"
+        eventually(lambda: any(e.attempt == 2 for e in world.evidence("start", "job")), 30)
+        first = [e.at for e in world.evidence() if e.attempt == 1]
+        (second,) = [e.at for e in world.evidence("start", "job") if e.attempt == 2]
+        assert max(first) < second, "the first was at an end before"
+        assert said(cut_off, "session is lost: the lease could not be renewed in time")
+        eventually(lambda: said(cut_off, "see that the server is running"), 30)
+        proxy.mode = "pass"
+        eventually(lambda: said(cut_off, BACK), 30)
+        eventually(lambda: said(cut_off, "this node goes on as session"))
+        world.go.touch()
+        world.wait_for(run, "succeeded")
+        assert world.book.runs.get(run).attempt == 2
+        assert {e.attempt for e in world.evidence("end", "job")} == {2}
