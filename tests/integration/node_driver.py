@@ -32,7 +32,8 @@ def main(place: str, options: dict[str, float | str]) -> None:
         from duebook.store.opening import open_store
         from duebook.targets.addresses import read_networks
 
-        store = open_store(place)
+        listen_url = options.get("listen_url")
+        store = open_store(place, None if listen_url is None else str(listen_url))
         node_options = NodeOptions(
             slots=int(options.get("slots", 10)),
             lease=timedelta(seconds=float(options["lease"])),

@@ -54,7 +54,7 @@ def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(
         wait_for_more(world, "job", 3)
         primary.stop(signal.SIGQUIT)
         for node in nodes:
-            eventually(lambda node=node: said(node, "session is read-only"), 20)  # type: ignore[misc]
+            eventually(lambda node=node: said(node, "the server is read-only"), 20)  # type: ignore[misc]
         standby.promote()
         wait_for_more(world, "job", int(2 * LEASE) + 2, timeout=60)
         check_books(world, ["job"])
@@ -78,7 +78,7 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
         with psycopg.connect(primary.url("postgres"), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             admin.execute("SELECT pg_reload_conf()")
-            eventually(lambda: said(node, "session is read-only"), 20)
+            eventually(lambda: said(node, "the server is read-only"), 20)
             admin.execute("SET default_transaction_read_only = off")
             admin.execute("ALTER SYSTEM RESET ALL")
             admin.execute("SELECT pg_reload_conf()")

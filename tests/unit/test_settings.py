@@ -22,6 +22,15 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
     assert load_settings({}, {"DUEBOOK_HTTP_ALLOW": "127.0.0.1"}, file).http_allow == "127.0.0.1"
 
 
+def test_a_listen_url_is_one_of_postgres_and_shows_no_password(tmp_path: Path) -> None:
+    environ = {"DUEBOOK_LISTEN_URL": "postgresql://server/books"}
+    found = load_settings({}, environ, tmp_path / "none.toml")
+    assert found.listen_url == "postgresql://server/books"
+    with pytest.raises(Invalid, match="listen_url") as caught:
+        Settings(listen_url="mysql://u:secret@h/d")
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["colour = 1", "namespace = ", "\xff"])
 def test_a_wrong_file_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "duebook.toml"

@@ -56,6 +56,6 @@ def place_of(url: str) -> str:
     """Where the books are, for people: no password."""
     if not is_postgres(url):
         return str(database_path(url))
-    from duebook.store.postgres import connection
+    from duebook.store.postgres.route import Route
 
-    return connection.place_of(connection.full_conninfo(url))
+    return Route(url).place

@@ -15,6 +15,7 @@ from duebook.errors import Unavailable
 from duebook.store.base import News
 from duebook.store.postgres import PostgresStore, beginning, connection, hints, pool
 from duebook.store.postgres import store as store_module
+from duebook.store.postgres.route import Route
 from tests.conformance.builders import add_schedule, begin
 from tests.postgres import PASSWORD, USER, Server
 from tests.proxy import Proxy
@@ -193,3 +194,14 @@ def test_a_slow_answer_within_the_patience_is_an_answer(store: PostgresStore) ->
         with pytest.raises(errors.ConnectionTimeout, match="no answer"):
             opened.execute("SELECT pg_sleep(30)")
         assert opened.closed
+
+
+def test_a_host_that_does_not_answer_is_tried_last_once_another_was_right(
+    postgres_server: Server,
+) -> None:
+    with Proxy(postgres_server.port, "blackhole") as silent:
+        hosts = f"127.0.0.1:{silent.port},127.0.0.1:{postgres_server.port}"
+        route = Route(f"postgresql://{USER}:{PASSWORD}@{hosts}/postgres?connect_timeout=2")
+        for _ in range(3):
+            route.connect().close()
+        assert silent.accepted == 1

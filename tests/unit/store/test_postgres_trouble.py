@@ -147,19 +147,28 @@ def test_what_helps_is_known_from_the_text_when_there_is_no_code(text: str, help
     assert helps in told
 
 
-def test_each_of_several_hosts_is_named_with_its_trouble_and_the_worst_is_helped() -> None:
+def test_each_of_several_hosts_is_named_with_its_trouble(server: Server) -> None:
+    standby = Server(primary=server)
+    try:
+        hosts = f"127.0.0.1:1,127.0.0.1:{standby.port}"
+        assert complaint(f"postgresql://{USER}:{PASSWORD}@{hosts}/postgres") == (
+            "cannot reach the database 'postgres': at 127.0.0.1:1 Connection refused, "
+            f"at 127.0.0.1:{standby.port} the server is read-only; "
+            "a standby must be promoted, or the database URL must also name the primary"
+        )
+        hosts = f"127.0.0.1:{standby.port},127.0.0.1:{server.port}"
+        open_store(f"postgresql://{USER}:{PASSWORD}@{hosts}/postgres").close()
+    finally:
+        standby.close()
+
+
+def test_of_several_addresses_of_a_host_the_last_counts() -> None:
     said = (
         'connection failed: connection to server at "b", port 2 failed: session is read-only\n'
-        "Multiple connection attempts failed. All failures were:\n"
-        "- host: 'a', port: '1', hostaddr: '1.1.1.1': connection failed: connection to server at "
-        '"a", port 1 failed: Connection refused\n\tIs the server running on that host?\n'
-        "- host: 'b', port: '2', hostaddr: None: connection failed: connection to server at "
-        '"b", port 2 failed: session is read-only'
+        "Multiple connection attempts failed. All failures were:\n- host: 'a', port: '1'"
     )
-    assert trouble("database 'books' at a:1, b:2", psycopg.OperationalError(said)) == (
-        "cannot reach the database 'books': at a:1 Connection refused, at b:2 session is "
-        "read-only; a standby must be promoted, or the database URL must also name the primary"
-    )
+    told = trouble("database 'books' at a:1", psycopg.OperationalError(said))
+    assert told.startswith("cannot reach the database 'books' at a:1: session is read-only; ")
 
 
 def test_a_trouble_without_words_is_named() -> None:

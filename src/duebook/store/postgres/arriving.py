@@ -17,9 +17,10 @@ from duebook.closing import Closing
 from duebook.errors import Conflict, Unavailable, printable
 from duebook.ids import new_id
 from duebook.store.base import News
-from duebook.store.postgres.connection import SCHEMA, connect, full_conninfo, place_of, translated
+from duebook.store.postgres.connection import SCHEMA, translated
 from duebook.store.postgres.hints import hint
 from duebook.store.postgres.migrate import migrate
+from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS
 from duebook.store.sql.rows import from_micros
 
@@ -56,10 +57,10 @@ class Target(Closing):
     """The new books, made when there are none; raises Unavailable, and Conflict as `migrate`."""
 
     def __init__(self, url: str) -> None:
-        conninfo = full_conninfo(url)
-        self.place = place_of(conninfo)
+        route = Route(url)
+        self.place = route.place
         with translated(self.place):
-            self._connection = connect(conninfo)
+            self._connection = route.connect()
         try:
             with translated(self.place):
                 migrate(self._connection)

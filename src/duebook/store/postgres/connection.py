@@ -1,4 +1,4 @@
-"""Opens connections to PostgreSQL as Duebook needs them, and translates the driver's errors."""
+"""A connection that does not wait for ever, and what the driver's errors mean to Duebook."""
 
 from __future__ import annotations
 
@@ -8,30 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from duebook.errors import Invalid, Unavailable, printable
+from duebook.errors import Unavailable
 from duebook.store.postgres.trouble import trouble
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-__all__ = ["BRIEF", "SCHEMA", "Connection", "connect", "full_conninfo", "place_of", "translated"]
+__all__ = ["BRIEF", "SCHEMA", "Connection", "translated"]
 
 T = TypeVar("T")
 SCHEMA: Final = "duebook"
 """The books have a schema of their own, so that their names meet nobody else's."""
 BRIEF: Final = 5.0
 """Seconds within which a server answers what costs it nothing, unless the network is broken."""
-DEFAULTS: Final[dict[str, str]] = {
-    "application_name": "duebook",
-    "connect_timeout": "5",
-    "target_session_attrs": "read-write",  # a standby is refused
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-}
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
@@ -66,33 +56,6 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         except StopIteration as end:
             result: T = end.value
             return result
-
-
-def full_conninfo(url: str, name: str = "database URL") -> str:
-    """The connection string with what Duebook adds; raises Invalid when it cannot be read."""
-    try:
-        given = conninfo_to_dict(url)
-        return make_conninfo("", **{**DEFAULTS, **given})
-    except psycopg.Error as error:
-        problem = printable(str(error).strip().partition("\n")[0])
-        raise Invalid(f"the {name} cannot be read: {problem}") from None
-
-
-def place_of(conninfo: str) -> str:
-    """Where the database is, for messages: no user, no password."""
-    parts: dict[str, Any] = conninfo_to_dict(conninfo)
-    hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
-    ports = str(parts.get("port") or "").split(",")
-    ports = ports * len(hosts) if len(ports) == 1 else ports
-    where = [f"{host}:{port}".rstrip(":") for host, port in zip(hosts, ports, strict=False)]
-    name = parts.get("dbname") or parts.get("user") or ""
-    return printable(f"database {name!r} at {', '.join(where)}")
-
-
-def connect(conninfo: str) -> Connection:
-    """A connection whose transactions are explicit, and that prepares no statements: behind a
-    pooler the next transaction may be another session's. Raises the driver's errors."""
-    return Connection.connect(conninfo, autocommit=True, prepare_threshold=None)
 
 
 @contextmanager

@@ -15,12 +15,13 @@ from duebook.chance import fraction
 from duebook.errors import Unavailable
 from duebook.patience import patience
 from duebook.store.base import News
-from duebook.store.postgres.connection import connect, place_of, translated
+from duebook.store.postgres.connection import translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.store.postgres.connection import Connection
+    from duebook.store.postgres.route import Route
 
     Ask = Callable[[bytes], list[tuple[Any, ...]]]
     """executes a statement in the database of the books"""
@@ -101,9 +102,8 @@ class Listener:
     `ask` asks the database in which hints are sent. While it cannot listen it says News.LOOK.
     """
 
-    def __init__(self, conninfo: str, ourselves: str, ask: Ask) -> None:
-        self._conninfo = conninfo
-        self._place = place_of(conninfo)
+    def __init__(self, route: Route, ourselves: str, ask: Ask) -> None:
+        self._route = route
         self._ourselves = ourselves
         self._ask = ask
         self._state = threading.Condition()
@@ -178,8 +178,8 @@ class Listener:
             self.add(News.LOOK)
 
     def _listen(self) -> None:
-        with translated(self._place):
-            connection = connect(self._conninfo)
+        with translated(self._route.place):
+            connection = self._route.connect()
             try:
                 self._check(connection)
                 connection.execute(f"LISTEN {CHANNEL}".encode())
@@ -197,11 +197,11 @@ class Listener:
         (backend,) = connection.execute(b"SELECT pg_backend_pid()").fetchall()[0]
         if backend != connection.info.backend_pid:
             raise Deaf(
-                f"hints cannot be heard through a pooler, as at the {self._place}: "
+                f"hints cannot be heard through a pooler, as at the {self._route.place}: "
                 "set listen_url (DUEBOOK_LISTEN_URL) to the address of the server itself"
             )
         if connection.execute(_HERE).fetchall() != self._ask(_HERE):
-            raise Deaf(f"listen_url leads to the {self._place}, and the books are in another")
+            raise Deaf(f"listen_url leads to the {self._route.place}, and the books are in another")
 
     def _hear(self, connection: Connection) -> None:
         heard_at = time.monotonic()

@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.store.migrations import Migration, check_applied, find_migrations, too_new
-from duebook.store.postgres.connection import (
-    SCHEMA,
-    connect,
-    full_conninfo,
-    place_of,
-    translated,
-)
+from duebook.store.postgres.connection import SCHEMA, translated
+from duebook.store.postgres.route import Route
 
 if TYPE_CHECKING:
     import psycopg
@@ -76,8 +71,8 @@ class SchemaOf:
 
 def schema_of(url: str) -> SchemaOf:
     """The schema of a database, which is left as it is."""
-    conninfo = full_conninfo(url)
-    with translated(place_of(conninfo)), connect(conninfo) as connection:
+    route = Route(url)
+    with translated(route.place), route.connect() as connection:
         number, newest = max(applied(connection), default=0), available()[-1].number
         if not number:
             return SchemaOf(0, newest, None, 0)

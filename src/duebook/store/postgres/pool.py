@@ -11,10 +11,11 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from duebook.errors import Unavailable
-from duebook.store.postgres.connection import BRIEF, connect
+from duebook.store.postgres.connection import BRIEF
 
 if TYPE_CHECKING:
     from duebook.store.postgres.connection import Connection
+    from duebook.store.postgres.route import Route
 
 __all__ = ["Pool"]
 
@@ -22,8 +23,8 @@ __all__ = ["Pool"]
 class Pool:
     """At most so many at once; what is given back in the middle of a transaction is rolled back."""
 
-    def __init__(self, conninfo: str, most: int, wait: float) -> None:
-        self._conninfo = conninfo
+    def __init__(self, route: Route, most: int, wait: float) -> None:
+        self._route = route
         self._most = most
         self._wait = wait
         self._places = threading.BoundedSemaphore(most)
@@ -39,7 +40,7 @@ class Pool:
             if not fresh:
                 with self._lock, suppress(IndexError):
                     return self._idle.pop()[0]
-            return connect(self._conninfo)
+            return self._route.connect()
         except BaseException:
             self._places.release()
             raise

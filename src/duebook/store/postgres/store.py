@@ -15,10 +15,11 @@ from duebook.ids import new_id
 from duebook.model.run import Token
 from duebook.store.base import FIRST, News, OwnRun, Pulse, refuse_fork
 from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRITE
-from duebook.store.postgres.connection import connect, full_conninfo, place_of, translated
+from duebook.store.postgres.connection import translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.migrate import migrate
 from duebook.store.postgres.pool import Pool
+from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.planning import remember
@@ -79,18 +80,18 @@ class PostgresStore:
         listen_url: str | None = None,
         connections: int = CONNECTIONS,
     ) -> None:
-        conninfo = full_conninfo(url)
-        self._place = place_of(conninfo)
+        route = Route(url)
+        listening = route if listen_url is None else Route(listen_url, "listen_url")
+        self._place = route.place
         self._clock = clock
         self._hook = hook
         self._definitions: Definitions = {}
         self._announced: datetime | None = None
         self._pid = os.getpid()
         self._closed = False
-        listening = conninfo if listen_url is None else full_conninfo(listen_url, "listen_url")
-        self._pool = Pool(conninfo, connections, WAIT)
-        self._urgent = Pool(conninfo, 1, WAIT)  # a lease never waits for others to be done
-        with translated(self._place), connect(conninfo) as connection:
+        self._pool = Pool(route, connections, WAIT)
+        self._urgent = Pool(route, 1, WAIT)  # a lease never waits for others to be done
+        with translated(self._place), route.connect() as connection:
             migrate(connection)
         ourselves = new_id()
         self._listener = Listener(listening, ourselves, self._ask)

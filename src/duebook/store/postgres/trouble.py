@@ -1,22 +1,19 @@
 """What is wrong with a database, in one line with a remedy, from what the driver says; pure text.
 
-When a connection cannot be made the driver has a text and no code, and with several hosts a text
-for each of them.
+When a connection cannot be made the driver has a text and no code.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import psycopg
 from psycopg import errors
 
 from duebook.errors import printable
 
-if TYPE_CHECKING:
-    import psycopg
-
-__all__ = ["trouble"]
+__all__ = ["NoHost", "trouble"]
 
 _REMEDIES: Final = tuple(
     (frozenset(codes.split()), re.compile(text, re.IGNORECASE), remedy)
@@ -88,14 +85,19 @@ _PREFIX: Final = re.compile(
 )
 
 
+class NoHost(psycopg.OperationalError):
+    """None of several hosts will do, each for a reason of its own."""
+
+    def __init__(self, failures: dict[str, psycopg.Error]) -> None:
+        super().__init__(", ".join(f"at {host} {_why(why)}" for host, why in failures.items()))
+
+
 def trouble(place: str, error: psycopg.Error) -> str:
     """One line: what cannot be done, where, why as far as the driver knows, and what helps."""
-    tried = _tried(str(error))
-    if tried:
-        place = place.rpartition(" at ")[0]
-        why = ", ".join(f"at {host} {reason}" for host, reason in tried.items())
+    if isinstance(error, NoHost):
+        place, why = place.rpartition(" at ")[0], str(error)
     else:
-        why = _reason(str(error)) or type(error).__name__
+        why = _why(error)
     remedy = _remedy(error.sqlstate, why)
     return printable("; ".join(filter(None, [f"{_what(place, error)}: {why}", remedy])))
 
@@ -110,20 +112,13 @@ def _what(place: str, error: psycopg.Error) -> str:
     return f"cannot reach the {place}"
 
 
-def _tried(text: str) -> dict[str, str]:
-    """Why it failed at each host, when there were several; the last address of a host counts."""
-    parts = re.split(
-        r"^- host: '?(.+?)'?, port: '?(.+?)'?, hostaddr: .+?: ", text, flags=re.MULTILINE
-    )[1:]
-    each = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return {f"{host}:{port}": _reason(reason) for host, port, reason in each}
+def _why(error: psycopg.Error) -> str:
+    """In one line, without where it was tried, which is said anyway, and how bad it is.
 
-
-def _reason(text: str) -> str:
-    """In one line, without where it was tried, which is said anyway, and how bad it is."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\t")]
-    tries = [line for line in lines if "failed: " in line]
-    return _PREFIX.sub("", (tries[-1:] or lines[:1] or [""])[0]).strip()
+    Of several addresses of a host the last that was tried comes first.
+    """
+    text = str(error).strip().partition("\n")[0]
+    return _PREFIX.sub("", text).strip() or type(error).__name__
 
 
 def _remedy(code: str | None, why: str) -> str | None:
