@@ -26,6 +26,7 @@ def main(place: str, options: dict[str, float | str]) -> None:
     from duebook.targets.spawner import Spawner
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    logging.getLogger("duebook.engine.persist").setLevel(logging.DEBUG)  # tests wait for its tries
     os.environ["NODE_PID"] = str(os.getpid())
     with Spawner() as spawner:
         from duebook.engine.node import Node, NodeOptions

@@ -29,12 +29,15 @@ class Outage:
         self._failing: set[str] = set()
         self._told: set[str] = set()
         self._since = 0.0
+        self._over_at = float("-inf")
 
     def failed(self, who: str, error: DuebookError, since: float) -> None:
         """One of them could not do the step that it began at `since`, by the monotonic clock."""
         text = str(error)
         with self._lock:
             if not self._failing:
+                if since < self._over_at:  # it failed for what is over by now
+                    return
                 self._since = since
                 self._told.clear()
             self._failing.add(who)
@@ -49,5 +52,6 @@ class Outage:
         with self._lock:
             self._failing.discard(who)
             if not self._failing:
-                length = timedelta(seconds=max(int(self._monotonic() - self._since), 1))
+                self._over_at = self._monotonic()
+                length = timedelta(seconds=max(int(self._over_at - self._since), 1))
                 log.warning("the books are within reach again, after %s", format_duration(length))

@@ -33,7 +33,6 @@ def persist(store: Store, work: Callable[[Tx], T], give_up: Callable[[], bool]) 
             if give_up():
                 log.warning("gave up writing: %s", error)
                 return None
-            if failures == 1:
-                log.warning("%s; trying again", error)
+            log.debug("%s; trying again", error)  # the node's loops say that aloud, once
         pause.wait(patience(failures, fraction(id(work), failures)))
     return None

@@ -74,7 +74,8 @@ def test_what_is_waited_for_is_told_anew_when_it_changes_and_in_the_next_outage(
     for error in (GONE, GONE, starting, GONE, starting):
         outage.failed("keeper", error, 99.5)
     outage.ended("keeper")
-    outage.failed("keeper", GONE, 99.5)
+    outage.failed("ticker", GONE, 99.9)  # its step began before the end
+    outage.failed("keeper", GONE, 100.5)
     waiting = "; waiting for it and trying again"
     assert [record.message for record in caplog.records] == [
         f"{GONE}{waiting}",

@@ -38,6 +38,7 @@ FIRST_LISTEN: Final = 5.0
 LOOK_UP: Final = 1.0
 QUIET: Final = 30.0
 """Seconds without a hint after which the listening connection is tried: it may be dead."""
+FAILURES_TO_TELL: Final = 3
 DEAF_FOR: Final = 60.0
 """Seconds after which it is tried again whether hints arrive."""
 _HERE: Final = b"SELECT current_database(), pg_postmaster_start_time()"
@@ -151,7 +152,8 @@ class Listener:
             except Unavailable as error:
                 failures += 1
                 self._begun.set()
-                self._tell_once(error)
+                if isinstance(error, Deaf) or failures >= FAILURES_TO_TELL:
+                    self._tell_once(error)
                 if isinstance(error, Deaf):
                     self._look_instead()
                 else:
@@ -163,11 +165,10 @@ class Listener:
         text = str(error)
         if text == self._told or self._closing.is_set():
             return
-        if not isinstance(error, Deaf):
-            try:
-                self._ask(_HERE)
-            except Unavailable:
-                return
+        try:
+            self._ask(_HERE)
+        except Unavailable:
+            return
         self._told = text
         log.warning("%s; until hints arrive this node looks by itself", text)
 
