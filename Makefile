@@ -40,7 +40,7 @@ test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 
 test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root installs it with apt
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
-		{ [ "$$(id -u)" = 0 ] && apt-get install --quiet --yes pgbouncer; } || \
+		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes pgbouncer; }; } || \
 		{ echo "PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer"; exit 1; }
 	DUEBOOK_TEST_PGBOUNCER=1 $(BIN)/python -m pytest -n 2 -m "not zones" tests/pgbouncer tests/conformance
 

@@ -12,6 +12,7 @@ from duebook.cli import main
 from duebook.errors import DuebookError, Invalid, Unavailable
 from duebook.store.opening import open_store, place_of
 from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.route import Route
 from duebook.store.sqlite import SqliteStore
 from tests.postgres import PASSWORD, USER
 
@@ -77,6 +78,14 @@ def test_a_database_that_does_not_exist_is_unavailable_and_named(postgres_server
 def test_a_url_that_cannot_be_read_is_invalid_and_its_password_not_shown() -> None:
     complaint(f"postgresql://{USER}:{PASSWORD}@host:port:5432/books?colour=red", Invalid)
     complaint(f"postgresql://{USER}:{PASSWORD}@host/books?colour=red", Invalid)
+
+
+@pytest.mark.parametrize("password", ["a/secret", "a@secret", "a%secret", "secret@/x", "%zzsecret"])
+@pytest.mark.parametrize("setting", ["database URL", "listen_url"])
+def test_a_password_whose_signs_are_not_escaped_is_not_shown(password: str, setting: str) -> None:
+    with pytest.raises(Invalid, match=f"the {setting} cannot be read: .*%40") as caught:
+        Route(f"postgresql://{USER}:{password}@host/books", setting)
+    assert "secret" not in str(caught.value)
 
 
 def test_the_place_of_books_names_no_password() -> None:

@@ -25,6 +25,10 @@ DEFAULTS: Final[dict[str, str]] = {
 OURS: Final = {"target_session_attrs": "any"}
 """The driver's own search for a primary believes what a pooler remembers of its server."""
 
+PERCENT: Final = (
+    "in user and password / is written as %2F, @ as %40, % as %25, and other signs likewise"
+)
+
 
 class Route:
     """To the database of a URL; raises Invalid, by the name of the setting, when it is none."""
@@ -35,7 +39,11 @@ class Route:
             self._hosts = _by_host(parts)
         except psycopg.Error as error:
             problem = printable(str(error).strip().partition("\n")[0])
+            if "percent" in problem:  # it shows what may be the password
+                problem = PERCENT
             raise Invalid(f"the {setting} cannot be read: {problem}") from None
+        if any("@" in str(parts.get(key)) for key in ("host", "port", "dbname")):
+            raise Invalid(f"the {setting} cannot be read: {PERCENT}")  # there the password goes on
         name = parts.get("dbname") or parts.get("user") or ""
         self.place = printable(f"database {name!r} at {', '.join(self._hosts)}")
         """where it is, for messages: no user, no password"""
