@@ -2,7 +2,8 @@
 
 `pass` hands everything on. `blackhole` keeps connections open, and takes new ones, but hands
 nothing on in either direction: bytes are acknowledged and gone, so TCP's own timeouts see nothing.
-`reset` ends every connection, new ones too, with RST.
+`reset` ends every connection, new ones too, with RST. `forget()` makes a black hole of what is open
+by then, as a firewall does that lost its table; new connections pass.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Proxy:
         self.target = port
         self.mode: Mode = mode
         self.accepted = 0
+        self._forgotten = 0
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._server.getsockname()[1])
         self._closing = threading.Event()
@@ -42,17 +44,21 @@ class Proxy:
             thread.join(10)
         self._server.close()
 
+    def forget(self) -> None:
+        self._forgotten = self.accepted
+
     def _accept(self) -> None:
         self._server.settimeout(LOOK)
         while not self._closing.is_set():
             with suppress(TimeoutError):
                 client, _ = self._server.accept()
                 self.accepted += 1
-                thread = threading.Thread(target=self._carry, args=(client,), daemon=True)
+                words = (client, self.accepted)
+                thread = threading.Thread(target=self._carry, args=words, daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
-    def _carry(self, client: socket.socket) -> None:
+    def _carry(self, client: socket.socket, number: int) -> None:
         """One connection, until either side ends it; the server is called when it may be."""
         with client:
             while self.mode == "blackhole" and not self._closing.wait(LOOK):
@@ -61,9 +67,9 @@ class Proxy:
                 _reset(client)
                 return
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.target)) as server:
-                self._hand_on(client, server)
+                self._hand_on(client, server, number)
 
-    def _hand_on(self, client: socket.socket, server: socket.socket) -> None:
+    def _hand_on(self, client: socket.socket, server: socket.socket, number: int) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(client, selectors.EVENT_READ, server)
             selector.register(server, selectors.EVENT_READ, client)
@@ -76,7 +82,7 @@ class Proxy:
                     assert isinstance(source, socket.socket)
                     if not (data := source.recv(65_536)):
                         return
-                    if self.mode == "pass":
+                    if self.mode == "pass" and number > self._forgotten:
                         goal.sendall(data)
 
 

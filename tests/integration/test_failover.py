@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.integration.nodes import BEATING, LEASE, NodeProcess, open_world
+from duebook.errors import Unavailable
+from tests.integration.nodes import BEATING, HELD, LEASE, NodeProcess, World, open_world
 from tests.integration.test_nodes_on_postgres import add_seconds, check_books, wait_for_more
 from tests.postgres import PASSWORD, USER, Server
 from tests.proxy import Proxy
@@ -87,13 +88,44 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
         assert said(node, BACK)
 
 
+def test_a_run_that_ends_while_the_database_is_gone_is_settled_when_it_is_back(
+    tmp_path: Path, primary: Server
+) -> None:
+    """As long as the lease lasts nobody else has begun it anew; and the outage is told once."""
+    with open_world(tmp_path, primary.url("postgres", host="127.0.0.1")) as world:
+        world.add("job", HELD)
+        node = world.node(lease=20.0)
+        run = world.trigger("job")
+        world.wait_evidence("start", "job")
+        primary.stop(signal.SIGINT)
+        world.go.touch()
+        world.wait_evidence("end", "job")
+        eventually(lambda: said(node, "waiting for it and trying again"), 20)
+        eventually(lambda: said(node, " DEBUG "), 20)  # the settle was tried
+        primary.start()
+        eventually(lambda: said(node, BACK), 20)
+        eventually(lambda: complete(world, run), 20)
+        assert world.book.runs.get(run).attempt == 1
+        assert len(said(node, BACK)) == 1
+        waiting = said(node, "waiting for it and trying again")
+        assert len(waiting) == len({line.partition(" WARNING ")[2] for line in waiting})
+
+
+def complete(world: World, run: str) -> bool:
+    try:
+        return world.status(run) == "succeeded"
+    except Unavailable:
+        return False
+
+
 def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
     tmp_path: Path, primary: Server
 ) -> None:
     """Nothing is refused and nothing ends: only its own clock tells it."""
     url = primary.url("postgres", host="127.0.0.1")
     with open_world(tmp_path, url) as world, Proxy(primary.port) as proxy:
-        world.add("job", BEATING, overlap="skip")
+        printing = BEATING.replace("say beat", "say beat; echo a line of the log")
+        world.add("job", printing, overlap="skip")
         cut_off = world.node(url.replace(str(primary.port), str(proxy.port)))
         run = world.trigger("job")
         world.wait_evidence("beat", "job")

@@ -128,6 +128,18 @@ def test_a_pulse_in_a_silent_network_is_given_up_well_before_its_lease_ends(
     assert store.pulse("node-1", lease, ()).alive
 
 
+def test_a_connection_that_a_firewall_forgot_is_replaced_without_a_word(
+    store: PostgresStore, proxy: Proxy
+) -> None:
+    lease = timedelta(seconds=6)
+    begin(store, lease=lease)
+    store.pulse("node-1", lease, ())
+    proxy.forget()
+    assert store.pulse("node-1", lease, ()).alive
+    proxy.forget()
+    assert add_schedule(store)
+
+
 def test_a_pulse_does_not_wait_while_all_connections_are_in_use(postgres_url: str) -> None:
     store = PostgresStore(postgres_url, connections=2)
     lease = timedelta(seconds=30)
