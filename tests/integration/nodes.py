@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -248,7 +248,8 @@ class World:
                 node.process.wait()
         for mark in (self.mark, *(node.mark for node in self.nodes)):
             for pid in marked(mark):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         if self._book is not None:
             self._book.close()
 
