@@ -139,7 +139,7 @@ def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
         eventually(lambda: said(cut_off, "see that the server is running"), 30)
         proxy.mode = "pass"
         eventually(lambda: said(cut_off, BACK), 30)
-        eventually(lambda: said(cut_off, "this node goes on as session"))
+        eventually(lambda: said(cut_off, "this node goes on as session"), 30)
         world.go.touch()
         world.wait_for(run, "succeeded")
         assert world.book.runs.get(run).attempt == 2
