@@ -175,7 +175,7 @@ def test_nodes_of_the_old_books_have_ended_in_the_new_ones(move: Move, clock: Vi
 def test_the_old_books_say_where_the_new_ones_are_without_the_password(move: Move) -> None:
     old = move.old()
     add_schedule(old)
-    assert old.news(0) == ~News(0)
+    assert old.news(0) == ~News.LOOK
     move()
     for refused in (
         lambda: old.transact(lambda tx: tx.now),
