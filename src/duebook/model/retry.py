@@ -30,8 +30,11 @@ class Retry:
 
     The delay grows by `backoff` with each failure up to `max_delay`; with `jitter` it is
     shortened by up to a half, so that what failed together does not return together. `on` names
-    the failures that are worth it: exit codes, and reasons such as "timeout" or the names of
-    exceptions; empty means all of them.
+    the failures that are worth it: exit codes, and reasons such as "timeout" or exceptions (the
+    name of a class means also those that derive from it); empty means all of them.
+
+    >>> Retry(attempts=5, delay="2s", max_delay="1m", on=[ConnectionError, "timeout"]).on
+    ('ConnectionError', 'timeout')
     """
 
     attempts: int = 3
@@ -50,7 +53,7 @@ class Retry:
             backoff: float = 2.0,
             max_delay: str | timedelta = ...,
             jitter: bool = True,
-            on: Sequence[int | str] = (),
+            on: Sequence[int | str | type[BaseException]] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -83,8 +86,8 @@ class Retry:
             return False
         if not self.on:
             return True
-        kind = (outcome.error or "").partition(":")[0]
-        return not {outcome.exit_code, outcome.reason, kind}.isdisjoint(self.on)
+        kinds = outcome.kinds or ((outcome.error or "").partition(":")[0],)
+        return not {outcome.exit_code, outcome.reason, *kinds}.isdisjoint(self.on)
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {}
@@ -114,6 +117,10 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_exception(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
 def _length(name: str, value: Any) -> timedelta:
     length = read_length(f"retry {name}", value)
     if length > LONGEST_DELAY:
@@ -123,6 +130,7 @@ def _length(name: str, value: Any) -> timedelta:
 
 def _failures(value: Any) -> tuple[int | str, ...]:
     items = value if isinstance(value, list | tuple) else [value]
+    items = [item.__name__ if _is_exception(item) else item for item in items]
     for item in items:
         if not _is_whole(item) and not (isinstance(item, str) and 0 < len(item) <= 200):
             raise Invalid(f"retry on {shorten(item)} is neither an exit code nor a name")

@@ -10,7 +10,17 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Attempt", "Claim", "LogLine", "Origin", "Outcome", "Run", "RunStatus", "Token"]
+__all__ = [
+    "Attempt",
+    "Claim",
+    "LogLine",
+    "Origin",
+    "Outcome",
+    "Progress",
+    "Run",
+    "RunStatus",
+    "Token",
+]
 
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
@@ -47,6 +57,17 @@ class Run:
     reason: str | None = None
     error: str | None = None
     exit_code: int | None = None
+    task: str | None = None
+    """the task that it executes; None for other targets"""
+    output: Any = None
+    """what its task returned"""
+    output_ref: str | None = None
+    """where its task put what is too large for the books"""
+    progress: float | None = None
+    """of its latest attempt, from 0 to 1, as far as that tells"""
+    progress_text: str | None = None
+    beat_at: datetime | None = None
+    """the latest sign of life that its task gave by itself"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +98,19 @@ class Outcome:
     reason: str | None = None
     error: str | None = None
     exit_code: int | None = None
+    output: str | None = None
+    """what it returned, as JSON"""
+    output_ref: str | None = None
+    kinds: tuple[str, ...] = ()
+    """the names of the exception's class and of those it derives from, for `retry`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an attempt has come, as it says itself; None: only that it lives."""
+
+    fraction: float | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duebook.model.finding import Finding
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
-    from duebook.model.run import Attempt, Claim, LogLine, Outcome, Run, Token
+    from duebook.model.run import Attempt, Claim, LogLine, Outcome, Progress, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 
 __all__ = [
@@ -59,6 +59,8 @@ class SessionInfo:
     roles: str
     version: str
     tzdata: str
+    tasks: tuple[str, ...] = ()
+    """those that its worker knows"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +370,19 @@ class Tx(Protocol):
 
     def trim_log(self, token: Token, head_seq: int, tail_seq: int) -> None:
         """Drop the lines between the two, both kept."""
+
+    def note_progress(self, told: Sequence[tuple[Token, Progress]]) -> None:
+        """Put down how far attempts under way have come; a token that is not current is ignored."""
+
+    # -- who knows which tasks
+    def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
+        """From now on the session knows these tasks, and no others."""
+
+    def list_known_tasks(self) -> set[str]:
+        """The tasks that any live worker knows."""
+
+    def list_stranded_tasks(self) -> list[str]:
+        """The tasks of queued runs that no live worker knows, by name."""
 
     # -- queues with limits
     def limit_queue(self, queue: Queue) -> None:

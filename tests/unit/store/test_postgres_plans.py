@@ -28,6 +28,8 @@ IDS: Final = "{s1,s2,s3}"
 RUNS: Final = "{q1,q2,q3}"
 TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
 HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
+OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
+PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 CLAIMABLE: Final[dict[str, Any]] = {**PLACE, "now": NOW, "limit": 5, "tasks": "{}"}
 HOT: Final[dict[str, dict[str, Any]]] = {
@@ -53,8 +55,11 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
     "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW},
     "list_upstreams": {"ids": IDS},
-    "settle_run": {**TOKEN, **HOW, "now": NOW},
-    "settle_runs": {**{name: [value] for name, value in (TOKEN | HOW).items()}, "now": NOW},
+    "settle_run": {**TOKEN, **HOW, **OUTPUT, "now": NOW},
+    "settle_runs": {
+        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT).items()},
+        "now": NOW,
+    },
     "get_own_run": TOKEN,
     "wake_schedule": {"schedule_id": "s1", "now": NOW},
     "list_session_runs": {"id": "alive"},
@@ -70,6 +75,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
 BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
     "settle_runs": HOT["settle_runs"],
+    "note_progress": {name: [value] for name, value in (TOKEN | PROGRESS).items()},
     "get_own_run": TOKEN,
     "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
     "hand_back_run": {**TOKEN, "ready_at": NOW},

@@ -46,6 +46,7 @@ _WRITERS: Final[dict[str, Callable[[Any], str]]] = {
     "text": _quoted,
     "integer": str,
     "bigint": str,
+    "float8": str,
     "boolean": lambda value: "t" if value else "f",
     "timestamptz": _instant,
 }

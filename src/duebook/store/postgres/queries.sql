@@ -305,17 +305,17 @@ FOR NO KEY UPDATE
 -- The runs are this session's until they settle; no limit of a schedule concerns them.
 UPDATE runs AS r
 SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
-    started_at = :now
+    started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at
+    r.expires_at, r.task, r.options
 
 -- name: claim_limited
 -- As claim_runs, as far as the limits of their schedules allow now.
 UPDATE runs AS r
 SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
-    started_at = :now
+    started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
 FROM (
     SELECT c.id, CASE WHEN c.exclusive THEN 1 ELSE c.max_concurrent END AS most,
         row_number() OVER (
@@ -329,7 +329,7 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND ranked.running + ranked.rank <= ranked.most
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at
+    r.expires_at, r.task, r.options
 
 -- name: wake_dependents
 -- Look again at schedules that wait for the success of the given ones.
@@ -347,7 +347,7 @@ WHERE status = 'active' AND wake_at > :now
 -- Only the current token ends a run; says also whether others waited for that.
 UPDATE runs AS r
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
-    exit_code = :exit_code,
+    exit_code = :exit_code, output = :output, output_ref = :output_ref,
     failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
@@ -362,11 +362,11 @@ RETURNING r.wakes, r.schedule_id,
 -- As settle_run, for many.
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
-    exit_code = v.exit_code,
+    exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
     failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
-    :reason::text[], :error::text[], :exit_code::integer[])
-    AS v (run_id, attempt, session_id, status, reason, error, exit_code)
+    :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[])
+    AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
 WHERE r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND r.status || '' = 'running'
 RETURNING r.id, r.wakes, r.schedule_id, v.status = 'succeeded',
@@ -399,6 +399,23 @@ WHERE id IN (
     ORDER BY id
     FOR UPDATE SKIP LOCKED)
 RETURNING wakes, schedule_id
+
+-- name: note_progress
+-- How far attempts under way have come, as they say themselves.
+UPDATE runs AS r
+SET progress = coalesce(v.progress, r.progress),
+    progress_text = coalesce(v.text, r.progress_text), beat_at = v.now
+FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[],
+    :progress::float8[], :text::text[], :now::timestamptz[])
+    AS v (run_id, attempt, session_id, progress, text, now)
+WHERE r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+    AND r.status || '' = 'running'
+
+-- name: list_stranded_tasks
+-- The tasks of queued runs that are none of the given ones.
+SELECT DISTINCT task FROM runs
+WHERE status = 'queued' AND task IS NOT NULL AND task <> ALL (:tasks::text[])
+ORDER BY task
 
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.

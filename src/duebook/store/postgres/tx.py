@@ -58,7 +58,7 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
     def _claimed(self, row: Row, definition: Definition | None, node: str) -> Run:
         """What is known needs no query: this node, this time, and the schedule's name."""
         (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
-        attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:]
+        attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
         return Run(
             id_,
             namespace,
@@ -82,6 +82,7 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
             None,
             expires_at,
             node,
+            task=row[16],
         )
 
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
@@ -96,6 +97,8 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
             "reason": [clean(outcome.reason) for _, outcome in ended],
             "error": [clean(outcome.error) for _, outcome in ended],
             "exit_code": [outcome.exit_code for _, outcome in ended],
+            "output": [clean(outcome.output) for _, outcome in ended],
+            "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
         }
         rows = self._all("settle_runs", now=self.now, **columns) if ended else []
         settled = {tokens.pop(row[0]) for row in rows}

@@ -129,8 +129,17 @@ LIMIT :limit
 
 -- name: insert_session
 -- A node begins.
-INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at)
-VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now)
+INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
+    tasks)
+VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks)
+
+-- name: tell_tasks
+-- A node knows other tasks than before.
+UPDATE node_sessions SET tasks = :tasks WHERE id = :id
+
+-- name: list_known_tasks
+-- What the live workers know, a list each.
+SELECT tasks FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now AND tasks <> '[]'
 
 -- name: renew_session
 -- A node lives on; no row when it was declared dead.
@@ -233,7 +242,7 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
-    exit_code = NULL, cancel_requested_at = NULL, expires_at = NULL
+    exit_code = NULL, output = NULL, output_ref = NULL, cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
 
 -- name: list_expiring

@@ -47,7 +47,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 _RUN_FIELDS: Final = [field.name for field in fields(Run)]
 _RUN_TIMES: Final = [place for place, name in enumerate(_RUN_FIELDS) if name.endswith("_at")]
-_RUN_PAYLOAD: Final = _RUN_FIELDS.index("payload")
+_RUN_JSON: Final = [_RUN_FIELDS.index(name) for name in ("payload", "output")]
 
 
 class MovedState(NamedTuple):
@@ -170,8 +170,9 @@ def read_run(row: Sequence[Any], time: Callable[[Any], Any]) -> Run:
     values: list[Any] = list(row[: len(_RUN_FIELDS)])
     for place in _RUN_TIMES:
         values[place] = time(values[place])
-    if values[_RUN_PAYLOAD] is not None:
-        values[_RUN_PAYLOAD] = json.loads(values[_RUN_PAYLOAD])
+    for place in _RUN_JSON:
+        if values[place] is not None:
+            values[place] = json.loads(values[place])
     return Run(*values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
 
+    from duebook.model.run import Progress
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Working"]
@@ -50,6 +52,7 @@ class Working(Planning):
             roles=session.roles,
             version=session.version,
             tzdata=session.tzdata,
+            tasks=json.dumps(session.tasks),
             now=self.now,
             expires_at=self.now + lease,
         )
@@ -206,6 +209,7 @@ class Working(Planning):
         if retry_after is not None and self._retry(token, outcome, retry_after, how):
             return True
         now, status = self.now, outcome.status
+        how |= {"output": clean(outcome.output), "output_ref": clean(outcome.output_ref)}
         row = self._one("settle_run", **_token(token), now=now, status=status, **how)
         if row:
             wakes, schedule_id, others_wait = row
@@ -291,6 +295,30 @@ class Working(Planning):
         """When queued work that is not ready yet will be."""
         found: datetime | None = self._time(self._value("get_earliest_ready", now=self.now))
         return found
+
+    def note_progress(self, told: Sequence[tuple[Token, Progress]]) -> None:
+        now = self._stamp(self.now)
+        rows = (
+            {
+                **_token(token),
+                "progress": progress.fraction,
+                "text": clean(progress.text),
+                "now": now,
+            }
+            for token, progress in told
+        )
+        self._many("note_progress", rows)
+
+    def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
+        self._run("tell_tasks", id=session_id, tasks=json.dumps(list(tasks)))
+
+    def list_known_tasks(self) -> set[str]:
+        rows = self._all("list_known_tasks", now=self.now)
+        return {task for (tasks,) in rows for task in json.loads(tasks)}
+
+    def list_stranded_tasks(self) -> list[str]:
+        known = sorted(self.list_known_tasks())
+        return [task for (task,) in self._all("list_stranded_tasks", tasks=known)]
 
     def limit_queue(self, queue: Queue) -> None:
         rate = queue.rate

@@ -208,7 +208,7 @@ LIMIT :limit
 -- The run is this session's until it settles.
 UPDATE runs
 SET status = 'running', attempt = attempt + 1, session_id = :session_id, claimed_at = :now,
-    started_at = :now
+    started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE id = :id AND status = 'queued'
 
 -- name: wake_dependents
@@ -227,7 +227,8 @@ WHERE status = 'active' AND wake_at > :now
 -- Only the current token ends a run; who waits for its end hears of every commit anyway.
 UPDATE runs
 SET status = :status, finished_at = :now, reason = :reason, error = :error,
-    exit_code = :exit_code, failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
+    exit_code = :exit_code, output = :output, output_ref = :output_ref,
+    failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING wakes, schedule_id, 0
 
@@ -243,6 +244,20 @@ SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, EXISTS (
         SELECT 1 FROM schedules AS s WHERE s.id = runs.schedule_id AND s.deleted_at IS NOT NULL)
 FROM runs
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+
+-- name: note_progress
+-- How far an attempt under way has come, as it says itself.
+UPDATE runs
+SET progress = coalesce(:progress, progress), progress_text = coalesce(:text, progress_text),
+    beat_at = :now
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+
+-- name: list_stranded_tasks
+-- The tasks of queued runs that are none of the given ones.
+SELECT DISTINCT task FROM runs
+WHERE status = 'queued' AND task IS NOT NULL
+    AND task NOT IN (SELECT value FROM json_each(:tasks))
+ORDER BY task
 
 -- name: take_orphans
 -- What to do with each of the given runs, of those that are still running.

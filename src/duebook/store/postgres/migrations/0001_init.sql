@@ -76,7 +76,8 @@ CREATE TABLE node_sessions (
     started_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL, -- its last sign of life
-    ended_at timestamptz
+    ended_at timestamptz,
+    tasks text NOT NULL DEFAULT '[]' CHECK (tasks::json IS NOT NULL) -- those that it knows
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
@@ -138,6 +139,11 @@ CREATE TABLE runs (
     exit_code integer,
     output text,
     output_ref text,
+    progress double precision, -- of the attempt under way, as far as it tells
+    progress_text text,
+    beat_at timestamptz,
+    key text COLLATE "C", -- of what was enqueued at most once
+    options text CHECK (options IS NULL OR options::json IS NOT NULL), -- the policies of a run without a schedule
     UNIQUE (schedule_id, due_at),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
     CHECK (status <> 'queued' OR session_id IS NULL),
@@ -158,6 +164,7 @@ CREATE INDEX runs_by_place ON runs (place);
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
     WHERE due_at IS NULL AND status = 'succeeded';
 
@@ -180,7 +187,8 @@ CREATE VIEW run_details AS
 SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at, r.origin,
     r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
-    r.cancel_requested_at, r.reason, r.error, r.exit_code, r.place
+    r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
+    r.progress, r.progress_text, r.beat_at, r.place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;

@@ -1,0 +1,131 @@
+"""What a run returns, how far it says it has come, and which tasks live workers know."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.model.run import Outcome, Progress
+from duebook.store.base import SessionInfo
+from tests.conformance.builders import (
+    LEASE,
+    VirtualClock,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    claimed_run,
+    get_run,
+    lose,
+    settle,
+)
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+
+
+def knows(store: Store, session_id: str, *tasks: str) -> None:
+    info = SessionInfo(session_id, "host", 1, "worker", "0", "2026a", tasks)
+    store.transact(lambda tx: tx.begin_session(info, LEASE))
+
+
+def known(store: Store) -> set[str]:
+    return store.read(lambda tx: tx.list_known_tasks())
+
+
+def stranded(store: Store) -> list[str]:
+    return store.read(lambda tx: tx.list_stranded_tasks())
+
+
+# ------------------------------------------------------------ outputs
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_output_is_kept_with_its_run(store: Store, clock: VirtualClock, together: bool) -> None:
+    claimed = claimed_run(store, clock)
+    outcome = Outcome("succeeded", output='{"rows": [1, "ü\\u0000"]}', output_ref="s3://a/b")
+    store.transact(
+        lambda tx: (
+            tx.settle_all([(claimed.token, outcome)])
+            if together
+            else tx.settle(claimed.token, outcome)
+        )
+    )
+    run = get_run(store, claimed.run.id)
+    assert run.output == {"rows": [1, "ü\0"]}
+    assert run.output_ref == "s3://a/b"
+
+
+def test_a_run_that_is_opened_again_has_no_output(store: Store, clock: VirtualClock) -> None:
+    claimed = claimed_run(store, clock)
+    settle(store, claimed.token, output="1", output_ref="there")
+    store.transact(lambda tx: tx.reopen(claimed.run.id))
+    run = get_run(store, claimed.run.id)
+    assert (run.output, run.output_ref) == (None, None)
+
+
+def test_a_run_says_which_task_it_executes(store: Store) -> None:
+    run_id = add_run(store, add_schedule(store, target="digest"))
+    other = add_run(store, add_schedule(store, "other"))
+    assert get_run(store, run_id).task == "digest"
+    assert get_run(store, other).task is None
+    begin(store)
+    claims = store.transact(lambda tx: tx.claim("node-1", "default", 10, ["digest"]))
+    assert {c.run.id: c.run.task for c in claims} == {run_id: "digest", other: None}
+
+
+# ------------------------------------------------------------ progress
+
+
+def test_progress_and_signs_of_life_are_kept(store: Store, clock: VirtualClock) -> None:
+    claimed = claimed_run(store, clock)
+    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "loading"))]))
+    clock.advance(timedelta(seconds=5))
+    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress())]))
+    run = get_run(store, claimed.run.id)
+    assert (run.progress, run.progress_text, run.beat_at) == (0.4, "loading", clock.now)
+
+
+def test_progress_of_a_token_that_is_not_current_is_ignored(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    lose(store, "node-1")
+    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "late"))]))
+    assert get_run(store, claimed.run.id).progress is None
+
+
+def test_the_next_attempt_begins_without_progress(store: Store, clock: VirtualClock) -> None:
+    claimed = claimed_run(store, clock)
+    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "loading"))]))
+    lose(store, "node-1")
+    begin(store, "node-2")
+    (again,) = claim(store, "node-2")
+    run = get_run(store, again.run.id)
+    assert (run.attempt, run.progress, run.progress_text, run.beat_at) == (2, None, None, None)
+
+
+# ------------------------------------------------------------ who knows what
+
+
+def test_the_tasks_of_live_workers_are_known(store: Store, clock: VirtualClock) -> None:
+    knows(store, "a", "digest", "etl")
+    knows(store, "b", "etl", "cleanup")
+    assert known(store) == {"digest", "etl", "cleanup"}
+    store.transact(lambda tx: tx.end_session("a"))
+    assert known(store) == {"etl", "cleanup"}
+    store.transact(lambda tx: tx.tell_tasks("b", ["report"]))
+    assert known(store) == {"report"}
+    clock.advance(LEASE)
+    assert known(store) == set()
+
+
+def test_queued_runs_of_tasks_that_nobody_knows_are_stranded(store: Store) -> None:
+    for task in ("digest", "etl"):
+        add_run(store, add_schedule(store, task, target=task))
+    add_run(store, add_schedule(store, "command"))
+    assert stranded(store) == ["digest", "etl"]
+    knows(store, "a", "etl")
+    assert stranded(store) == ["digest"]
