@@ -37,6 +37,8 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duebook.model.run import Claim
 
 BATCH = 500
@@ -72,8 +74,14 @@ class NoOp:
         self.count += 1
         return Outcome("succeeded")
 
-    def new_stop(self) -> Stop:
+    def begin(self, begun: Sequence[tuple[Claim, Stop]], ended: object) -> list[Claim]:  # noqa: ARG002
+        return [claim for claim, _ in begun]
+
+    def new_stop(self, claim: Claim) -> Stop:  # noqa: ARG002
         return Stop()
+
+    def is_cooperative(self, claim: Claim) -> bool:  # noqa: ARG002
+        return False
 
 
 def main() -> None:

@@ -10,14 +10,18 @@ from duebook.triggers import at, cron, daily, every, rrule, weekly
 from duebook.version import __version__
 
 if TYPE_CHECKING:
-    from duebook.book import Duebook
+    from duebook.app import Duebook
     from duebook.model.retry import Retry
+    from duebook.targets.context import Cancelled, Context, Output
 
 __all__ = [
+    "Cancelled",
+    "Context",
     "Duebook",
     "DuebookError",
     "InvalidTime",
     "InvalidTrigger",
+    "Output",
     "Retry",
     "__version__",
     "at",
@@ -28,7 +32,13 @@ __all__ = [
     "weekly",
 ]
 
-_LATER = {"Duebook": "duebook.book", "Retry": "duebook.model.retry"}
+_LATER = {
+    "Cancelled": "duebook.targets.context",
+    "Context": "duebook.targets.context",
+    "Duebook": "duebook.app",
+    "Output": "duebook.targets.context",
+    "Retry": "duebook.model.retry",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,10 +2,12 @@
 
 Usage: python node_driver.py BOOKS '{"lease": 2, "shutdown_grace": 10, "slots": 10, "clock": FILE,
     "descriptors": 60}'
+With "app": "module:book" it knows the tasks of that program.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -14,6 +16,7 @@ import signal
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duebook.clock
 
@@ -41,7 +44,7 @@ def main(place: str, options: dict[str, float | str]) -> None:
             shutdown_grace=timedelta(seconds=float(options.get("shutdown_grace", 10))),
             http_allow=read_networks(str(options.get("http_allow", ""))),
         )
-        node = Node(store, spawner, node_options)
+        node = Node(store, spawner, node_options, _tasks(options))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: node.stop())
         sys.stdout.write("ready\n")
@@ -49,6 +52,15 @@ def main(place: str, options: dict[str, float | str]) -> None:
         node.run()
         store.close()
     sys.stdout.write("ended\n")
+
+
+def _tasks(options: dict[str, float | str]) -> Any:
+    """Those of the program that is named as MODULE:BOOK, imported from the repository."""
+    if "app" not in options:
+        return None
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    module, _, name = str(options["app"]).partition(":")
+    return getattr(importlib.import_module(module), name).tasks
 
 
 def _shift_clock(file: Path) -> None:

@@ -173,8 +173,8 @@ class World:
         argv = [sys.executable, str(DRIVER), place or self.place, words]
         return self._begin(argv).wait_ready()
 
-    def _begin(self, argv: list[str]) -> NodeProcess:
-        node = NodeProcess(argv, self.env, self.folder)
+    def _begin(self, argv: list[str], env: dict[str, str] | None = None) -> NodeProcess:
+        node = NodeProcess(argv, self.env | (env or {}), self.folder)
         self.nodes.append(node)
         return node
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from duebook.book import Duebook
+from duebook import Duebook
 
 
 def removed_files() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from duebook.book.queues import Queues
@@ -9,37 +10,49 @@ from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.closing import Closing
 from duebook.ids import check_name
-from duebook.settings import load_settings
+from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
 
-__all__ = ["Book", "Duebook", "Queues", "Runs", "Schedules"]
+__all__ = ["Book", "Queues", "Runs", "Schedules"]
 
 
 class Book(Closing):
-    """A namespace of the books; safe to use from several threads."""
+    """A namespace of the books; safe to use from several threads.
 
-    def __init__(self, store: Store, namespace: str = "default") -> None:
-        self.store = store
-        self.namespace = check_name(namespace, "namespace")
-        self.schedules = Schedules(store, self.namespace)
-        self.runs = Runs(store, self.namespace)
-        self.queues = Queues(store)
-
-    def close(self) -> None:
-        self.store.close()
-
-
-class Duebook(Book):
-    """The books at a place: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
-
-    Without one, the setting `database_url` decides, and the file .duebook/duebook.db otherwise.
+    `tasks` are those whose payloads can be checked here.
     """
 
-    def __init__(self, database_url: str | None = None, namespace: str | None = None) -> None:
-        from duebook.store.opening import open_store
+    def __init__(
+        self, store: Store | None, namespace: str = "default", tasks: Tasks | None = None
+    ) -> None:
+        self._opened = store
+        self.namespace = check_name(namespace, "namespace")
+        self.tasks = tasks or Tasks()
 
-        settings = load_settings({"database_url": database_url, "namespace": namespace})
-        store = open_store(settings.database_url, settings.listen_url)
-        super().__init__(store, settings.namespace)
+    @property
+    def store(self) -> Store:
+        assert self._opened is not None  # noqa: S101 - it was given
+        return self._opened
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        return Schedules(self.store, self.namespace, self.tasks)
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self.store, self.namespace)
+
+    @cached_property
+    def queues(self) -> Queues:
+        return Queues(self.store)
+
+    def problems(self) -> list[str]:
+        """What keeps queued runs of any namespace from being begun, in words; mostly nothing."""
+        stranded = self.store.read(lambda tx: tx.list_stranded_tasks())
+        return [f'runs wait for task "{task}", which no live worker knows' for task in stranded]
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import InvalidSchedule, load_spec
-from duebook.targets.templates import check_templates
+from duebook.targets.templates import check_templates, has_templates
 from duebook.timetext import format_instant
 from duebook.triggers.at import At
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
+    from duebook.targets.task import Tasks
 
 __all__ = [
     "named_spec",
@@ -24,6 +25,7 @@ __all__ = [
     "refuse_circle",
     "refuse_decided",
     "refuse_past",
+    "refuse_payload",
     "refuse_templates",
 ]
 
@@ -50,6 +52,14 @@ def refuse_templates(spec: ScheduleSpec) -> None:
     """Templates that no run could render; raises InvalidSchedule."""
     if problems := check_templates(spec):
         raise InvalidSchedule(problems)
+
+
+def refuse_payload(tasks: Tasks, spec: ScheduleSpec) -> None:
+    """A task that is declared here takes only what its signature says; raises InvalidSchedule."""
+    try:
+        tasks.check(spec.target, spec.payload, has_templates)
+    except Invalid as error:
+        raise InvalidSchedule({"payload": str(error)}) from None
 
 
 def refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.book.backfill import find_missing
 from duebook.book.checks import (
@@ -14,16 +14,17 @@ from duebook.book.checks import (
     refuse_circle,
     refuse_decided,
     refuse_past,
+    refuse_payload,
     refuse_templates,
 )
 from duebook.book.rendering import render_form
-from duebook.errors import Conflict, Invalid, shorten
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
 from duebook.model.fields import check_payload, read_text
 from duebook.model.plan import DueException
 from duebook.model.schedule import load_changes, load_spec
-from duebook.model.target import CommandTarget, payload_variables
+from duebook.model.target import CommandTarget, TaskTarget, payload_variables
 from duebook.planner import (
     DueTimes,
     first_plan,
@@ -34,13 +35,14 @@ from duebook.planner import (
     plan_resume,
     upcoming_after,
 )
+from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run
-    from duebook.model.schedule import Revision, Schedule
+    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.store.base import LedgerEntry, Store, Tx
 
     # inside the class below `list` is a method
@@ -52,7 +54,9 @@ if TYPE_CHECKING:
     RunList = list[Run]
     Said = list[DueException]
 
-__all__ = ["Schedules"]
+__all__ = ["Declared", "Schedules"]
+
+Declared = Literal["created", "changed", "unchanged"]
 
 MOST_EXPLAINED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
@@ -62,9 +66,10 @@ LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 class Schedules:
     """What people do with schedules. Every method takes a name or an id; raises NotFound."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, tasks: Tasks | None = None) -> None:
         self._store = store
         self._namespace = namespace
+        self._tasks = tasks or Tasks()
 
     def create(self, name: str, by: str = "", **definition: Any) -> Schedule:
         """A new schedule from `trigger`, `target`, `payload` and policies.
@@ -72,20 +77,61 @@ class Schedules:
         Raises InvalidSchedule with every wrong field, and Conflict when the name is taken.
         """
         spec = named_spec(name, definition)
+        refuse_payload(self._tasks, spec)
+        return self._store.transact(lambda tx: self._create(tx, name, spec, by))
 
-        def work(tx: Tx) -> Schedule:
-            schedule_id = new_id()
-            fixed = spec.anchored(tx.now)
-            refuse_past(fixed, tx.now)
-            refuse_circle(tx, self._namespace, name, fixed)
-            next_due_at, wake_at = first_plan(name, fixed, tx.now)
-            if next_due_at is None:
-                raise never_due(fixed, tx.now)
-            namespace = self._namespace
-            tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, by)
-            return tx.get_schedule(schedule_id)
+    def _create(self, tx: Tx, name: str, spec: ScheduleSpec, by: str) -> Schedule:
+        schedule_id, namespace = new_id(), self._namespace
+        fixed = spec.anchored(tx.now)
+        refuse_past(fixed, tx.now)
+        refuse_circle(tx, namespace, name, fixed)
+        next_due_at, wake_at = first_plan(name, fixed, tx.now)
+        if next_due_at is None:
+            raise never_due(fixed, tx.now)
+        tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, by)
+        return tx.get_schedule(schedule_id)
+
+    def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]:
+        """As `create` when there is none of that name, otherwise an edit to the whole of this.
+
+        One that says nothing new stays as it is. Raises Conflict for a schedule that was made by
+        somebody else than `by`.
+        """
+        spec = named_spec(name, definition)
+        refuse_payload(self._tasks, spec)
+
+        def work(tx: Tx) -> tuple[Schedule, Declared]:
+            try:
+                schedule = tx.get_schedule(tx.find_schedule(self._namespace, name))
+            except NotFound:
+                return self._create(tx, name, spec, by), "created"
+            if schedule.created_by != by:
+                maker = (
+                    f'made by "{schedule.created_by}"' if schedule.created_by else "made by hand"
+                )
+                raise Conflict(
+                    f'schedule "{name}" was {maker}, so code does not change it; delete it first, '
+                    "or give the task another name"
+                )
+            edited = self._edit(tx, schedule, spec, by)
+            return edited, "unchanged" if edited.version == schedule.version else "changed"
 
         return self._store.transact(work)
+
+    def _edit(self, tx: Tx, schedule: Schedule, spec: ScheduleSpec, by: str) -> Schedule:
+        """Put a definition in force by the edit rule; what says nothing new changes nothing."""
+        snapshot = tx.snapshot(schedule.id)
+        spec = spec.anchored(schedule.created_at)
+        if spec == snapshot.spec:
+            return schedule
+        refuse_templates(spec)
+        refuse_payload(self._tasks, spec)
+        if spec.triggers != snapshot.spec.triggers:
+            refuse_past(spec, tx.now)
+        refuse_circle(tx, schedule.namespace, schedule.name, spec)
+        planned = plan_edit(snapshot, spec, tx.now)
+        tx.update_schedule(schedule, spec, planned, by)
+        return tx.get_schedule(schedule.id)
 
     def get(self, name: str) -> Schedule:
         """One schedule, with its latest run."""
@@ -93,7 +139,8 @@ class Schedules:
         def work(tx: Tx) -> Schedule:
             schedule_id = self._find(tx, name)
             runs = tx.list_runs(self._namespace, schedule_id, 1)
-            return replace(tx.get_schedule(schedule_id), last_run=runs[0] if runs else None)
+            (schedule,) = _with_problems(tx, [tx.get_schedule(schedule_id)])
+            return replace(schedule, last_run=runs[0] if runs else None)
 
         return self._store.read(work)
 
@@ -101,7 +148,9 @@ class Schedules:
         """By name, from the one after `after` on."""
         check_limit(limit)
         namespace = self._namespace
-        return self._store.read(lambda tx: tx.list_schedules(namespace, after, limit))
+        return self._store.read(
+            lambda tx: _with_problems(tx, tx.list_schedules(namespace, after, limit))
+        )
 
     def upcoming(self, limit: int = 3) -> Listed:
         """The active schedules that are due first."""
@@ -124,18 +173,8 @@ class Schedules:
                     f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
                     "read it again"
                 )
-            snapshot = tx.snapshot(schedule.id)
-            form = load_changes(snapshot.spec, changes)
-            spec = load_spec(form, schedule.name).anchored(schedule.created_at)
-            if spec == snapshot.spec:
-                return schedule
-            refuse_templates(spec)
-            if spec.triggers != snapshot.spec.triggers:
-                refuse_past(spec, tx.now)
-            refuse_circle(tx, schedule.namespace, schedule.name, spec)
-            planned = plan_edit(snapshot, spec, tx.now)
-            tx.update_schedule(schedule, spec, planned, by)
-            return tx.get_schedule(schedule.id)
+            form = load_changes(tx.snapshot(schedule.id).spec, changes)
+            return self._edit(tx, schedule, load_spec(form, schedule.name), by)
 
         return self._store.transact(work)
 
@@ -187,15 +226,17 @@ class Schedules:
     def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
         """A run now; uses up no due time, and is accepted also while paused.
 
-        Raises Invalid for a payload that is no JSON object.
+        Raises Invalid for a payload that is no JSON object, or that its task does not take.
         """
         if payload is not None:
             check_payload("payload", payload)
 
         def work(tx: Tx) -> Run:
             snapshot, run_id = tx.snapshot(self._find(tx, name)), new_id()
-            if payload is not None and isinstance(snapshot.spec.target, CommandTarget):
-                payload_variables(payload)
+            if payload is not None:
+                if isinstance(snapshot.spec.target, CommandTarget):
+                    payload_variables(payload)
+                self._tasks.check(snapshot.spec.target, payload)
             tx.create_run(snapshot, run_id, payload)
             return tx.get_run(run_id)
 
@@ -350,6 +391,23 @@ class Schedules:
             tx.add_exception(snapshot.schedule_id, exception)
         tx.commit([plan(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return tx.get_schedule(snapshot.schedule_id)
+
+
+def _with_problems(tx: Tx, schedules: Listed) -> Listed:
+    """Those whose task no live worker knows say so, as long as nothing else is wrong."""
+    tasks = {
+        schedule.id: schedule.spec.target.name
+        for schedule in schedules
+        if schedule.spec and isinstance(schedule.spec.target, TaskTarget)
+        if schedule.status == "active" and schedule.problem is None
+    }
+    unknown = set(tasks.values()) - tx.list_known_tasks() if tasks else set()
+    return [
+        replace(schedule, problem=f'no live worker knows task "{tasks[schedule.id]}"')
+        if tasks.get(schedule.id) in unknown
+        else schedule
+        for schedule in schedules
+    ]
 
 
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:

@@ -14,6 +14,7 @@ __all__ = ["main"]
     cls=DuebookGroup,
     commands_of={
         "up": "node:up_command",
+        "worker": "node:worker_command",
         "add": "definitions:add_command",
         "update": "definitions:update_command",
         "ls": "schedules:ls_command",

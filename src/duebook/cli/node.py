@@ -1,15 +1,15 @@
-"""The commands that work: up, a node until Ctrl-C; tick, one step for an outside cron."""
+"""The commands that work: up and worker, nodes until Ctrl-C; tick, one step for a cron outside."""
 
 from __future__ import annotations
 
 import logging
 import resource
-import signal
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from duebook.cli.loading import load_app
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
 from duebook.errors import Invalid, printable, shorten
@@ -22,23 +22,44 @@ from duebook.timetext import format_instant
 from duebook.version import __version__
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from collections.abc import Callable
 
-__all__ = ["tick_command", "up_command"]
+    from duebook.app import Duebook
+
+__all__ = ["tick_command", "up_command", "worker_command"]
 
 ROLES: Final = ("scheduler", "worker")
 TICK_LEASE: Final = timedelta(minutes=1)
 
 
+def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What both kinds of nodes can be told."""
+    for option in (
+        click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run."),
+        click.option(
+            "--http-allow",
+            metavar="NETWORKS",
+            help="Networks for requests besides the public ones. [env: DUEBOOK_HTTP_ALLOW]",
+        ),
+        click.option(
+            "--prune", is_flag=True, help="Delete schedules that the code no longer declares."
+        ),
+        click.option("--queue", multiple=True, default=("default",), help="Which queues to serve."),
+        click.option(
+            "--slots",
+            type=click.IntRange(1, 10_000),
+            default=10,
+            show_default=True,
+            help="How many runs at once.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command("up")
-@click.option(
-    "--slots",
-    type=click.IntRange(1, 1_000),
-    default=10,
-    show_default=True,
-    help="How many runs at once.",
-)
-@click.option("--queue", multiple=True, default=("default",), help="Which queues to serve.")
+@click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it runs.")
+@_node_options
 @click.option(
     "--roles",
     default=",".join(ROLES),
@@ -50,29 +71,44 @@ TICK_LEASE: Final = timedelta(minutes=1)
     type=click.Choice(COORDINATIONS),
     help="Who plans: all schedulers, or one leader at a time. [env: DUEBOOK_COORDINATION]",
 )
-@click.option(
-    "--http-allow",
-    metavar="NETWORKS",
-    help="Networks for requests besides the public ones. [env: DUEBOOK_HTTP_ALLOW]",
-)
-@click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run.")
-def up_command(
-    slots: int,
-    queue: tuple[str, ...],
-    roles: str,
-    coordination: str | None,
-    http_allow: str | None,
-    quiet: bool,
-) -> None:
+def up_command(app: str | None, roles: str, coordination: str | None, **options: Any) -> None:
     """Start a node: it plans what is due and runs it, until Ctrl-C.
 
     \b
     Examples:
       duebook up
+      duebook up --app reports:book
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
+    _serve(app, read_roles(roles), coordination, **options)
+
+
+@click.command("worker")
+@click.argument("app", metavar="MODULE:BOOK")
+@_node_options
+def worker_command(app: str, **options: Any) -> None:
+    """Start a node that runs the tasks of a program, until Ctrl-C; others plan.
+
+    MODULE is imported from here; BOOK is the Duebook in it that has the tasks.
+
+    \b
+    Example:
+      duebook worker reports:book --slots 50
+    """
+    _serve(app, ("worker",), None, **options)
+
+
+def _serve(
+    app: str | None,
+    roles: tuple[str, ...],
+    coordination: str | None,
+    slots: int,
+    queue: tuple[str, ...],
+    http_allow: str | None,
+    prune: bool,
+    quiet: bool,
+) -> None:
     settings = settings_of(coordination=coordination, http_allow=http_allow)
-    place = place_of(settings.database_url)
     logging.basicConfig(
         format="%(asctime)s %(message)s",
         datefmt="%H:%M:%S",
@@ -80,40 +116,35 @@ def up_command(
     )
     for name in queue:
         check_name(name, "--queue")
-    wanted = read_roles(roles)
     networks = read_networks(settings.http_allow)
     _allow_descriptors(slots)
     with Spawner() as spawner:  # before any thread
-        from duebook.book import Book
-        from duebook.engine.node import Node, NodeOptions
-        from duebook.store.opening import open_store
+        from duebook.engine.node import NodeOptions
 
-        store = open_store(settings.database_url, settings.listen_url)
-        book = Book(store, settings.namespace)
+        book = load_app(app, settings)
         options = NodeOptions(
             slots=slots,
             queues=queue,
-            roles=wanted,
+            roles=roles,
             coordination=settings.coordination,
             http_allow=networks,
         )
-        node = Node(store, spawner, options)
-
-        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-            node.stop()
-
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, stop)
-        click.echo(f"duebook {__version__}, books in {printable(place)}")
-        for schedule in book.schedules.upcoming(limit=3):
-            click.echo(f"next: {schedule.name} {when(schedule.next_due_at)}")
-        if not book.schedules.list(limit=1):
-            click.echo("no schedules yet; in another terminal:")
-            click.echo("  duebook add hello --every 10s -- echo hello")
-        click.echo("ready; Ctrl-C ends it")
-        node.run()
-        store.close()
+        with book:
+            book.serve(spawner, options, prune, lambda: _greet(book))
     click.echo("ended; nothing is lost, the next start carries on")
+
+
+def _greet(book: Duebook) -> None:
+    place = place_of(book.database_url)
+    click.echo(f"duebook {__version__}, books in {printable(place)}")
+    if book.tasks.names:
+        click.echo(f"tasks: {', '.join(book.tasks.names)}")
+    for schedule in book.schedules.upcoming(limit=3):
+        click.echo(f"next: {schedule.name} {when(schedule.next_due_at)}")
+    if not book.tasks.names and not book.schedules.list(limit=1):
+        click.echo("no schedules yet; in another terminal:")
+        click.echo("  duebook add hello --every 10s -- echo hello")
+    click.echo("ready; Ctrl-C ends it")
 
 
 def read_roles(text: str) -> tuple[str, ...]:

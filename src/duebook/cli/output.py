@@ -26,6 +26,7 @@ __all__ = [
     "print_pairs",
     "print_runs",
     "print_table",
+    "progress_words",
     "when",
     "wrapped",
 ]
@@ -87,10 +88,17 @@ def print_runs(book: Book, runs: list[Run]) -> None:
         if run.started_at and run.finished_at:
             took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
         started = relative(run.started_at - now) if run.started_at else ""
-        why = run.error or run.reason or ""
+        why = run.error or run.reason or progress_words(run)
         status = run.status if run.attempt < 2 else f"{run.status} ({run.attempt} tries)"
-        rows.append((short[run.id], run.schedule or "-", status, started, took, why))
+        rows.append((short[run.id], run.schedule or run.task or "-", status, started, took, why))
     print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
+
+
+def progress_words(run: Run) -> str:
+    """How far a run under way has come, as far as it tells."""
+    if run.status != "running" or run.progress is None:
+        return ""
+    return f"{run.progress:.0%} {run.progress_text or ''}".rstrip()
 
 
 def when(moment: datetime | None, now: datetime | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from duebook.cli.output import (
     print_pairs,
     print_runs,
     print_table,
+    progress_words,
     when,
 )
 from duebook.errors import Conflict, NotFound, printable
@@ -132,10 +134,15 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
         [
             ("run", run.id),
             ("schedule", run.schedule or ""),
+            ("task", run.task or ""),
             ("trigger", run.trigger),
             ("due", when(run.due_at) if run.due_at else ""),
             ("status", status),
+            ("progress", progress_words(run)),
+            ("alive", when(run.beat_at) if run.beat_at and run.status == "running" else ""),
             ("why", run.error or run.reason or ""),
+            ("output", "" if run.output is None else json.dumps(run.output, ensure_ascii=False)),
+            ("output ref", run.output_ref or ""),
             ("node", run.node or ""),
             ("queued", when(run.created_at)),
             ("started", when(run.started_at) if run.started_at else ""),

@@ -82,6 +82,15 @@ class RunLog:
                 self._relieve()
         self.flush_if_overdue()
 
+    def add(self, stream: Stream, text: str) -> None:
+        """Add whole lines; another thread flushes them, unless they are a flood."""
+        with self._lock:
+            now = self._clock()
+            for line in text.split("\n"):
+                self._add(stream, line, now)
+            if self._pending_size > 2 * self._tail_room:
+                self._relieve()
+
     def flush_if_overdue(self) -> None:
         """Called by another thread too, for runs that print a line and then are silent."""
         with self._lock:

@@ -25,6 +25,7 @@ from duebook.ids import new_id
 from duebook.patience import patience
 from duebook.store.base import News, SessionInfo
 from duebook.targets.spawner import lease_clock
+from duebook.targets.task import Tasks
 from duebook.triggers import tzdata_version
 from duebook.version import __version__
 
@@ -47,6 +48,7 @@ LONGEST_WAIT: Final = 3600.0
 SHORTEST_WAIT: Final = 0.02
 """Between two renewals of a keeper that has much to do."""
 STOP_WITHIN: Final = 10.0
+_WORN_OUT: Final = "every slot is held by a task that does not end; start the node again"
 SPAWNER_PART: Final = 0.9
 """The part of a lease after which the spawner kills whatever the node has not stopped itself."""
 
@@ -64,17 +66,24 @@ class NodeOptions:
     """networks that are not public but that requests may go to"""
 
 
-def new_session(roles: str) -> SessionInfo:
+def new_session(roles: str, tasks: tuple[str, ...] = ()) -> SessionInfo:
     """What this process says about itself when it begins."""
     host, version = socket.gethostname(), __version__
-    return SessionInfo(new_id(), host, os.getpid(), roles, version, tzdata_version())
+    return SessionInfo(new_id(), host, os.getpid(), roles, version, tzdata_version(), tasks)
 
 
 class Node:
     """Scheduler and worker in one; the spawner must have been started before any thread."""
 
-    def __init__(self, store: Store, spawner: Spawner, options: NodeOptions | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        spawner: Spawner,
+        options: NodeOptions | None = None,
+        tasks: Tasks | None = None,
+    ) -> None:
         self._store = store
+        self._tasks = tasks or Tasks()
         self._spawner = spawner
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
@@ -92,11 +101,15 @@ class Node:
     def run(self) -> None:
         """Work until `stop()`, then hand back what is unfinished; the caller waits here.
 
-        Raises Conflict when the books were taken away under it.
+        Raises Conflict when the books were taken away under it, or tasks hold all of its slots.
         """
         options = self._options
         self._performer = TargetPerformer(
-            self._store, self._spawner, self._revive_spawner, http_allow=options.http_allow
+            self._store,
+            self._spawner,
+            self._revive_spawner,
+            http_allow=options.http_allow,
+            tasks=self._tasks,
         )
         self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
         self._begin_session()
@@ -111,7 +124,11 @@ class Node:
             for _ in range(2)
         )
         self._dispatcher = Dispatcher(
-            self._store, self._slots, self._keeper.session_id, options.queues
+            self._store,
+            self._slots,
+            self._keeper.session_id,
+            options.queues,
+            lambda: self._tasks.names,
         )
         if "scheduler" in options.roles:
             self._start("ticker", self._tick, self._ticking, self._planning_over)
@@ -138,7 +155,8 @@ class Node:
 
     def _begin_session(self, former: str | None = None) -> None:
         options = self._options
-        session = new_session(",".join(options.roles))
+        known = self._tasks.names if "worker" in options.roles else ()
+        session = new_session(",".join(options.roles), known)
         lease = options.lease
 
         def begin(tx: Tx) -> None:
@@ -220,7 +238,7 @@ class Node:
 
     def _write_logs(self) -> float:
         """In a thread of its own: while it waits for the books, others look after the lease."""
-        self._performer.flush_logs()
+        self._performer.flush()
         return POLL
 
     def _pass_on(self, pulse: Pulse) -> None:
@@ -270,17 +288,24 @@ class Node:
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""
         while not self._times_asked_to_stop:
+            self._slots.look_after()
             self._keeper.guard()  # should the keeper itself be stuck
+            if self._slots.is_worn_out:
+                self._give_up(Conflict(_WORN_OUT))
+                return
             try:
                 news = self._store.news(POLL)
             except Conflict as error:
-                log.critical("%s; this node ends", error)
-                self._fatal = error
+                self._give_up(error)
                 return
             except DuebookError:
                 self._keeping_over.wait(POLL)
                 continue
             self._hear(news)
+
+    def _give_up(self, error: Conflict) -> None:
+        log.critical("%s; this node ends", error)
+        self._fatal = error
 
     def _hear(self, news: News) -> None:
         if News.WAKE in news:
@@ -315,6 +340,7 @@ class Node:
         self._keeping.ring()
         keeping.join(timeout=5)
         self._slots.close()
+        self._performer.close()
         try:
             self._store.transact(lambda tx: tx.end_session(self._keeper.session_id))
         except DuebookError as error:
@@ -324,6 +350,7 @@ class Node:
         deadline = lease_clock() + seconds
         while not self._slots.wait_idle(POLL):
             self._keeper.guard()
+            self._slots.look_after()
             if lease_clock() > deadline or (impatient and self._times_asked_to_stop > 1):
                 return False
         return True

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
+from duebook.engine.reports import Progresses, TaskReports
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
-from duebook.model.target import HttpTarget
+from duebook.model.target import HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
+from duebook.targets.context import TaskStop
+from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.processes import Stop
+from duebook.targets.task import Tasks, context_of, perform_task, task_of
+from duebook.targets.task_process import TaskProcesses
 from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from duebook.model.run import Claim
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
+    from duebook.targets.task import Task
+
+    AnyStop = Stop | TaskStop
 
 __all__ = ["TargetPerformer"]
 
@@ -30,7 +39,7 @@ _SECRETS: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_TOKEN"
 
 
 class TargetPerformer:
-    """What a worker node uses; commands go through its spawner."""
+    """What a worker node uses; commands go through its spawner, tasks are those it was given."""
 
     def __init__(
         self,
@@ -39,21 +48,51 @@ class TargetPerformer:
         revive: Callable[[], None],
         log_cap: int = LOG_CAP,
         http_allow: tuple[Network, ...] = (),
+        tasks: Tasks | None = None,
     ) -> None:
         self._store = store
         self._spawner = spawner
         self._revive = revive
         self._log_cap = log_cap
         self._http_allow = http_allow
+        self._tasks = tasks or Tasks()
+        self._progresses = Progresses(store)
+        self._loop = EventLoop()
+        self._processes = TaskProcesses(spawner)
         self._open_logs: set[RunLog] = set()
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
 
-    def new_stop(self) -> Stop:
-        return Stop()
+    def new_stop(self, claim: Claim) -> AnyStop:
+        return TaskStop() if self.is_cooperative(claim) else Stop()
 
-    def perform(self, claim: Claim, stop: Stop) -> Outcome:
-        log = RunLog(self._store, claim.token, utc_now, time.monotonic, self._log_cap)
-        self._open_logs.add(log)
+    def is_cooperative(self, claim: Claim) -> bool:
+        task = task_of(self._tasks, claim)
+        return task is not None and task.kind != "process"
+
+    def begin(
+        self,
+        begun: Sequence[tuple[Claim, AnyStop]],
+        ended: Callable[[Claim, Outcome], None],
+    ) -> list[Claim]:
+        """Async tasks go to the event loop, all of them at once."""
+        runs, rest = [], []
+        for claim, stop in begun:
+            task = task_of(self._tasks, claim)
+            if task is None or task.kind != "loop" or not isinstance(stop, TaskStop):
+                rest.append(claim)
+                continue
+            reports = self._reports(claim, stop)
+            ctx = context_of(claim, stop, reports)
+            runs.append(AsyncRun(task, ctx, stop, reports, partial(ended, claim)))
+        if runs:
+            self._loop.begin(runs)
+        return rest
+
+    def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
+        if isinstance(claim.spec.target, TaskTarget):
+            return self._perform_task(claim, stop)
+        assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
+        log = self._open_log(claim)
         try:
             outcome = self._perform(claim, stop, log)
             if outcome.error:
@@ -78,7 +117,52 @@ class TargetPerformer:
             self._revive()
             return Outcome("cancelled", "spawner")
 
-    def flush_logs(self) -> None:
-        """Write what runs printed a while ago, so that readers see it while they are silent."""
+    def _perform_task(self, claim: Claim, stop: AnyStop) -> Outcome:
+        task = task_of(self._tasks, claim)
+        if task is None:
+            told = f'task "{claim.run.task}" is not declared on this node'
+            return Outcome("failed", "missing_target", told)
+        reports = self._reports(claim, stop)
+        try:
+            if isinstance(stop, TaskStop):
+                return perform_task(task, context_of(claim, stop, reports), stop, reports)
+            return self._perform_in_process(task, claim, stop, reports)
+        finally:
+            reports.close()
+
+    def _perform_in_process(
+        self, task: Task, claim: Claim, stop: Stop, reports: TaskReports
+    ) -> Outcome:
+        try:
+            outcome = self._processes.perform(task, claim, stop, reports.printed, reports)
+        except Unavailable:  # as for commands
+            self._revive()
+            return Outcome("cancelled", "spawner")
+        if outcome.error:
+            reports.log.note(outcome.error)
+        return outcome
+
+    def _reports(self, claim: Claim, stop: AnyStop) -> TaskReports:
+        close = partial(self._close_log, give_up=lambda: stop.reason == "lost")
+        return TaskReports(claim, self._progresses, self._open_log, close)
+
+    def _open_log(self, claim: Claim) -> RunLog:
+        log = RunLog(self._store, claim.token, utc_now, time.monotonic, self._log_cap)
+        self._open_logs.add(log)
+        return log
+
+    def _close_log(self, log: RunLog, give_up: Callable[[], bool]) -> None:
+        try:
+            log.close(give_up=give_up)
+        finally:
+            self._open_logs.discard(log)
+
+    def flush(self) -> None:
+        """Write what runs told a while ago, so that readers see it while they are silent."""
         for log in self._open_logs.copy():
             log.flush_if_overdue()
+        self._progresses.flush()
+
+    def close(self) -> None:
+        self._loop.close()
+        self._processes.close()

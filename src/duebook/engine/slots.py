@@ -1,11 +1,13 @@
-"""The places in which a node works: threads that each perform one run at a time."""
+"""The places in which a node works: threads that each perform one run at a time, and the event
+loop, whose runs need none. What does not end when it is asked to is written off."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from duebook.engine.settler import Settler
 from duebook.model.run import Outcome
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Performer", "Places", "Slots", "StopSignal"]
 
 log = logging.getLogger(__name__)
+
+GRACE: Final = 5.0
+"""Seconds between asking a task to end and writing its slot off."""
 
 
 class StopSignal(Protocol):
@@ -38,7 +43,15 @@ class Performer(Protocol[S]):
 
     def perform(self, claim: Claim, stop: S) -> Outcome: ...
 
-    def new_stop(self) -> S: ...
+    def begin(
+        self, begun: Sequence[tuple[Claim, S]], ended: Callable[[Claim, Outcome], None]
+    ) -> list[Claim]:
+        """Begin the runs that need no thread, and tell when each has ended; returns the others."""
+
+    def new_stop(self, claim: Claim) -> S: ...
+
+    def is_cooperative(self, claim: Claim) -> bool:
+        """Whether it cannot be made to end, but only asked; then the slots watch its time."""
 
 
 class Places(Protocol):
@@ -61,20 +74,32 @@ class Places(Protocol):
 
 
 class Slots(Generic[S]):
-    """Performs claims, each in a thread, and has them settled by their token.
+    """Performs claims and has them settled by their token.
 
     There are as many threads as were ever needed at once, at most `number`.
     """
 
     def __init__(
-        self, store: Store, performer: Performer[S], number: int, ring: Callable[[], None]
+        self,
+        store: Store,
+        performer: Performer[S],
+        number: int,
+        ring: Callable[[], None],
+        grace: float = GRACE,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._performer = performer
         self._ring = ring
         self._number = number
+        self._grace = grace
+        self._monotonic = monotonic
         self.claiming = threading.Lock()
         self._lock = threading.Condition()
-        self._working: dict[Token, S] = {}
+        self._working: dict[Token, tuple[Claim, S | None]] = {}
+        """how to ask each to end; None when it has ended, and is to be settled"""
+        self._watched: dict[Token, float] = {}
+        """when to ask a run that cannot be made to end, or to write it off if it was asked"""
+        self._written_off: set[Token] = set()
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
@@ -83,22 +108,32 @@ class Slots(Generic[S]):
     @property
     def free(self) -> int:
         with self._lock:
-            return self._number - len(self._working)
+            return self._number - len(self._working) - len(self._written_off)
+
+    @property
+    def is_worn_out(self) -> bool:
+        """Whether every slot is held by a run that was written off."""
+        return len(self._written_off) >= self._number
 
     def working(self) -> set[Token]:
         with self._lock:
             return set(self._working)
 
     def begin(self, claims: list[Claim]) -> None:
+        begun: list[tuple[Claim, S]] = []
         for claim in claims:
             try:
-                stop = self._performer.new_stop()
+                begun.append((claim, self._performer.new_stop(claim)))
             except OSError:  # out of descriptors
                 log.exception("run %s cannot be begun; it is handed back", claim.run.id)
                 self._settler.put(claim, None)
-                continue
-            with self._lock:
-                self._working[claim.token] = stop
+        with self._lock:
+            for claim, stop in begun:
+                self._working[claim.token] = (claim, stop)
+                if claim.spec.timeout is not None and self._performer.is_cooperative(claim):
+                    limit = claim.spec.timeout.total_seconds()
+                    self._watched[claim.token] = self._monotonic() + limit
+        for claim in self._performer.begin(begun, self._ended):
             self._queue.put(claim)
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._number:
                 self._add_thread()
@@ -111,13 +146,53 @@ class Slots(Generic[S]):
 
     def stop(self, token: Token, reason: str) -> None:
         with self._lock:
-            signal = self._working.get(token)
-        if signal is not None and signal.reason is None:
-            signal.set(reason)
+            claim, signal = self._working.get(token, (None, None))
+            if claim is None or signal is None or signal.reason is not None:
+                return
+            if self._performer.is_cooperative(claim):
+                self._watched[token] = self._monotonic() + self._grace
+        signal.set(reason)
 
     def stop_all(self, reason: str) -> None:
         for token in self.working():
             self.stop(token, reason)
+
+    def look_after(self) -> None:
+        """Ask tasks to end whose time is over, and write off those that were asked in vain."""
+        if not self._watched:
+            return
+        now = self._monotonic()
+        with self._lock:
+            due = [token for token, at in self._watched.items() if at <= now]
+        for token in due:
+            with self._lock:
+                claim, signal = self._working.get(token, (None, None))
+                if claim is None or signal is None:
+                    self._watched.pop(token, None)
+                    continue
+                reason = signal.reason
+            if reason is None:
+                self.stop(token, "timeout")
+            else:
+                self._write_off(claim, reason)
+
+    def _write_off(self, claim: Claim, reason: str) -> None:
+        """The run ends on the books; its thread cannot be ended, and keeps its slot until it is."""
+        with self._lock:
+            if self._watched.pop(claim.token, None) is None:
+                return  # it has just ended
+            self._written_off.add(claim.token)
+        log.error(
+            "run %s of task %s did not end when it was asked to (%s); its slot is written off",
+            claim.run.id,
+            claim.run.task,
+            reason,
+        )
+        outcome = Outcome("cancelled", reason)
+        if reason == "timeout":
+            told = "it took longer than its timeout, and did not end when it was asked to"
+            outcome = Outcome("failed", "timeout", told)
+        self._settler.put(claim, outcome)
 
     def wait_idle(self, timeout: float) -> bool:
         """Whether all work ended, and was settled, within `timeout` seconds."""
@@ -129,22 +204,37 @@ class Slots(Generic[S]):
         for _ in self._threads:
             self._queue.put(None)
         self._settler.close()
+        deadline = time.monotonic() + (0 if self._written_off else 10)
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=max(deadline - time.monotonic(), 0))
 
     def _loop(self) -> None:
         while (claim := self._queue.get()) is not None:
-            self._settler.put(claim, self._outcome(claim))
+            self._ended(claim, self._outcome(claim))
             self._idle.release()
 
     def _outcome(self, claim: Claim) -> Outcome:
         with self._lock:
-            stop = self._working[claim.token]
+            _, stop = self._working[claim.token]
+        assert stop is not None  # noqa: S101 - it has not begun yet
         try:
             return self._performer.perform(claim, stop)
         except Exception as error:
             log.exception("run %s could not be performed", claim.run.id)
             return Outcome("failed", "error", f"{type(error).__name__}: {error}")
+
+    def _ended(self, claim: Claim, outcome: Outcome) -> None:
+        with self._lock:
+            self._watched.pop(claim.token, None)
+            late = claim.token in self._written_off
+            self._written_off.discard(claim.token)
+            if claim.token in self._working:
+                self._working[claim.token] = (claim, None)
+        if late:
+            log.warning("run %s, which was written off, has ended after all", claim.run.id)
+            self._ring()
+        else:
+            self._settler.put(claim, outcome)
 
     def _settled(self, claims: Sequence[Claim]) -> None:
         """The places of these are free again; what could not be settled the keeper hands back."""

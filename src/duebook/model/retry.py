@@ -20,7 +20,7 @@ __all__ = ["Retry", "load_retry"]
 
 MOST_ATTEMPTS: Final = 1_000
 LONGEST_DELAY: Final = timedelta(days=30)
-HOPELESS: Final = frozenset({"refused", "template"})
+HOPELESS: Final = frozenset({"output", "payload", "refused", "template"})
 """Reasons that another attempt would not change."""
 
 

@@ -125,7 +125,7 @@ class ScheduleSpec:
     @property
     def tz(self) -> str:
         """The zone of a schedule: that of its first trigger."""
-        return getattr(self.triggers[0], "tz", "UTC")
+        return getattr(self.triggers[0], "tz", "UTC") if self.triggers else "UTC"
 
     @property
     def trigger_text(self) -> str:

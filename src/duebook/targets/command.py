@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duebook.targets.processes import Exit
     from duebook.targets.spawner import Spawner
 
-__all__ = ["environment", "perform_command"]
+__all__ = ["GRACE", "environment", "outcome_of", "perform_command"]
 
 LONGEST_VARIABLE: Final = 100_000
 """Longer ones are left out: the kernel refuses to start a program with them."""
@@ -51,10 +51,11 @@ def perform_command(
         timeout=None if timeout is None else timeout.total_seconds(),
         grace=GRACE,
     )
-    return _outcome(ended)
+    return outcome_of(ended)
 
 
-def _outcome(ended: Exit) -> Outcome:
+def outcome_of(ended: Exit) -> Outcome:
+    """What the end of a process means for its run."""
     if ended.error is not None:
         return Outcome("failed", "not_started", ended.error)
     if ended.stopped == "timeout":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Stream = Literal["stdout", "stderr"]
     Output = Callable[[Stream, bytes], None]
 
-__all__ = ["Exit", "Stop", "supervise"]
+__all__ = ["Exit", "Stop", "read_exit", "read_piece", "supervise"]
 
 _CHUNK = 65_536
 _PIPE_HOLDS = 1_048_576  # the most that Linux grants without privileges
@@ -162,13 +162,10 @@ class _Watch:
 
     def _pass_on(self, name: Stream, fd: int) -> int | None:
         """How many bytes there were: 0 when the stream has ended, None when none are there yet."""
-        try:
-            piece = os.read(fd, _CHUNK)
-        except BlockingIOError:
-            return None
+        piece = read_piece(fd)
         if piece:
             self._output(name, piece)
-        return len(piece)
+        return None if piece is None else len(piece)
 
     def _ask(self, reason: str) -> None:
         if self._reason is None:
@@ -191,7 +188,7 @@ class _Watch:
     def _finish(self) -> Exit:
         self._drain("stdout", self._process.stdout)
         self._drain("stderr", self._process.stderr)
-        return _read_exit(os.read(self._process.status, STATUS_LIMIT), self._reason)
+        return read_exit(os.read(self._process.status, STATUS_LIMIT), self._reason)
 
     def _drain(self, name: Stream, fd: int) -> None:
         """What the command wrote is in the pipe by now.
@@ -210,7 +207,16 @@ def _capacity(pipe: int) -> int:
         return _PIPE_HOLDS
 
 
-def _read_exit(status: bytes, reason: str | None) -> Exit:
+def read_piece(fd: int) -> bytes | None:
+    """What is in a pipe by now: nothing when it has ended, None when nothing is there yet."""
+    try:
+        return os.read(fd, _CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def read_exit(status: bytes, reason: str | None) -> Exit:
+    """How a process ended, from what its supervisor wrote."""
     fields = unpack_status(status)
     if not fields:
         return Exit(error="the command's supervisor ended without a word", stopped=reason)

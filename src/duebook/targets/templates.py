@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Change = Callable[[str, str], Any]
     """what becomes of the text at a place"""
 
-__all__ = ["TemplateFailed", "check_templates", "rendered"]
+__all__ = ["TemplateFailed", "check_templates", "has_templates", "rendered"]
 
 _TEXT: Final = frozenset[str]()
 _NAMES: Final[dict[str, frozenset[str] | None]] = {
@@ -130,7 +130,7 @@ def rendered(claim: Claim) -> Claim:
 def _has_templates(spec: ScheduleSpec) -> bool:
     """A quick look: most runs have none."""
     texts = spec.target.argv if isinstance(spec.target, CommandTarget) else ()
-    return any(map(is_template, texts)) or (bool(spec.payload) and _may_have(spec.payload))
+    return any(map(is_template, texts)) or (bool(spec.payload) and has_templates(spec.payload))
 
 
 def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -165,7 +165,7 @@ def _change_target(target: Target, text: Change, value: Change) -> Target:
 
 def _walk(place: str, value: Any, change: Change) -> Any:
     """A JSON value with its texts changed, however deep; keys stay."""
-    if not _may_have(value):
+    if not has_templates(value):
         return value
     try:
         return _descend(place, value, change)
@@ -173,8 +173,11 @@ def _walk(place: str, value: Any, change: Change) -> Any:
         raise TemplateFailed(f"{place}: it is nested too deeply for a template") from None
 
 
-def _may_have(value: Any) -> bool:
-    """JSON itself never has a brace after a brace, so this is right but for keys."""
+def has_templates(value: Any) -> bool:
+    """Whether any text of a JSON value is a template.
+
+    JSON itself never has a brace after a brace, so this is right but for keys.
+    """
     return is_template(json.dumps(value, ensure_ascii=False))
 
 

@@ -20,6 +20,7 @@ from duebook.triggers import tzdata_version
 from duebook.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.run import Claim, Token
@@ -89,6 +90,7 @@ class SimulatedNode:
         self.alive = True
         self._store = store
         self._clock = clock
+        self._stand_ins = stand_ins
         self.places = VirtualPlaces(slots, clock, stand_ins)
         session_id = self._begin_session("worker", LEASE)
         self.keeper = Keeper(
@@ -103,9 +105,13 @@ class SimulatedNode:
         self.scheduler_up()
 
     def _begin_session(self, role: str, lease: timedelta) -> str:
-        session = SessionInfo(new_id(), self.name, 0, role, __version__, tzdata_version())
+        tasks = self._stand_ins.tasks if role == "worker" else ()
+        session = SessionInfo(new_id(), self.name, 0, role, __version__, tzdata_version(), tasks)
         self._store.transact(lambda tx: tx.begin_session(session, lease))
         return session.id
+
+    def tell_tasks(self, tasks: Sequence[str]) -> None:
+        self._store.transact(lambda tx: tx.tell_tasks(self.session_id, tasks))
 
     def scheduler_up(self) -> None:
         if self._scheduler is None:

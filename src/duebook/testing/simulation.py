@@ -83,6 +83,8 @@ class Simulation(Closing):
         behaves. A run of a task that nobody knows waits.
         """
         self._stand_ins.add(name, takes, fails, error)
+        for node in self._alive:
+            node.tell_tasks(self._stand_ins.tasks)
 
     # -- time
 

@@ -1,0 +1,292 @@
+"""A program and its books: the tasks that it declares, their schedules, and a node to run them."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from duebook.book import Book
+from duebook.errors import Conflict, Invalid, shorten
+from duebook.ids import check_name
+from duebook.model.schedule import load_spec
+from duebook.settings import database_path, is_postgres, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Unpack
+
+    from duebook.book.schedules import Declared
+    from duebook.engine.node import Node, NodeOptions
+    from duebook.model.policies import Policies
+    from duebook.store.base import Store
+    from duebook.targets.spawner import Spawner
+    from duebook.targets.task import Isolation
+    from duebook.triggers import Trigger
+
+    AnyTrigger = Trigger | Mapping[str, Any] | Sequence[Trigger | Mapping[str, Any]]
+
+__all__ = ["Declarations", "Duebook"]
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound="Callable[..., Any]")
+PAGE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What became of the schedules that code declares, by their names."""
+
+    created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """no longer declared; deleted when that was asked for, otherwise still in force"""
+    refused: tuple[tuple[str, str], ...] = ()
+    """with the reason of each; whatever was in force stays"""
+
+
+class Duebook(Book):
+    """The books at a place: `postgresql://…`, `sqlite:///path/duebook.db` or a path.
+
+    Without one, the setting `database_url` decides, and the file .duebook/duebook.db otherwise.
+    They are opened when they are first needed: declaring tasks needs no database. `app` names the
+    program among others that declare schedules; by default it is that of its package.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        namespace: str | None = None,
+        app: str | None = None,
+    ) -> None:
+        self._settings = load_settings({"database_url": database_url, "namespace": namespace})
+        if not is_postgres(self._settings.database_url):
+            database_path(self._settings.database_url)  # complain now, not at the first use
+        super().__init__(None, self._settings.namespace)
+        self._app = None if app is None else check_name(app, "app")
+        self._opening = threading.Lock()
+        self._node: Node | None = None
+
+    @property
+    def database_url(self) -> str:
+        return self._settings.database_url
+
+    def move(self, database_url: str | None = None, namespace: str | None = None) -> None:
+        """Use other books, as a command line may say; raises Conflict once they are opened."""
+        if database_url is None and namespace is None:
+            return
+        if self._opened is not None:
+            raise Conflict("the books are open already; say where they are before they are used")
+        self._settings = replace(
+            self._settings,
+            database_url=database_url or self._settings.database_url,
+            namespace=namespace or self._settings.namespace,
+        )
+        self.namespace = check_name(self._settings.namespace, "namespace")
+
+    @property
+    def store(self) -> Store:
+        if self._opened is None:
+            from duebook.store.opening import open_store
+
+            with self._opening:
+                if self._opened is None:
+                    self._opened = open_store(
+                        self._settings.database_url, self._settings.listen_url
+                    )
+        return self._opened
+
+    @overload
+    def task(self, function: F, /) -> F: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        schedule: AnyTrigger | None = None,
+        isolation: Isolation | None = None,
+        **policies: Unpack[Policies],
+    ) -> Callable[[F], F]: ...
+
+    def task(  # type: ignore[misc]  # mypy misjudges unpacked names
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        schedule: Any = None,
+        isolation: Isolation | None = None,
+        **policies: Unpack[Policies],
+    ) -> Any:
+        """Let workers know a function, by its own name or `name`; it stays an ordinary function.
+
+        Its arguments come from the payload, but for a first one named `ctx` or of type Context.
+        Sync functions run in threads, async ones in one event loop, and those with
+        `isolation="process"` in processes of their own, which can be killed. With `schedule`, a
+        schedule of the same name is declared as well, with the policies given here.
+
+        >>> from duebook import Context, Duebook, cron
+        >>> book = Duebook("books.db")
+        >>> @book.task(schedule=cron("0 9 * * 1-5"), payload={"audience": "staff"})
+        ... def digest(ctx: Context, audience: str = "all") -> int:
+        ...     return len(audience)
+        >>> digest(None, "staff")
+        5
+        >>> book.tasks.names
+        ('digest',)
+
+        Raises Invalid for a name that is taken, and InvalidSchedule for wrong policies.
+        """
+
+        def declare(function: F) -> F:
+            own = getattr(function, "__name__", "") if name is None else name
+            _definition(own, schedule, policies)
+            self.tasks.add(function, name, isolation, schedule, policies)
+            return function
+
+        return declare if function is None else declare(function)
+
+    @property
+    def app(self) -> str:
+        """Under which name its schedules are declared."""
+        return self._app or self.tasks.package or "app"
+
+    def declare(self, prune: bool = False) -> Declarations:
+        """Put the schedules that tasks declare on the books, as every start of a node does.
+
+        Those that say nothing new keep their state; others follow the edit rule. What is no longer
+        declared is reported, and deleted only with `prune`. One that is refused holds up no other.
+        """
+        by = f"code:{self.app}"
+        found: dict[Declared, list[str]] = {"created": [], "changed": [], "unchanged": []}
+        refused: list[tuple[str, str]] = []
+        declared = [task for task in self.tasks if task.schedule is not None]
+        for task in declared:
+            try:
+                definition = _definition(task.name, task.schedule, task.policies)
+                _, what = self.schedules.declare(task.name, by, **definition)
+                found[what].append(task.name)
+            except (Invalid, Conflict) as error:
+                refused.append((task.name, str(error)))
+        removed = self._no_longer(by, {task.name for task in declared})
+        if prune:
+            for name in removed:
+                self.schedules.delete(name)
+        names: dict[str, Any] = {what: tuple(given) for what, given in found.items()}
+        declarations = Declarations(**names, removed=tuple(removed), refused=tuple(refused))
+        _tell(declarations, prune)
+        return declarations
+
+    def _no_longer(self, by: str, declared: set[str]) -> list[str]:
+        names, after = [], ""
+        while page := self.schedules.list(after, PAGE):
+            names += [s.name for s in page if s.created_by == by and s.name not in declared]
+            after = page[-1].name
+        return names
+
+    def run(
+        self,
+        roles: Sequence[str] = ("scheduler", "worker"),
+        *,
+        slots: int = 10,
+        queues: Sequence[str] = ("default",),
+        prune: bool = False,
+    ) -> None:
+        """Be a node until SIGTERM, Ctrl-C or `stop()`: plan what is due, and perform it.
+
+        In another thread than the main one no signal is handled; `stop()` ends it. Raises Invalid
+        for roles, queues and slots that are none.
+        """
+        from duebook.engine.node import NodeOptions
+        from duebook.targets.addresses import read_networks
+        from duebook.targets.spawner import Spawner
+
+        options = NodeOptions(
+            slots=slots,
+            queues=tuple(check_name(queue, "queue") for queue in queues),
+            roles=_roles(roles),
+            coordination=self._settings.coordination,
+            http_allow=read_networks(self._settings.http_allow),
+        )
+        with Spawner() as spawner:
+            self.serve(spawner, options, prune)
+
+    def serve(
+        self,
+        spawner: Spawner,
+        options: NodeOptions,
+        prune: bool = False,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """As `run`, with a spawner that was begun before any thread; calls `ready` just before."""
+        from duebook.engine.node import Node
+
+        node = self._node = Node(self.store, spawner, options, self.tasks)
+        with _signals(node):
+            try:
+                self.declare(prune)
+                ready()
+                node.run()
+            finally:
+                self._node = None
+
+    def stop(self) -> None:
+        """Ask a node that `run` has begun to end, from another thread; harmless without one."""
+        if (node := self._node) is not None:
+            node.stop()
+
+
+def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[str, Any]:
+    """The schedule of a task; raises InvalidSchedule, also for policies without a schedule."""
+    form: dict[str, Any] = {"target": {"task": name}, **policies}
+    form["trigger"] = {"every": "1d"} if schedule is None else schedule
+    load_spec(form, name)
+    if schedule is not None:
+        check_name(name, "the schedule of task")
+    return form
+
+
+def _roles(roles: Sequence[str]) -> tuple[str, ...]:
+    known = ("scheduler", "worker")
+    for role in (roles,) if isinstance(roles, str) else roles:
+        if role not in known:
+            raise Invalid(f'role "{shorten(role)}" is not one of {", ".join(known)}')
+    return tuple(role for role in known if role in roles)
+
+
+def _tell(declared: Declarations, prune: bool) -> None:
+    for what in ("created", "changed"):
+        for name in getattr(declared, what):
+            log.info("schedule %s is %s, as the code declares it", name, what)
+    for name in declared.removed:
+        if prune:
+            log.warning("schedule %s is no longer declared in code, and was deleted", name)
+        else:
+            log.warning(
+                "schedule %s is no longer declared in code, and still in force; delete it, or "
+                "start with prune",
+                name,
+            )
+    for name, why in declared.refused:
+        log.error("schedule %s is not as the code declares it: %s", name, why)
+
+
+@contextmanager
+def _signals(node: Node) -> Iterator[None]:
+    """SIGTERM, SIGINT and SIGHUP end the node, if this is the thread that handles signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    former = {number: signal.signal(number, lambda *_: node.stop()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -1,0 +1,49 @@
+"""The policies of a schedule as Python gives them to a call: for type checkers, not for reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date, datetime, timedelta
+
+    from duebook.model.fields import DateRange, Dependency
+    from duebook.model.retry import Retry
+    from duebook.model.schedule import Catchup, OnResume, Overlap
+
+__all__ = ["Policies"]
+
+# At run time nobody asks for these, so the names above need not be imported.
+if TYPE_CHECKING:
+    Length = str | timedelta
+    Instant = str | datetime
+
+
+class Policies(TypedDict, total=False):
+    """What may stand beside a trigger and a target; `ScheduleSpec` says what each means."""
+
+    payload: Mapping[str, Any]
+    description: str
+    labels: Mapping[str, str]
+    start_at: Instant
+    end_at: Instant
+    max_runs: int
+    jitter: Length
+    exclude: Sequence[str | date | DateRange] | str
+    grace: Length
+    catchup: Catchup
+    catchup_window: Length
+    catchup_limit: int
+    catchup_pace: Length
+    overlap: Overlap
+    skip_if_successful: bool
+    on_resume: OnResume
+    depends_on: Sequence[Mapping[str, Any] | Dependency]
+    max_concurrent: int
+    queue: str
+    priority: int
+    retry: Retry | int | Mapping[str, Any]
+    max_takeovers: int
+    timeout: Length
+    expire_after: Length

@@ -1,0 +1,190 @@
+"""What a task is told, and what it may tell: the `ctx` of a run. Knows no store and no thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from duebook.errors import DuebookError, Invalid, quoted, shorten
+from duebook.model.run import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from duebook.model.run import Run, Token
+
+__all__ = ["Cancelled", "Context", "DueSchedule", "Output", "Reports", "TaskStop"]
+
+LONGEST_TEXT: Final = 500
+
+
+class Cancelled(DuebookError):
+    """The run was asked to end: it was cancelled, its time is over, or its node must stop."""
+
+    code = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a task returns when the result itself is elsewhere.
+
+    >>> Output(ref="s3://reports/2026-03.csv", value={"rows": 120})
+    Output(value={'rows': 120}, ref='s3://reports/2026-03.csv')
+    """
+
+    value: Any = None
+    ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DueSchedule:
+    """The schedule that a run belongs to; all None for a run that was enqueued."""
+
+    id: str | None
+    name: str | None
+    due_at: datetime | None
+    """None for a run by hand"""
+
+
+class Reports(Protocol):
+    """Where what a task tells goes."""
+
+    def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+
+class TaskStop:
+    """A request to stop that the task sees or feels; any thread may make it."""
+
+    __slots__ = ("_then", "reason", "seen")
+    _lock: Final = threading.Lock()
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self.seen = False
+        """whether the task has noticed it"""
+        self._then: Callable[[], None] | None = None
+
+    def set(self, reason: str) -> None:
+        """Only the first reason counts."""
+        with self._lock:
+            if self.reason is not None:
+                return
+            self.reason = reason
+            then = self._then
+        if then is not None:
+            then()
+
+    def when_set(self, then: Callable[[], None]) -> None:
+        """Call `then` when it is set, at once when it is; in the thread that sets it."""
+        with self._lock:
+            self._then = then
+            late = self.reason is not None
+        if late:
+            then()
+
+
+class Context:
+    """A run, as its task sees it: the first argument of a function that asks for it."""
+
+    __slots__ = ("_began_at", "_log", "_reports", "_stop", "payload", "run", "token", "user")
+
+    def __init__(
+        self,
+        run: Run,
+        token: Token,
+        payload: dict[str, Any],
+        user: str,
+        stop: TaskStop,
+        reports: Reports,
+    ) -> None:
+        self.run: Final = run
+        self.token: Final = token
+        """proof that this attempt is the current one"""
+        self.payload: Final = payload
+        self.user: Final = user
+        """who made the schedule"""
+        self._stop = stop
+        self._reports = reports
+        self._began_at = time.monotonic()
+        self._log: logging.Logger | None = None
+
+    @property
+    def schedule(self) -> DueSchedule:
+        return DueSchedule(self.run.schedule_id, self.run.schedule, self.run.due_at)
+
+    @property
+    def namespace(self) -> str:
+        return self.run.namespace
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try."""
+        return self.run.attempt
+
+    @property
+    def now(self) -> datetime:
+        """The time on the books' clock, whatever this machine's says."""
+        elapsed = timedelta(seconds=time.monotonic() - self._began_at)
+        return (self.run.claimed_at or self.run.created_at) + elapsed
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are kept with the run: `ctx.log.info("%d rows", n)`."""
+        if self._log is None:
+            self._log = logging.Logger(self.run.task or "task", logging.DEBUG)
+            self._log.addHandler(_Lines(self._reports))
+        return self._log
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was asked to end; a loop looks at this now and then, and returns."""
+        if self._stop.reason is None:
+            return False
+        self._stop.seen = True
+        return True
+
+    def heartbeat(self) -> None:
+        """Show that the task is alive; raises Cancelled when the run was asked to end."""
+        if self.cancelled:
+            raise Cancelled(f"the run was asked to end: {self._stop.reason}")
+        self._reports.progress(Progress())
+
+    def progress(self, fraction: float, text: str | None = None) -> None:
+        """Show how far the task has come, from 0 to 1, and perhaps with what.
+
+        As `heartbeat`, it raises Cancelled when the run was asked to end.
+        """
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+            raise Invalid(f"progress {quoted(fraction)} is no number")
+        if not 0 <= fraction <= 1:
+            raise Invalid(f"progress {fraction} is not between 0 and 1")
+        if self.cancelled:
+            raise Cancelled(f"the run was asked to end: {self._stop.reason}")
+        told = None if text is None else shorten(text, LONGEST_TEXT)
+        self._reports.progress(Progress(float(fraction), told))
+
+
+class _Lines(logging.Handler):
+    """Passes what a task logs on to the log of its run."""
+
+    def __init__(self, reports: Reports) -> None:
+        super().__init__()
+        self._reports = reports
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = self.format(record)
+        except Exception:  # wrong arguments for the message
+            self.handleError(record)
+            return
+        if record.levelno >= logging.WARNING:
+            self._reports.line("stderr", f"{record.levelname.lower()}: {text}")
+        else:
+            self._reports.line("stdout", text)

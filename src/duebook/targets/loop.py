@@ -1,0 +1,170 @@
+"""Performs async tasks: one event loop in a thread of its own, to which batches are handed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from duebook.errors import Invalid
+from duebook.targets.outcomes import failed, refused, returned, stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Literal
+
+    from duebook.model.run import Outcome, Progress
+    from duebook.targets.context import Context, TaskStop
+    from duebook.targets.task import Task
+
+    Stream = Literal["stdout", "stderr"]
+
+__all__ = ["AsyncRun", "ClosingReports", "EventLoop"]
+
+
+class ClosingReports(Protocol):
+    """Reports with a log that must be closed once it was opened, which may wait for the books."""
+
+    @property
+    def opened(self) -> bool: ...
+
+    def line(self, stream: Stream, text: str) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncRun:
+    """One run in the loop, and whom to tell of its end."""
+
+    __slots__ = ("context", "ended", "over", "reports", "stop", "task")
+
+    def __init__(
+        self,
+        task: Task,
+        context: Context,
+        stop: TaskStop,
+        reports: ClosingReports,
+        ended: Callable[[Outcome], None],
+    ) -> None:
+        self.task = task
+        self.context = context
+        self.stop = stop
+        self.reports = reports
+        self.ended = ended
+        self.over = False
+        """whether the function has ended: then nothing is left to cancel"""
+
+    async def perform(self) -> None:
+        outcome = await self._outcome()
+        self.over = True
+        if self.reports.opened:
+            await asyncio.get_running_loop().run_in_executor(None, self.reports.close)
+        self.ended(outcome)
+
+    async def _outcome(self) -> Outcome:
+        signature, ctx, function = self.task.signature, self.context, self.task.function
+        try:
+            signature.check(ctx.payload)
+        except Invalid as error:
+            return refused(error)
+        try:
+            if signature.takes_context:
+                value = await function(ctx, **ctx.payload)
+            else:
+                value = await function(**ctx.payload)
+        except BaseException as error:  # also a cancellation
+            return failed(self.stop, error, self.reports)
+        return stopped(self.stop, None) or returned(value)
+
+
+class EventLoop:
+    """Started with the first batch. A run is no thread, and a batch is one wake-up of the loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    def begin(self, runs: Sequence[AsyncRun]) -> None:
+        self._started().call_soon_threadsafe(self._begin, runs)
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Cancel what it still runs, and end it; a function that blocks the loop is left alone."""
+        with self._lock:
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._loop,), name="duebook-loop", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            for task in self._running:
+                task.cancel()
+            if self._running:
+                loop.run_until_complete(asyncio.wait(self._running, timeout=0.5))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+    def _begin(self, runs: Sequence[AsyncRun]) -> None:
+        loop, running = asyncio.get_running_loop(), self._running
+        for run in runs:
+            task = _new_task(run.perform(), loop)
+            if not task.done():
+                running.add(task)
+                task.add_done_callback(running.discard)
+                run.stop.when_set(_Cancel(loop, task, run))
+
+
+class _Cancel:
+    """Called by any thread when a run was asked to end; its function feels a cancellation."""
+
+    __slots__ = ("_loop", "_run", "_task")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], run: AsyncRun
+    ) -> None:
+        self._loop = loop
+        self._task = task
+        self._run = run
+
+    def __call__(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if not self._run.over:
+            self._run.stop.seen = True
+            self._task.cancel()
+
+
+if sys.version_info >= (3, 12):
+
+    def _new_task(
+        work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Task[None]:
+        """It runs to its first wait at once: what never waits is never scheduled."""
+        return asyncio.Task(work, loop=loop, eager_start=True)
+
+else:
+
+    def _new_task(
+        work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Task[None]:
+        return loop.create_task(work)

@@ -1,0 +1,97 @@
+"""How the end of a Python function becomes an Outcome: what it returned, or what it raised."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.model.run import Outcome
+from duebook.targets.context import Cancelled, Output
+
+if TYPE_CHECKING:
+    from duebook.targets.context import Reports, TaskStop
+
+__all__ = ["MOST_OUTPUT", "failed", "raised", "refused", "returned", "stopped"]
+
+MOST_OUTPUT: Final = 65_536
+LONGEST_ERROR: Final = 2_000
+LONGEST_REF: Final = 10_000
+_SUCCEEDED: Final = Outcome("succeeded")
+_TIMEOUT: Final = "it took longer than its timeout"
+
+
+def returned(value: Any) -> Outcome:
+    """A result is kept when it is JSON of bounded size; otherwise the run fails and says so."""
+    if value is None:
+        return _SUCCEEDED
+    ref = None
+    if isinstance(value, Output):
+        value, ref = value.value, value.ref
+        if ref is not None and (not isinstance(ref, str) or len(ref) > LONGEST_REF):
+            return Outcome("failed", "output", f"output ref {shorten(ref)} is no short text")
+    try:
+        text = None if value is None else json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return Outcome("failed", "output", f"the output is no JSON: {shorten(str(error))}")
+    if text is not None and len(text) > MOST_OUTPUT:
+        told = f"the output has {len(text):,} bytes as JSON; at most {MOST_OUTPUT:,} are kept"
+        return Outcome("failed", "output", f"{told}: store it, and return Output(ref=…)")
+    return Outcome("succeeded", output=text, output_ref=ref)
+
+
+def raised(error: BaseException) -> Outcome:
+    """What an exception that ended a task means; `stopped` comes first."""
+    if isinstance(error, SystemExit):
+        code = error.code
+        if code is None or code == 0:
+            return _SUCCEEDED
+        number = code if isinstance(code, int) else 1
+        return Outcome("failed", "exit_code", f"exit code {number}", number)
+    kind = type(error)
+    try:
+        message = str(error)
+    except Exception:
+        message = "its message cannot be shown"
+    text = f"{kind.__name__}: {message}" if message else kind.__name__
+    return Outcome("failed", "error", text[:LONGEST_ERROR], kinds=_kinds(kind))
+
+
+def _kinds(kind: type[BaseException]) -> tuple[str, ...]:
+    return tuple(base.__name__ for base in kind.__mro__ if issubclass(base, BaseException))
+
+
+def stopped(stop: TaskStop, error: BaseException | None) -> Outcome | None:
+    """How an attempt that was asked to end ended; None when that has nothing to do with it.
+
+    One that never noticed, and came to its own end, counts as what it is.
+    """
+    if stop.reason is None or not (stop.seen or isinstance(error, Cancelled)):
+        return None
+    if stop.reason == "timeout":
+        return Outcome("failed", "timeout", _TIMEOUT)
+    return Outcome("cancelled", stop.reason)
+
+
+def failed(stop: TaskStop, error: BaseException, reports: Reports) -> Outcome:
+    """How an attempt ended whose function raised; the log tells where."""
+    outcome = stopped(stop, error) or raised(error)
+    if outcome.reason == "error":
+        reports.line("stderr", _traceback(error))
+    return outcome
+
+
+def refused(error: Invalid) -> Outcome:
+    """The payload does not fit the function: that will not change by trying again."""
+    return Outcome("failed", "payload", str(error))
+
+
+def _traceback(error: BaseException) -> str:
+    """For the log of the run, without the frames of Duebook that called the task."""
+    trace = error.__traceback__
+    while trace is not None and "duebook" in trace.tb_frame.f_globals.get("__name__", "").split(
+        "."
+    ):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip("\n")

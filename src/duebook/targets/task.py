@@ -1,0 +1,175 @@
+"""Python functions as targets: the tasks that a program declares, and how one is called."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.model.target import TaskTarget, load_target
+from duebook.targets.context import Context
+from duebook.targets.outcomes import failed, refused, returned, stopped
+from duebook.targets.signature import Signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from duebook.model.run import Claim, Outcome
+    from duebook.model.target import Target
+    from duebook.targets.context import Reports, TaskStop
+
+__all__ = ["Isolation", "Task", "Tasks", "context_of", "perform_task", "task_of"]
+
+Isolation = Literal["thread", "process"]
+_ISOLATIONS: Final = get_args(Isolation)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A function that workers know by a name."""
+
+    name: str
+    function: Callable[..., Any]
+    isolation: Isolation
+    is_async: bool
+    signature: Signature
+    schedule: Any = None
+    """the trigger of the schedule that is declared with it"""
+    policies: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Literal["thread", "loop", "process"]:
+        """Where it runs."""
+        if self.isolation == "process":
+            return "process"
+        return "loop" if self.is_async else "thread"
+
+    @property
+    def place(self) -> str:
+        """Where its code stands, for people."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+
+class Tasks:
+    """The tasks of a program, by name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Task] = {}
+        self._names: tuple[str, ...] = ()
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        name: str | None = None,
+        isolation: Isolation | None = None,
+        schedule: Any = None,
+        policies: Mapping[str, Any] | None = None,
+    ) -> Task:
+        """Raises Invalid for a name that is none or is taken, and for what cannot be called so."""
+        if not callable(function):
+            raise Invalid(f"{shorten(function)} is no function; use @book.task above a def")
+        target = load_target({"task": function.__name__ if name is None else name})
+        if isolation is not None and isolation not in _ISOLATIONS:
+            known = ", ".join(_ISOLATIONS)
+            raise Invalid(f"isolation {quoted(isolation)} is not one of {known}")
+        if isolation == "process" and "<" in function.__qualname__:
+            raise Invalid(
+                f'isolation "process" needs a function that can be imported, and '
+                f"{function.__qualname__} stands inside another; move it to its module"
+            )
+        task = Task(
+            str(target.to_json()["task"]),
+            function,
+            isolation or "thread",
+            inspect.iscoroutinefunction(function),
+            Signature(function),
+            schedule,
+            dict(policies or {}),
+        )
+        other = self._known.get(task.name)
+        if other is not None and other.place != task.place:
+            raise Invalid(f'task "{task.name}" is declared by {other.place} and by {task.place}')
+        self._known[task.name] = task
+        self._names = tuple(sorted(self._known))
+        return task
+
+    def get(self, name: str) -> Task:
+        """Raises NotFound."""
+        if name not in self._known:
+            known = ", ".join(self._names) or "none"
+            raise NotFound(f'task "{shorten(name)}" is not declared here; known are {known}')
+        return self._known[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._known.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def check(
+        self,
+        target: Target,
+        payload: Mapping[str, Any],
+        is_open: Callable[[Any], bool] = lambda _: False,
+    ) -> None:
+        """Raises Invalid for a payload that a task declared here does not take.
+
+        What values that are still `is_open` will be, nobody knows yet.
+        """
+        if isinstance(target, TaskTarget) and target.name in self._known:
+            self._known[target.name].signature.check(payload, is_open)
+
+    @property
+    def package(self) -> str:
+        """The top of the package, or the script, that declares the first task; empty for none."""
+        for task in self._known.values():
+            return _home(task.function).partition(".")[0]
+        return ""
+
+
+def _home(function: Callable[..., Any]) -> str:
+    """The module of a function; that of a script is named by its file."""
+    module: str | None = function.__module__
+    if module != "__main__":
+        return module or "main"
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name.removesuffix(".__main__"))
+    return "main" if file is None else Path(file).stem
+
+
+def task_of(tasks: Tasks, claim: Claim) -> Task | None:
+    """The task that a run executes, if this program declares it."""
+    name = claim.run.task
+    return tasks.get(name) if name is not None and name in tasks else None
+
+
+def context_of(claim: Claim, stop: TaskStop, reports: Reports) -> Context:
+    run, spec = claim.run, claim.spec
+    payload = spec.payload if run.payload is None else run.payload
+    return Context(run, claim.token, payload, claim.user, stop, reports)
+
+
+def perform_task(task: Task, ctx: Context, stop: TaskStop, reports: Reports) -> Outcome:
+    """Call a function and wait for its end, in this thread."""
+    signature = task.signature
+    try:
+        signature.check(ctx.payload)
+    except Invalid as error:
+        return refused(error)
+    try:
+        if signature.takes_context:
+            value = task.function(ctx, **ctx.payload)
+        else:
+            value = task.function(**ctx.payload)
+    except BaseException as error:
+        return failed(stop, error, reports)
+    return stopped(stop, None) or returned(value)

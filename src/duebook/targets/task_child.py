@@ -1,0 +1,148 @@
+"""A process that performs tasks for a node, one run at a time: `python -m … SOCKET`.
+
+It imports the program that declares the task, and knows no database by itself. It ends when the
+node lets go of the socket; the spawner sees to it that nothing of it survives the node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import socket
+import sys
+import threading
+from dataclasses import asdict, fields
+from importlib import import_module
+from inspect import iscoroutinefunction
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal
+
+from duebook.model.run import Outcome, Run, Token
+from duebook.targets.context import Context, TaskStop
+from duebook.targets.loop import AsyncRun, EventLoop
+from duebook.targets.outcomes import raised
+from duebook.targets.signature import Signature
+from duebook.targets.task import Task, perform_task
+from duebook.timetext import parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.model.run import Progress
+
+__all__ = ["main"]
+
+Message = dict[str, Any]
+
+
+class Line:
+    """The socket to the node; what is sent arrives in order."""
+
+    opened = False
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(address)
+        self._lock = threading.Lock()
+        self.runs: SimpleQueue[Message] = SimpleQueue()
+        self._stop = TaskStop()
+        threading.Thread(target=self._listen, name="duebook-node", daemon=True).start()
+
+    def next_run(self) -> tuple[Message, TaskStop]:
+        message = self.runs.get()
+        return message, message["stop"]
+
+    def _listen(self) -> None:
+        """A run is followed by requests that concern it; without a node nothing is left to do."""
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if "stop" in message:
+                    self._stop.set(message["stop"])
+                else:
+                    self._stop = TaskStop()
+                    self.runs.put(message | {"stop": self._stop})
+        os._exit(0)
+
+    def send(self, message: Message) -> None:
+        with self._lock:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    # -- what a task tells
+    def line(self, stream: Literal["stdout", "stderr"], text: str) -> None:
+        self.send({"line": [stream, text]})
+
+    def progress(self, progress: Progress) -> None:
+        self.send({"progress": [progress.fraction, progress.text]})
+
+    def close(self) -> None:
+        """The log is the node's."""
+
+
+def main(address: str) -> None:
+    """Perform what the node sends, until it lets go."""
+    line = Line(address)
+    while True:
+        message, stop = line.next_run()
+        outcome = _perform(message, stop, line)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        line.send({"outcome": asdict(outcome)})
+
+
+def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:
+    try:
+        function = _find(message)
+    except BaseException as error:
+        why = raised(error).error or f"exit code {getattr(error, 'code', 1)}"
+        told = f'task "{message["task"]}" cannot be imported in its process: {why}'
+        return Outcome("failed", "import", told)
+    run = _run(message["run"])
+    token = Token(run.id, run.attempt, message["session_id"])
+    ctx = Context(run, token, message["payload"], message["user"], stop, line)
+    is_async = iscoroutinefunction(function)
+    task = Task(message["task"], function, "process", is_async, Signature(function))
+    if not is_async:
+        return perform_task(task, ctx, stop, line)
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    loop = EventLoop()
+    loop.begin([AsyncRun(task, ctx, stop, line, outcomes.put)])
+    try:
+        return outcomes.get()
+    finally:
+        loop.close()
+
+
+_found: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+
+def _find(message: Message) -> Callable[..., Any]:
+    key = (message["module"], message["file"], message["qualname"])
+    if key not in _found:
+        sys.path[:] = message["path"]
+        if message["file"] is None:
+            found: Any = import_module(message["module"])
+        else:  # the guard `if __name__ == "__main__"` keeps it from starting a node of its own
+            found = _Namespace(runpy.run_path(message["file"], run_name="__duebook_main__"))
+        for name in message["qualname"].split("."):
+            found = getattr(found, name)
+        _found[key] = found
+    return _found[key]
+
+
+class _Namespace:
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.__dict__ = names
+
+
+def _run(form: Message) -> Run:
+    values: Message = {field.name: form[field.name] for field in fields(Run)}
+    for name, value in values.items():
+        if name.endswith("_at") and value is not None:
+            values[name] = parse_instant(value)
+    return Run(**values)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

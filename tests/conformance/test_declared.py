@@ -1,0 +1,210 @@
+"""Schedules that code declares, tasks that nobody knows, and payloads that a task does not take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook import Duebook, cron, every
+from duebook.errors import Conflict, Invalid
+from duebook.model.schedule import InvalidSchedule
+from duebook.store.base import SessionInfo
+from tests.conformance.builders import LEASE, MINUTE, VirtualClock, tick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.store.base import Store
+
+
+class Program(Duebook):
+    """A program on the books of a test; `again()` is the same one, started once more."""
+
+    def __init__(self, store: Store, app: str = "reports") -> None:
+        super().__init__("unused.db", app=app)
+        self._opened = store
+
+    def again(self) -> Program:
+        return Program(self.store, self.app)
+
+
+@pytest.fixture
+def program(store: Store) -> Program:
+    return Program(store)
+
+
+def digest(audience: str = "all") -> None: ...
+
+
+def cleanup() -> None: ...
+
+
+def declare(program: Program, function: Callable[..., Any] = digest, **options: Any) -> None:
+    program.task(**{"schedule": every("1m"), **options})(function)
+
+
+def live_worker(store: Store, *tasks: str) -> None:
+    info = SessionInfo("a-worker", "host", 1, "worker", "0", "2026a", tasks)
+    store.transact(lambda tx: tx.begin_session(info, LEASE))
+
+
+# ------------------------------------------------------------ declaring
+
+
+def test_a_declared_schedule_is_made_at_the_first_start(program: Program) -> None:
+    declare(program, payload={"audience": "staff"}, overlap="allow", description="news")
+    assert program.declare().created == ("digest",)
+    schedule = program.schedules.get("digest")
+    assert schedule.created_by == "code:reports"
+    assert schedule.spec is not None
+    assert schedule.spec.payload == {"audience": "staff"}
+    assert schedule.spec.overlap == "allow"
+
+
+def test_one_that_says_nothing_new_keeps_its_state(program: Program, clock: VirtualClock) -> None:
+    declare(program)
+    program.declare()
+    clock.advance(MINUTE)
+    tick(program.store)
+    program.schedules.pause("digest", reason="holidays")
+    before = program.schedules.get("digest")
+    clock.advance(MINUTE)
+    again = program.again()
+    declare(again)
+    assert again.declare().unchanged == ("digest",)
+    assert again.schedules.get("digest") == before
+
+
+def test_one_that_changed_follows_the_edit_rule(program: Program, clock: VirtualClock) -> None:
+    declare(program, retry=3)
+    program.declare()
+    first = program.schedules.get("digest")
+    clock.advance(MINUTE)
+    tick(program.store)
+    again = program.again()
+    declare(again, schedule=cron("0 9 * * *"))
+    assert again.declare().changed == ("digest",)
+    schedule = again.schedules.get("digest")
+    assert (schedule.id, schedule.version) == (first.id, 2)
+    assert schedule.spec is not None
+    assert schedule.spec.retry is None, "what is no longer said is the default again"
+    assert [revision.by for revision in again.schedules.revisions("digest")] == ["code:reports"] * 2
+
+
+def test_one_that_is_no_longer_declared_is_reported_and_stays(program: Program) -> None:
+    declare(program)
+    declare(program, cleanup)
+    program.declare()
+    again = program.again()
+    declare(again)
+    assert again.declare().removed == ("cleanup",)
+    assert again.schedules.get("cleanup").status == "active"
+
+
+def test_one_that_is_no_longer_declared_is_deleted_when_that_is_asked(program: Program) -> None:
+    declare(program, cleanup)
+    program.declare()
+    program.schedules.create("by-hand", trigger=every("1m"), target="cleanup")
+    other = Program(program.store, "shop")
+    declare(other, digest)
+    other.declare()
+    assert program.again().declare(prune=True).removed == ("cleanup",)
+    assert [schedule.name for schedule in program.schedules.list()] == ["by-hand", "digest"]
+
+
+def test_a_schedule_of_somebody_else_is_not_touched(program: Program) -> None:
+    made = program.schedules.create("digest", trigger=cron("0 9 * * *"), target="other")
+    declare(program)
+    declare(program, cleanup)
+    declared = program.declare()
+    assert declared.created == ("cleanup",), "one that is refused holds up no other"
+    ((name, why),) = declared.refused
+    assert name == "digest"
+    assert "was made by hand, so code does not change it; delete it first" in why
+    assert program.schedules.get("digest").spec == made.spec
+
+
+def test_wrong_policies_are_refused_where_they_stand(program: Program) -> None:
+    with pytest.raises(InvalidSchedule, match="overlap"):
+        declare(program, overlap="sometimes")
+    with pytest.raises(InvalidSchedule, match='"never" is no duration'):
+        declare(program, schedule={"every": "never"})
+    with pytest.raises(Invalid, match="the schedule of task"):
+        declare(program, name="Digest")
+    assert program.tasks.names == ()
+
+
+# ------------------------------------------------------------ payloads
+
+
+def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Program) -> None:
+    declare(program)
+    with pytest.raises(InvalidSchedule, match='payload has "wrong", and the task takes audience'):
+        program.schedules.create(
+            "news", trigger=every("1m"), target="digest", payload={"wrong": True}
+        )
+    assert program.schedules.list() == []
+    program.schedules.create("news", trigger=every("1m"), target="digest")
+    with pytest.raises(InvalidSchedule, match="payload audience 3 is no str"):
+        program.schedules.update("news", payload={"audience": 3})
+    with pytest.raises(Invalid, match="payload audience 3 is no str"):
+        program.schedules.trigger("news", payload={"audience": 3})
+    program.schedules.create("other", trigger=every("1m"), target="unknown", payload={"any": 1})
+
+
+def test_a_declared_payload_that_does_not_fit_is_reported(program: Program) -> None:
+    declare(program, payload={"audience": 3})
+    ((name, why),) = program.declare().refused
+    assert (name, why) == ("digest", "payload audience 3 is no str")
+
+
+# ------------------------------------------------------------ who knows
+
+
+def test_a_schedule_whose_task_no_live_worker_knows_has_a_problem(
+    program: Program, clock: VirtualClock
+) -> None:
+    declare(program)
+    program.declare()
+    program.schedules.create("command", trigger=every("1m"), target={"command": ["true"]})
+    told = 'no live worker knows task "digest"'
+    assert program.schedules.get("digest").problem == told
+    assert {s.name: s.problem for s in program.schedules.list()} == {
+        "command": None,
+        "digest": told,
+    }
+    live_worker(program.store, "digest")
+    assert program.schedules.get("digest").problem is None
+    clock.advance(LEASE)
+    assert program.schedules.get("digest").problem == told
+
+
+def test_runs_that_wait_for_an_unknown_task_are_a_problem_of_the_books(program: Program) -> None:
+    declare(program)
+    program.declare()
+    assert program.problems() == []
+    program.schedules.trigger("digest")
+    assert program.problems() == ['runs wait for task "digest", which no live worker knows']
+    live_worker(program.store, "digest")
+    assert program.problems() == []
+
+
+# ------------------------------------------------------------ opening late
+
+
+def test_declaring_tasks_opens_no_books() -> None:
+    book = Duebook("postgresql://nobody@127.0.0.1:1/none")
+    book.task(digest)
+    assert book.tasks.names == ("digest",)
+    book.close()
+
+
+def test_books_can_be_moved_until_they_are_opened(tmp_path: Any) -> None:
+    book = Duebook("postgresql://nobody@127.0.0.1:1/none")
+    book.move(str(tmp_path / "books.db"), "tests")
+    assert book.namespace == "tests"
+    assert book.schedules.list() == []
+    with pytest.raises(Conflict, match="open already"):
+        book.move("elsewhere.db")
+    book.close()

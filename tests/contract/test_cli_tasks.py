@@ -1,0 +1,84 @@
+"""What the command line shows of tasks: outputs, progress, problems; and programs it cannot use."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book import Book
+from duebook.model.run import Outcome, Progress
+from duebook.store.opening import open_store
+from tests.conformance.builders import add_run, add_schedule, begin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from duebook.model.run import Claim
+    from tests.contract.conftest import Cli
+
+
+@pytest.fixture
+def book(cli: Cli) -> Iterator[Book]:
+    with Book(open_store(str(cli.path))) as opened:
+        yield opened
+
+
+def claimed(book: Book) -> Claim:
+    """A run of a task, under way."""
+    add_run(book.store, add_schedule(book.store, "etl", target="etl"))
+    begin(book.store)
+    (claim,) = book.store.transact(lambda tx: tx.claim("node-1", "default", 1, ["etl"]))
+    return claim
+
+
+def test_progress_is_shown_while_a_run_is_under_way(cli: Cli, book: Book) -> None:
+    claim = claimed(book)
+    book.store.transact(lambda tx: tx.note_progress([(claim.token, Progress(0.4, "loading"))]))
+    assert "40% loading" in cli.ok("runs")
+    shown = cli.ok("show", claim.run.id)
+    assert "task      etl" in shown
+    assert "progress  40% loading" in shown
+    assert "alive     " in shown
+    (run,) = cli.json("runs")
+    assert (run["progress"], run["progress_text"]) == (0.4, "loading")
+
+
+def test_an_output_is_shown(cli: Cli, book: Book) -> None:
+    claim = claimed(book)
+    outcome = Outcome("succeeded", output='{"rows": 3}', output_ref="s3://there")
+    book.store.transact(lambda tx: tx.settle(claim.token, outcome))
+    shown = cli.ok("show", claim.run.id)
+    assert 'output      {"rows": 3}' in shown
+    assert "output ref  s3://there" in shown
+    assert cli.json("show", claim.run.id)["output"] == {"rows": 3}
+
+
+def test_a_task_that_no_live_worker_knows_is_a_problem(cli: Cli, book: Book) -> None:
+    add_schedule(book.store, "etl", target="etl")
+    assert "problem" in cli.ok("ls")
+    assert 'no live worker knows task "etl"' in cli.ok("show", "etl")
+
+
+@pytest.mark.parametrize(
+    ("app", "told"),
+    [
+        ("reports", 'app "reports" is not written as MODULE:BOOK, such as reports:book'),
+        ("no_such_module:book", 'app: there is no module "no_such_module" here'),
+        ("duebook:book", "app: duebook:book is no Duebook"),
+        ("a_program:boook", "app: a_program:boook is no Duebook; did you mean a_program:book?"),
+        ("a_broken_program:book", "cannot be imported: RuntimeError: no luck"),
+    ],
+)
+def test_a_program_that_cannot_be_used_is_refused_in_a_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, app: str, told: str
+) -> None:
+    (tmp_path / "a_program.py").write_text("from duebook import Duebook\nbook = Duebook()\n")
+    (tmp_path / "a_broken_program.py").write_text("raise RuntimeError('no luck')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    result = cli("worker", app)
+    assert result.exit_code == 2
+    assert told in result.stderr.splitlines()[-1]

@@ -1,0 +1,98 @@
+"""A program with tasks of each kind, for tests; they write their evidence as commands do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+
+from duebook import Context, Duebook
+
+book = Duebook(os.environ.get("PROGRAM_BOOKS"))
+PAUSE = threading.Event()
+
+
+def say(word: str, ctx: Context) -> None:
+    """One write to a file opened for appending, so lines of many processes stay whole."""
+    due = (ctx.schedule.due_at or ctx.run.created_at).isoformat()
+    line = (
+        f"{word} {ctx.schedule.name} {ctx.run.id} {ctx.attempt} {due} {os.getpid()} {time.time()}"
+    )
+    with Path(os.environ["EVIDENCE"]).open("a") as file:
+        file.write(f"{line}\n")
+
+
+def may_go() -> bool:
+    return Path(os.environ["GO"]).exists()
+
+
+@book.task
+def quick(ctx: Context, answer: int = 42) -> int:
+    say("start", ctx)
+    say("end", ctx)
+    return answer
+
+
+@book.task
+def thread(ctx: Context) -> None:
+    """Looks now and then whether it shall end."""
+    say("start", ctx)
+    while not may_go():
+        PAUSE.wait(0.02)
+        if ctx.cancelled:
+            say("cancelled", ctx)
+            return
+    say("end", ctx)
+
+
+@book.task
+async def loop(ctx: Context) -> None:
+    say("start", ctx)
+    try:
+        while not may_go():
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        say("cancelled", ctx)
+        raise
+    say("end", ctx)
+
+
+def _busy(ctx: Context) -> None:
+    """Computes, and hears nothing."""
+    say("start", ctx)
+    while not may_go():
+        sum(range(1_000))
+    say("end", ctx)
+
+
+@book.task(isolation="process")
+def process(ctx: Context) -> None:
+    _busy(ctx)
+
+
+@book.task
+def deaf(ctx: Context) -> None:
+    _busy(ctx)
+
+
+@book.task(isolation="process")
+def crash(ctx: Context) -> None:
+    say("start", ctx)
+    print("about to crash", flush=True)  # noqa: T201
+    os.abort()
+
+
+@book.task(isolation="process")
+async def aside(ctx: Context, number: int) -> dict[str, int]:
+    await asyncio.sleep(0)
+    ctx.log.info("number %d", number)
+    print("printed")  # noqa: T201
+    return {"pid": os.getpid(), "number": number}
+
+
+if __name__ == "__main__":
+    print("ready", flush=True)  # noqa: T201
+    book.run()
+    print("ended", flush=True)  # noqa: T201

@@ -1,0 +1,268 @@
+"""Tasks of each kind on real nodes: a worker is killed, stopped and continued, cancelled, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.nodes import (
+    LEASE,
+    ROOT,
+    NodeProcess,
+    World,
+    check,
+    cmdline,
+    open_world,
+    world,
+)
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["world"]  # the fixture
+
+KINDS = ["thread", "loop", "process"]
+APP = "tests.integration.program:book"
+PROGRAM = Path(__file__).with_name("program.py")
+
+
+def add(world: World, task: str, **definition: Any) -> None:
+    definition.setdefault("trigger", {"cron": "0 0 29 2 *"})
+    world.book.schedules.create(task, target={"task": task}, **definition)
+
+
+def run(world: World, task: str, **definition: Any) -> str:
+    add(world, task, **definition)
+    return world.trigger(task)
+
+
+def worker(world: World, **options: float) -> NodeProcess:
+    """A node with the tasks of the program, and a short lease."""
+    return world.node(None, app=APP, **options)
+
+
+def children(node: NodeProcess) -> list[int]:
+    return [pid for pid in node.family() if b"task_child" in cmdline(pid)]
+
+
+def output(world: World, run_id: str) -> Any:
+    return world.book.runs.get(run_id).output
+
+
+def printed(world: World, run_id: str) -> list[str]:
+    return [line.text for _, line in world.book.runs.log(run_id)]
+
+
+# ------------------------------------------------------------ everyday
+
+
+def test_a_worker_runs_the_tasks_of_its_program(world: World) -> None:
+    node = world._begin(
+        world.cli_argv("worker", APP, "--slots", "3"), {"PYTHONPATH": str(ROOT)}
+    ).wait_ready()
+    run_id = run(world, "quick", payload={"answer": 7})
+    world.wait_for(run_id, "succeeded")
+    assert output(world, run_id) == 7
+    assert "tasks: aside, crash, deaf, loop, process, quick, thread" in node.output
+    assert world.book.schedules.get("quick").problem is None
+    assert node.end() == 0
+    check(world)
+
+
+def test_a_program_is_its_own_node(world: World) -> None:
+    node = world._begin(
+        [sys.executable, str(PROGRAM)], {"PROGRAM_BOOKS": world.place, "PYTHONPATH": str(ROOT)}
+    ).wait_ready()
+    first, second = run(world, "quick"), run(world, "aside", payload={"number": 3})
+    world.wait_for(first, "succeeded")
+    world.wait_for(second, "succeeded")
+    assert output(world, second)["number"] == 3
+    assert node.end(signal.SIGTERM) == 0
+    assert "ended" in node.output
+
+
+def test_a_node_without_a_program_leaves_tasks_alone(world: World) -> None:
+    waits = run(world, "quick")
+    world.node()
+    world.add("command", "true")
+    world.wait_for(world.trigger("command"), "succeeded")
+    assert world.status(waits) == "queued"
+    assert world.book.problems() == ['runs wait for task "quick", which no live worker knows']
+    worker(world)
+    world.wait_for(waits, "succeeded")
+    assert world.book.problems() == []
+
+
+def test_a_process_of_a_task_is_kept_for_the_next_run(world: World) -> None:
+    add(world, "aside", payload={"number": 1})
+    node = worker(world)
+    runs = []
+    for _ in range(2):
+        runs.append(world.trigger("aside"))
+        world.wait_for(runs[-1], "succeeded")
+    first, second = (output(world, run_id)["pid"] for run_id in runs)
+    assert first == second
+    assert [set(printed(world, run_id)) for run_id in runs] == [{"number 1", "printed"}] * 2
+    assert children(node)
+    node.end()
+    assert not node.family()
+
+
+def test_a_task_that_crashes_its_process_fails_alone(world: World) -> None:
+    node = worker(world)
+    run_id = run(world, "crash")
+    world.wait_for(run_id, "failed")
+    ended = world.book.runs.get(run_id)
+    assert (ended.reason, ended.error, ended.exit_code) == ("signal", "ended by SIGABRT", 134)
+    assert "about to crash" in printed(world, run_id)
+    assert node.process.poll() is None
+
+
+# ------------------------------------------------------------ being asked to end
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_can_be_cancelled(world: World, kind: str) -> None:
+    node = worker(world)
+    run_id = run(world, kind)
+    world.wait_evidence("start", kind)
+    assert world.book.runs.cancel(run_id) == "requested"
+    world.wait_for(run_id, "cancelled", timeout=15)
+    if kind == "process":  # it hears nothing, and is killed
+        assert not children(node)
+    else:
+        world.wait_evidence("cancelled", kind)
+    assert not world.evidence("end")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_ends_at_its_timeout(world: World, kind: str) -> None:
+    worker(world)
+    run_id = run(world, kind, timeout="1s")
+    world.wait_for(run_id, "failed", timeout=15)
+    assert world.book.runs.get(run_id).reason == "timeout"
+    assert not world.evidence("end")
+
+
+def test_a_thread_that_hears_nothing_is_written_off(world: World) -> None:
+    node = worker(world, slots=2)
+    run_id = run(world, "deaf", timeout="1s")
+    world.wait_for(run_id, "failed", timeout=15)
+    assert "its slot is written off" in node.log
+    other = run(world, "quick")
+    world.wait_for(other, "succeeded")
+    world.go.touch()
+    eventually(lambda: "has ended after all" in node.log)
+    assert world.book.runs.get(run_id).reason == "timeout"
+
+
+def test_a_node_without_any_slot_left_ends(world: World) -> None:
+    node = worker(world, slots=1)
+    world.wait_for(run(world, "deaf", timeout="1s"), "failed", timeout=15)
+    assert node.process.wait(15) != 0
+    assert "every slot is held by a task that does not end" in node.log
+
+
+# ------------------------------------------------------------ shutdown
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_worker_that_ends_hands_long_tasks_back(world: World, kind: str) -> None:
+    node = worker(world, shutdown_grace=0.2)
+    run_id = run(world, kind)
+    world.wait_evidence("start", kind)
+    assert node.end() == 0
+    assert not node.family()
+    assert world.status(run_id) == "queued"
+    world.go.touch()
+    worker(world)
+    world.wait_for(run_id, "succeeded")
+    assert world.book.runs.get(run_id).losses == 0
+    check(world)
+
+
+def test_a_worker_with_a_task_that_hears_nothing_still_ends(world: World) -> None:
+    node = worker(world, shutdown_grace=0.2)
+    run_id = run(world, "deaf")
+    world.wait_evidence("start", "deaf")
+    assert node.end(timeout=20) == 0
+    assert world.status(run_id) == "queued"
+
+
+# ------------------------------------------------------------ faults
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    with open_world(tmp_path, url) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_worker_s_task_is_taken_over(either_world: World, kind: str) -> None:
+    world = either_world
+    first = worker(world)
+    run_id = run(world, kind)
+    world.wait_evidence("start", kind)
+    first.end(signal.SIGKILL)
+    eventually(lambda: not first.family())
+    world.go.touch()
+    worker(world)
+    world.wait_for(run_id, "succeeded", timeout=4 * LEASE + 10)
+    ended = world.book.runs.get(run_id)
+    assert (ended.attempt, ended.losses) == (2, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_worker_that_was_stopped_and_continued_does_not_settle_late(
+    world: World, kind: str
+) -> None:
+    first = worker(world)
+    run_id = run(world, kind)
+    world.wait_evidence("start", kind)
+    world.stop_outside_transactions(first)
+    worker(world)
+    world.wait_evidence("start", kind, 2, timeout=4 * LEASE + 10)
+    if kind == "process":
+        assert len(children(first)) == 0, "the spawner, which was not stopped, has killed it"
+    first.send(signal.SIGCONT)
+    eventually(lambda: "this node goes on as session" in first.log, 20)
+    world.go.touch()
+    world.wait_for(run_id, "succeeded")
+    ended = world.book.runs.get(run_id)
+    assert (ended.attempt, ended.losses) == (2, 1)
+    if kind != "process":
+        world.wait_evidence("cancelled", kind)
+    assert {e.attempt for e in world.evidence("end")} == {2}
+    assert world.cli("db", "check").returncode == 0
+
+
+def test_the_process_of_a_task_dies_with_its_node(world: World) -> None:
+    node = worker(world)
+    run(world, "process")
+    (start,) = world.wait_evidence("start", "process")
+    assert start.pid in children(node)
+    os.kill(node.pid, signal.SIGKILL)
+    node.process.wait()
+    eventually(lambda: not node.family())
+
+
+def test_the_program_of_the_readme_runs_as_it_is_printed(world: World) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (program,) = [
+        block.split("```")[0] for block in text.split("```python\n") if "@book.task" in block
+    ]
+    (world.folder / "digest.py").write_text(program)
+    node = world.up("--app", "digest:book").wait_ready()
+    assert "schedule email_digest is created" in node.log
+    run_id = world.trigger("email_digest")
+    world.wait_for(run_id, "succeeded")
+    assert output(world, run_id) == {"sent": 3}
+    assert printed(world, run_id) == ["to all"]

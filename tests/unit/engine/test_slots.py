@@ -1,0 +1,304 @@
+"""The slots with tasks: threads and the event loop, timeouts, cancellation, what is written off."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from duebook.engine.performer import TargetPerformer
+from duebook.engine.slots import Slots
+from duebook.store.base import START
+from duebook.store.sqlite import SqliteStore
+from duebook.targets.task import Tasks
+from tests.conformance.builders import add_run, add_schedule, begin, get_run
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from duebook import Context
+    from duebook.model.run import Claim, Run, Token
+
+GRACE = 5.0
+PAUSE = threading.Event()
+
+
+class Place:
+    """Slots of a node that never acts by itself, on books in a file, with a clock of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = SqliteStore(path / "books.db")
+        self.tasks = Tasks()
+        self.now = 0.0
+        self.rings = 0
+        self.performer = TargetPerformer(
+            self.store, cast("Any", None), lambda: None, tasks=self.tasks
+        )
+        self.slots = Slots(
+            self.store, self.performer, 3, self._ring, GRACE, monotonic=lambda: self.now
+        )
+        begin(self.store)
+
+    def _ring(self) -> None:
+        self.rings += 1
+
+    def begin(self, function: Callable[..., Any], number: int = 1, **policies: Any) -> list[Claim]:
+        """Declare a task and begin runs of it."""
+        name = function.__name__
+        self.tasks.add(function)
+        schedule = add_schedule(self.store, name, target=name, overlap="allow", **policies)
+        for _ in range(number):
+            add_run(self.store, schedule)
+        claims = self.store.transact(lambda tx: tx.claim("node-1", "default", number, [name]))
+        assert len(claims) == number
+        self.slots.begin(claims)
+        return claims
+
+    def ended(self, claim: Claim) -> Run:
+        """The run, once its outcome is on the books and its place is free."""
+        eventually(lambda: claim.token not in self.slots.working())
+        return get_run(self.store, claim.run.id)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        self.slots.look_after()
+
+    def close(self) -> None:
+        self.slots.close()
+        self.performer.close()
+        self.store.close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.close()
+
+
+def loops() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name == "duebook-loop"]
+
+
+def slot_threads() -> int:
+    return sum(t.name.startswith("duebook-slot") for t in threading.enumerate())
+
+
+def test_sync_and_async_tasks_succeed_with_their_output(place: Place) -> None:
+    def sync() -> str:
+        return threading.current_thread().name
+
+    async def waits() -> str:
+        await asyncio.sleep(0)
+        return threading.current_thread().name
+
+    (first,) = place.begin(sync)
+    (second,) = place.begin(waits)
+    assert place.ended(first).output.startswith("duebook-slot")
+    assert place.ended(second).output == "duebook-loop"
+    assert place.slots.free == 3
+
+
+def test_async_runs_share_one_loop_and_need_no_threads(place: Place) -> None:
+    go = asyncio.Event()
+
+    async def waits() -> None:
+        await go.wait()
+
+    before = slot_threads()
+    claims = place.begin(waits, 3)
+    eventually(loops)
+    assert place.slots.free == 0
+    assert slot_threads() == before
+    assert len(loops()) == 1
+    loop = place.performer._loop._loop
+    assert loop is not None
+    loop.call_soon_threadsafe(go.set)
+    assert [place.ended(claim).status for claim in claims] == ["succeeded"] * 3
+
+
+def test_an_async_task_feels_its_cancellation(place: Place) -> None:
+    felt = threading.Event()
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            felt.set()
+
+    (claim,) = place.begin(waits)
+    place.slots.stop(claim.token, "cancelled")
+    run = place.ended(claim)
+    assert (run.status, run.reason) == ("cancelled", "cancelled")
+    assert felt.is_set()
+
+
+def test_a_sync_task_sees_its_cancellation(place: Place) -> None:
+    def looks(ctx: Context) -> None:
+        while not ctx.cancelled:
+            PAUSE.wait(0.001)
+
+    (claim,) = place.begin(looks)
+    place.slots.stop(claim.token, "cancelled")
+    run = place.ended(claim)
+    assert (run.status, run.reason) == ("cancelled", "cancelled")
+
+
+def test_a_run_that_is_cancelled_before_it_begins_feels_it_as_well(place: Place) -> None:
+    block = threading.Event()
+
+    async def blocks() -> None:
+        block.wait(20)
+
+    async def waits() -> None:
+        await asyncio.sleep(1_000)
+
+    (first,) = place.begin(blocks)
+    (second,) = place.begin(waits)
+    place.slots.stop(second.token, "cancelled")
+    block.set()
+    assert place.ended(second).status == "cancelled"
+    assert place.ended(first).status == "succeeded"
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_a_task_whose_time_is_over_fails(place: Place, kind: str) -> None:
+    def looks(ctx: Context) -> None:
+        while not ctx.cancelled:
+            PAUSE.wait(0.001)
+
+    async def waits() -> None:
+        await asyncio.sleep(1_000)
+
+    (claim,) = place.begin(looks if kind == "thread" else waits, timeout="10s")
+    place.advance(9)
+    assert claim.token in place.slots.working()
+    place.advance(2)
+    run = place.ended(claim)
+    assert (run.status, run.reason) == ("failed", "timeout")
+    assert run.error == "it took longer than its timeout"
+    assert place.slots.free == 3
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_a_task_that_does_not_end_is_written_off_until_it_does(place: Place, kind: str) -> None:
+    go = threading.Event()
+
+    def deaf() -> None:
+        go.wait(20)
+
+    async def blocking() -> None:
+        go.wait(20)
+
+    (claim,) = place.begin(deaf if kind == "thread" else blocking, timeout="10s")
+    place.advance(11)
+    assert claim.token in place.slots.working()
+    place.advance(GRACE)
+    run = place.ended(claim)
+    assert (run.status, run.reason) == ("failed", "timeout")
+    assert run.error is not None
+    assert "did not end when it was asked to" in run.error
+    assert place.slots.free == 2
+    go.set()
+    eventually(lambda: place.slots.free == 3)
+    assert get_run(place.store, claim.run.id) == run
+
+
+def test_a_node_whose_slots_are_all_written_off_is_worn_out(place: Place) -> None:
+    go = threading.Event()
+
+    def deaf() -> None:
+        go.wait(20)
+
+    claims = place.begin(deaf, 3)
+    place.slots.stop_all("shutdown")
+    place.advance(GRACE)
+    assert [place.ended(claim).status for claim in claims] == ["queued"] * 3  # handed back
+    assert place.slots.is_worn_out
+    assert place.slots.wait_idle(0)
+    go.set()
+
+
+def test_a_request_that_comes_after_the_end_costs_no_slot(place: Place) -> None:
+    settling = threading.Event()
+    transact = place.store.transact
+
+    def slow(work: Any) -> Any:
+        settling.wait(20)
+        return transact(work)
+
+    def quick() -> None: ...
+
+    (claim,) = place.begin(quick)
+    place.ended(claim)
+    vars(place.store)["transact"] = transact
+    (claim,) = _begin_again(place, "quick", slow)
+    eventually(lambda: place.slots._working[claim.token][1] is None)
+    place.slots.stop(claim.token, "cancelled")
+    place.advance(GRACE + 1)
+    settling.set()
+    assert place.ended(claim).status == "succeeded"
+    assert place.slots.free == 3
+
+
+def _begin_again(place: Place, name: str, transact: Any) -> list[Claim]:
+    """Another run of a task, on books that settle slowly."""
+    schedule = place.store.read(lambda tx: tx.find_schedule("default", name))
+    add_run(place.store, schedule)
+    claims = place.store.transact(lambda tx: tx.claim("node-1", "default", 1, [name]))
+    vars(place.store)["transact"] = transact
+    place.slots.begin(claims)
+    return claims
+
+
+def test_what_tasks_log_and_tell_is_on_the_books(place: Place) -> None:
+    go = threading.Event()
+
+    def tells(ctx: Context) -> None:
+        ctx.log.info("loading")
+        ctx.progress(0.4, "loading")
+        go.wait(20)
+
+    async def tells_too(ctx: Context) -> None:
+        ctx.log.info("loading")
+        ctx.progress(0.4, "loading")
+        while not go.is_set():
+            await asyncio.sleep(0.001)
+
+    claims = [*place.begin(tells), *place.begin(tells_too)]
+
+    def told(token: Token) -> tuple[float | None, str | None]:
+        place.performer.flush()
+        run = get_run(place.store, token.run_id)
+        return run.progress, run.progress_text
+
+    for claim in claims:
+        eventually(lambda token=claim.token: told(token) == (0.4, "loading"))  # type: ignore[misc]
+    go.set()
+    for claim in claims:
+        assert place.ended(claim).status == "succeeded"
+        lines = place.store.read(lambda tx, id_=claim.run.id: tx.list_log(id_, START, 10))  # type: ignore[misc]
+        assert [line.text for _, line in lines] == ["loading"]
+
+
+def test_a_retry_follows_the_exception_that_it_names(place: Place) -> None:
+    def resets() -> None:
+        raise ConnectionResetError("gone")
+
+    def gives_up() -> None:
+        raise ValueError("wrong")
+
+    async def returns_too_much() -> object:
+        return object()
+
+    retry = {"attempts": 3, "on": ["ConnectionError"]}
+    (first,) = place.begin(resets, retry=retry)
+    (second,) = place.begin(gives_up, retry=retry)
+    (third,) = place.begin(returns_too_much, retry=3)
+    assert place.ended(first).status == "queued"
+    assert place.ended(second).status == "failed"
+    assert place.ended(third).reason == "output"

@@ -1,0 +1,239 @@
+"""Tasks: how they are declared and called, and what their ends mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from duebook import Cancelled, Context, Output
+from duebook.errors import Invalid, NotFound
+from duebook.model.run import Outcome, Progress, Run, Token
+from duebook.targets.context import TaskStop
+from duebook.targets.outcomes import MOST_OUTPUT
+from duebook.targets.task import Tasks, perform_task
+from tests.conformance.builders import BEGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RUN = Run(
+    "r", "default", "s", "digest", 1, BEGIN, "schedule", "", "default", 0, "running", 2, 1, 0, None,
+    BEGIN, BEGIN, BEGIN, task="digest",
+)  # fmt: skip
+
+
+class Told:
+    """Reports that are kept in lists."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.progresses: list[Progress] = []
+
+    def line(self, stream: str, text: str) -> None:
+        self.lines.append((stream, text))
+
+    def progress(self, progress: Progress) -> None:
+        self.progresses.append(progress)
+
+
+def call(
+    function: Callable[..., Any],
+    payload: dict[str, Any] | None = None,
+    stop: TaskStop | None = None,
+    told: Told | None = None,
+) -> Outcome:
+    task = Tasks().add(function, "digest")
+    stop, told = stop or TaskStop(), told or Told()
+    ctx = Context(RUN, Token("r", 2, "n"), payload or {}, "anna", stop, told)
+    return perform_task(task, ctx, stop, told)
+
+
+def asked(reason: str) -> TaskStop:
+    stop = TaskStop()
+    stop.set(reason)
+    return stop
+
+
+# ------------------------------------------------------------ declaring
+
+
+def test_a_name_belongs_to_one_function() -> None:
+    tasks = Tasks()
+    tasks.add(call, "digest")
+    tasks.add(call, "digest")  # a module that is imported again
+    with pytest.raises(Invalid, match=r"declared by tests\.unit\.targets\.test_task\.call and by"):
+        tasks.add(asked, "digest")
+
+
+def test_what_cannot_be_a_task_is_refused() -> None:
+    def inner() -> None: ...
+
+    with pytest.raises(Invalid, match="is no function"):
+        Tasks().add("digest")  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="is no name"):
+        Tasks().add(call, "no name")
+    with pytest.raises(Invalid, match='isolation "vm" is not one of thread, process'):
+        Tasks().add(call, isolation="vm")  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="move it to its module"):
+        Tasks().add(inner, isolation="process")
+
+
+def test_a_task_that_is_not_known_is_not_found() -> None:
+    tasks = Tasks()
+    tasks.add(call)
+    with pytest.raises(NotFound, match="known are call"):
+        tasks.get("digest")
+
+
+# ------------------------------------------------------------ ends
+
+
+def test_what_a_function_returns_is_the_output() -> None:
+    assert call(lambda audience: {"to": audience}, {"audience": "all"}).output == '{"to": "all"}'
+    assert call(lambda: None) == Outcome("succeeded")
+    assert call(lambda: Output(ref="s3://b", value=3)) == Outcome(
+        "succeeded", output="3", output_ref="s3://b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (object(), "the output is no JSON: Object of type object is not JSON serializable"),
+        (float("nan"), "the output is no JSON: Out of range float values are not JSON compliant"),
+        ("x" * MOST_OUTPUT, "at most 65,536 are kept: store it, and return Output(ref=…)"),
+        (Output(ref=b"x"), "output ref b'x' is no short text"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_output_that_cannot_be_kept_fails_the_run(value: object, told: str) -> None:
+    outcome = call(lambda: value)
+    assert (outcome.status, outcome.reason) == ("failed", "output")
+    assert told in (outcome.error or "")
+
+
+def test_an_exception_fails_the_run_and_its_traceback_is_logged() -> None:
+    def broken() -> None:
+        raise ConnectionResetError("gone")
+
+    told = Told()
+    outcome = call(broken, told=told)
+    assert (outcome.status, outcome.reason) == ("failed", "error")
+    assert outcome.error == "ConnectionResetError: gone"
+    assert {"ConnectionResetError", "ConnectionError", "OSError"} <= set(outcome.kinds)
+    ((stream, text),) = told.lines
+    assert stream == "stderr"
+    assert text.endswith("ConnectionResetError: gone")
+    assert "in broken" in text
+    assert "perform_task" not in text
+
+
+def test_an_exception_without_a_message_is_shown_by_its_name() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def broken() -> None:
+        raise Odd
+
+    assert call(broken).error == "Odd: its message cannot be shown"
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "succeeded"), (3, "failed"), (None, "succeeded")])
+def test_an_exit_is_an_exit_code(code: int | None, status: str) -> None:
+    def leave() -> NoReturn:
+        raise SystemExit(code)
+
+    outcome = call(leave)
+    assert (outcome.status, outcome.exit_code) == (status, code or None)
+
+
+def test_a_payload_that_does_not_fit_fails_the_run() -> None:
+    def takes(audience: str) -> None: ...
+
+    outcome = call(takes, {})
+    assert (outcome.status, outcome.reason) == ("failed", "payload")
+
+
+# ------------------------------------------------------------ being asked to end
+
+
+def test_a_task_that_noticed_is_cancelled() -> None:
+    assert call(lambda ctx: ctx.cancelled, stop=asked("cancelled")) == Outcome(
+        "cancelled", "cancelled"
+    )
+
+
+def test_a_heartbeat_of_a_run_that_shall_end_raises() -> None:
+    def beats(ctx: Context) -> None:
+        ctx.heartbeat()
+
+    def goes_on(ctx: Context) -> None:
+        with pytest.raises(Cancelled, match="asked to end: shutdown"):
+            ctx.progress(0.5)
+
+    assert call(beats, stop=asked("shutdown")) == Outcome("cancelled", "shutdown")
+    assert call(goes_on, stop=asked("shutdown")) == Outcome("cancelled", "shutdown")
+
+
+def test_a_task_that_noticed_its_timeout_has_failed() -> None:
+    outcome = call(lambda ctx: ctx.cancelled, stop=asked("timeout"))
+    assert (outcome.status, outcome.reason) == ("failed", "timeout")
+
+
+def test_a_task_that_never_noticed_has_done_its_work() -> None:
+    assert call(lambda: 1, stop=asked("cancelled")) == Outcome("succeeded", output="1")
+
+
+def test_only_the_first_reason_counts_and_is_told_once() -> None:
+    stop, told = TaskStop(), list[str]()
+    stop.when_set(lambda: told.append("heard"))
+    stop.set("timeout")
+    stop.set("cancelled")
+    assert (stop.reason, told) == ("timeout", ["heard"])
+    asked("lost").when_set(lambda: told.append("late"))
+    assert told == ["heard", "late"]
+
+
+# ------------------------------------------------------------ the context
+
+
+def test_the_context_tells_what_the_run_is_about() -> None:
+    seen: list[Context] = []
+    call(lambda ctx, **_: seen.append(ctx), {"audience": "staff"})
+    (ctx,) = seen
+    assert (ctx.schedule.id, ctx.schedule.name, ctx.schedule.due_at) == ("s", "digest", BEGIN)
+    assert (ctx.namespace, ctx.user, ctx.attempt) == ("default", "anna", 2)
+    assert ctx.payload == {"audience": "staff"}
+    assert (ctx.now - BEGIN).total_seconds() >= 0
+    assert not ctx.cancelled
+
+
+def test_what_a_task_logs_is_told_with_its_level() -> None:
+    told = Told()
+
+    def logs(ctx: Context) -> None:
+        ctx.log.info("%d rows", 3)
+        ctx.log.warning("careful")
+        try:
+            int("x")
+        except ValueError:
+            ctx.log.exception("odd")
+
+    call(logs, told=told)
+    assert told.lines[:2] == [("stdout", "3 rows"), ("stderr", "warning: careful")]
+    assert told.lines[2][1].startswith("error: odd\nTraceback")
+
+
+def test_progress_is_told_and_checked() -> None:
+    told = Told()
+
+    def goes_on(ctx: Context) -> None:
+        ctx.heartbeat()
+        ctx.progress(0.4, "loading")
+        for wrong in (-0.1, 1.1, "half", True):
+            with pytest.raises(Invalid, match="progress"):
+                ctx.progress(wrong)  # type: ignore[arg-type]
+
+    assert call(goes_on, told=told).status == "succeeded"
+    assert told.progresses == [Progress(), Progress(0.4, "loading")]
