@@ -12,7 +12,8 @@ from duebook.version import __version__
 if TYPE_CHECKING:
     from duebook.app import Duebook
     from duebook.model.retry import Retry
-    from duebook.targets.context import Cancelled, Context, Output
+    from duebook.targets.context import Context
+    from duebook.targets.outcomes import Cancelled, Output
 
 __all__ = [
     "Cancelled",
@@ -33,10 +34,10 @@ __all__ = [
 ]
 
 _LATER = {
-    "Cancelled": "duebook.targets.context",
+    "Cancelled": "duebook.targets.outcomes",
     "Context": "duebook.targets.context",
     "Duebook": "duebook.app",
-    "Output": "duebook.targets.context",
+    "Output": "duebook.targets.outcomes",
     "Retry": "duebook.model.retry",
 }
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.closing import Closing
-from duebook.ids import check_name
+from duebook.errors import Conflict, shorten
+from duebook.ids import check_name, new_id
+from duebook.model.enqueued import EnqueuePolicies, load_enqueued
+from duebook.model.target import TaskTarget
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store
+    from collections.abc import Callable, Mapping
+    from typing import Unpack
+
+    from duebook.model.run import Run
+    from duebook.store.base import Store, Tx
+
+_INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
 __all__ = ["Book", "Queues", "Runs", "Schedules"]
 
@@ -47,6 +56,44 @@ class Book(Closing):
     @cached_property
     def queues(self) -> Queues:
         return Queues(self.store)
+
+    def enqueue(
+        self,
+        task: str | Callable[..., Any],
+        payload: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        connection: Any = None,
+        **policies: Unpack[EnqueuePolicies],
+    ) -> Run:
+        """A run of a task, now or after a `delay`, without a schedule.
+
+        Of all runs with the same `key`, the first is made, and returned by the others. Policies
+        that are not given are those that the task was declared with, if this program knows it.
+        With `connection` (psycopg, sqlite3, or SQLAlchemy's connection or session, on the database
+        of the books) the run exists if and only if the caller's transaction commits.
+
+        Raises Invalid for what the task does not take, and Conflict when the key belongs to a run
+        of another task.
+        """
+        name = task if isinstance(task, str) else self.tasks.name_of(task)
+        declared = self.tasks.get(name).policies if name in self.tasks else {}
+        kept = {policy: value for policy, value in declared.items() if policy in _INHERITED}
+        if payload is None:
+            payload = declared.get("payload", {})
+        wanted = load_enqueued(name, payload, key, kept | policies)
+        self.tasks.check(TaskTarget(name), wanted.payload)
+
+        def work(tx: Tx) -> Run:
+            run = tx.get_run(tx.enqueue(new_id(), self.namespace, wanted))
+            if run.task != name:
+                raise Conflict(f'key "{shorten(key)}" belongs to run {run.id} of task {run.task}')
+            return run
+
+        if connection is None:
+            return self.store.transact(work)
+        with self.store.join(connection) as tx:
+            return work(tx)
 
     def problems(self) -> list[str]:
         """What keeps queued runs of any namespace from being begun, in words; mostly nothing."""

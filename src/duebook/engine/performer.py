@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
-from duebook.engine.reports import Progresses, TaskReports
+from duebook.engine.reports import Desk, TaskReports
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
 from duebook.model.target import HttpTarget, TaskTarget
@@ -56,7 +56,7 @@ class TargetPerformer:
         self._log_cap = log_cap
         self._http_allow = http_allow
         self._tasks = tasks or Tasks()
-        self._progresses = Progresses(store)
+        self._desk = Desk(store)
         self._loop = EventLoop()
         self._processes = TaskProcesses(spawner)
         self._open_logs: set[RunLog] = set()
@@ -144,7 +144,7 @@ class TargetPerformer:
 
     def _reports(self, claim: Claim, stop: AnyStop) -> TaskReports:
         close = partial(self._close_log, give_up=lambda: stop.reason == "lost")
-        return TaskReports(claim, self._progresses, self._open_log, close)
+        return TaskReports(claim, self._desk, self._open_log, close)
 
     def _open_log(self, claim: Claim) -> RunLog:
         log = RunLog(self._store, claim.token, utc_now, time.monotonic, self._log_cap)
@@ -161,7 +161,7 @@ class TargetPerformer:
         """Write what runs told a while ago, so that readers see it while they are silent."""
         for log in self._open_logs.copy():
             log.flush_if_overdue()
-        self._progresses.flush()
+        self._desk.flush()
 
     def close(self) -> None:
         self._loop.close()

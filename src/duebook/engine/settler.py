@@ -112,7 +112,7 @@ class Settler:
 
 def _tell(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
     """How a run ended, in a line for whoever watches the node."""
-    name, run_id = claim.run.schedule or claim.run.queue, claim.run.id
+    name, run_id = claim.run.schedule or claim.run.task or claim.run.queue, claim.run.id
     if end is None:
         log.warning("run %s was taken over meanwhile; this outcome does not count", run_id)
     elif log.isEnabledFor(logging.INFO):

@@ -34,7 +34,7 @@ class Run:
     namespace: str
     schedule_id: str | None
     schedule: str | None
-    version: int
+    version: int | None
     due_at: datetime | None
     origin: Origin
     trigger: str

@@ -78,6 +78,7 @@ class ScheduleSpec:
     """What a person defines: when, what, and by which policies."""
 
     triggers: tuple[Trigger, ...]
+    """none for a run that was enqueued"""
     target: Target
     payload: dict[str, Any] = field(default_factory=dict)
     description: str = ""
@@ -114,7 +115,9 @@ class ScheduleSpec:
         simple = len(self.triggers) == 1 and self.overlap in ("skip", "allow")
         plain = simple and not special and not guarded
         object.__setattr__(self, "plain", plain)
-        endless = isinstance(self.triggers[0], Cron | Every | Daily | Weekly)
+        endless = bool(self.triggers) and isinstance(
+            self.triggers[0], Cron | Every | Daily | Weekly
+        )
         object.__setattr__(self, "heeds_runs", not (plain and self.overlap == "allow" and endless))
 
     def anchored(self, instant: datetime) -> ScheduleSpec:

@@ -16,7 +16,9 @@ from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
+    from duebook.model.enqueued import Enqueued
     from duebook.model.finding import Finding
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
@@ -446,6 +448,12 @@ class Tx(Protocol):
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
         """A manual run of a schedule, ready now."""
 
+    def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
+        """A run without a schedule; returns its id, or that of the run that has its key.
+
+        Raises Conflict when that one was made by a transaction which this one cannot see.
+        """
+
     def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
         """Runs for due times that have none; returns their ids."""
 
@@ -546,6 +554,13 @@ class Store(Protocol):
 
         With `leads` also the leadership: kept, or taken when the leader's lease has ended. No
         wake before `after` needs to be found.
+        """
+
+    def join(self, connection: object) -> AbstractContextManager[Tx]:
+        """A Tx inside the caller's own transaction: what it writes exists iff that commits.
+
+        Takes a connection of the database's driver, or SQLAlchemy's connection or session. Raises
+        Invalid for anything else, for another database, and for one that is in no transaction.
         """
 
     def news(self, timeout: float) -> News:

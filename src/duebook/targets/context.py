@@ -9,36 +9,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from duebook.errors import DuebookError, Invalid, quoted, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.model.run import Progress
+from duebook.targets.outcomes import Cancelled, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from duebook.model.run import Run, Token
+    from duebook.model.run import Outcome, Run, Token
 
-__all__ = ["Cancelled", "Context", "DueSchedule", "Output", "Reports", "TaskStop"]
+__all__ = ["Context", "DueSchedule", "Reports", "TaskStop"]
 
 LONGEST_TEXT: Final = 500
-
-
-class Cancelled(DuebookError):
-    """The run was asked to end: it was cancelled, its time is over, or its node must stop."""
-
-    code = "cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a task returns when the result itself is elsewhere.
-
-    >>> Output(ref="s3://reports/2026-03.csv", value={"rows": 120})
-    Output(value={'rows': 120}, ref='s3://reports/2026-03.csv')
-    """
-
-    value: Any = None
-    ref: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +40,9 @@ class Reports(Protocol):
     def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
+
+    def settle_in(self, connection: Any, outcome: Outcome) -> None:
+        """Put the end of the run on the books in the caller's transaction."""
 
 
 class TaskStop:
@@ -169,6 +155,19 @@ class Context:
             raise Cancelled(f"the run was asked to end: {self._stop.reason}")
         told = None if text is None else shorten(text, LONGEST_TEXT)
         self._reports.progress(Progress(float(fraction), told))
+
+    def settle_in(self, connection: Any, output: Any = None) -> None:
+        """Make the success of this run part of the task's own transaction: both or neither.
+
+        `connection` leads to the database of the books (psycopg, sqlite3, or SQLAlchemy's
+        connection or session), and the task commits it. What it returns afterwards is not kept;
+        give `output` here. Raises Conflict when the run belongs to somebody else by now, so that
+        the transaction rolls back; and Invalid in a process of its own.
+        """
+        outcome = returned(output)
+        if outcome.status != "succeeded":
+            raise Invalid(outcome.error or "the output cannot be kept")
+        self._reports.settle_in(connection, outcome)
 
 
 class _Lines(logging.Handler):

@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import json
 import traceback
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import DuebookError, Invalid, shorten
 from duebook.model.run import Outcome
-from duebook.targets.context import Cancelled, Output
 
 if TYPE_CHECKING:
     from duebook.targets.context import Reports, TaskStop
 
-__all__ = ["MOST_OUTPUT", "failed", "raised", "refused", "returned", "stopped"]
+__all__ = [
+    "MOST_OUTPUT",
+    "Cancelled",
+    "Output",
+    "failed",
+    "raised",
+    "refused",
+    "returned",
+    "stopped",
+]
 
 MOST_OUTPUT: Final = 65_536
 LONGEST_ERROR: Final = 2_000
 LONGEST_REF: Final = 10_000
 _SUCCEEDED: Final = Outcome("succeeded")
 _TIMEOUT: Final = "it took longer than its timeout"
+
+
+class Cancelled(DuebookError):
+    """The run was asked to end: it was cancelled, its time is over, or its node must stop."""
+
+    code = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a task returns when the result itself is elsewhere.
+
+    >>> Output(ref="s3://reports/2026-03.csv", value={"rows": 120})
+    Output(value={'rows': 120}, ref='s3://reports/2026-03.csv')
+    """
+
+    value: Any = None
+    ref: str | None = None
 
 
 def returned(value: Any) -> Outcome:

@@ -103,6 +103,13 @@ class Tasks:
             raise NotFound(f'task "{shorten(name)}" is not declared here; known are {known}')
         return self._known[name]
 
+    def name_of(self, function: Callable[..., Any]) -> str:
+        """Raises NotFound for a function that is no task."""
+        for task in self._known.values():
+            if task.function is function:
+                return task.name
+        raise NotFound(f"{shorten(function)} is no task that is declared here")
+
     @property
     def names(self) -> tuple[str, ...]:
         return self._names

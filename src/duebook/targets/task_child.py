@@ -18,6 +18,7 @@ from inspect import iscoroutinefunction
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
+from duebook.errors import Invalid
 from duebook.model.run import Outcome, Run, Token
 from duebook.targets.context import Context, TaskStop
 from duebook.targets.loop import AsyncRun, EventLoop
@@ -75,6 +76,9 @@ class Line:
 
     def progress(self, progress: Progress) -> None:
         self.send({"progress": [progress.fraction, progress.text]})
+
+    def settle_in(self, connection: Any, outcome: Outcome) -> None:  # noqa: ARG002
+        raise Invalid("settle_in needs the books, which a task in a process of its own has not")
 
     def close(self) -> None:
         """The log is the node's."""

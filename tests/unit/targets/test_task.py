@@ -36,6 +36,9 @@ class Told:
     def progress(self, progress: Progress) -> None:
         self.progresses.append(progress)
 
+    def settle_in(self, connection: Any, outcome: Outcome) -> None:
+        connection.append(outcome)
+
 
 def call(
     function: Callable[..., Any],
@@ -237,3 +240,15 @@ def test_progress_is_told_and_checked() -> None:
 
     assert call(goes_on, told=told).status == "succeeded"
     assert told.progresses == [Progress(), Progress(0.4, "loading")]
+
+
+def test_a_success_can_be_settled_in_the_task_s_own_transaction() -> None:
+    connection: list[Outcome] = []
+
+    def settles(ctx: Context) -> None:
+        ctx.settle_in(connection, {"rows": 3})
+        with pytest.raises(Invalid, match="no JSON"):
+            ctx.settle_in(connection, object())
+
+    call(settles)
+    assert connection == [Outcome("succeeded", output='{"rows": 3}')]

@@ -309,7 +309,7 @@ SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claim
 WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.options
+    r.expires_at, r.task
 
 -- name: claim_limited
 -- As claim_runs, as far as the limits of their schedules allow now.
@@ -329,7 +329,7 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND ranked.running + ranked.rank <= ranked.most
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task, r.options
+    r.expires_at, r.task
 
 -- name: wake_dependents
 -- Look again at schedules that wait for the success of the given ones.
@@ -426,6 +426,10 @@ WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
     AND session_id IN (SELECT n.id FROM node_sessions AS n WHERE n.ended_at IS NOT NULL)
 ORDER BY id
 FOR UPDATE SKIP LOCKED
+
+-- name: list_options
+-- The policies of runs without a schedule.
+SELECT id, options FROM runs WHERE id = ANY (:ids::text[])
 
 -- name: list_runs_of
 -- The newest runs of a schedule: those that are active, and those that ended last.

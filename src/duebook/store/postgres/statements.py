@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.store.base import News
 from duebook.store.postgres.arrays import array_text
 from duebook.store.queries import load_queries, names_of, percent_named
-from duebook.store.sql.statements import COMMON, Row, Statements, Values
+from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from duebook.store.outside import Outside
     from duebook.store.sql.planning import Definitions
 
 __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
@@ -40,7 +41,7 @@ class PostgresStatements(Statements):
 
     def __init__(
         self,
-        connection: psycopg.Connection[Row],
+        connection: psycopg.Connection[Row] | Outside,
         now: datetime,
         clock: Callable[[], datetime] | None,
         hook: Callable[[str], None] | None,
@@ -73,7 +74,7 @@ class PostgresStatements(Statements):
     def _time(stamp: Any) -> Any:
         return stamp
 
-    def _send(self, query: str, values: Values) -> psycopg.Cursor[Row]:
+    def _send(self, query: str, values: Values) -> Cursor:
         for name, kind in _ARRAYS[query].items():
             values[name] = array_text(kind, values[name])
         return self._connection.execute(TEXTS[query], values)

@@ -17,6 +17,7 @@ from duebook.store.base import FIRST, News, OwnRun, Pulse, refuse_fork
 from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRITE
 from duebook.store.postgres.connection import translated
 from duebook.store.postgres.hints import Herald, Listener
+from duebook.store.postgres.joining import joined
 from duebook.store.postgres.migrate import migrate
 from duebook.store.postgres.pool import Pool
 from duebook.store.postgres.route import Route
@@ -26,9 +27,11 @@ from duebook.store.sql.planning import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
     from duebook.store.base import Mark, Tx
+    from duebook.store.outside import Outside
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
     from duebook.store.sql.planning import Definitions
@@ -168,6 +171,10 @@ class PostgresStore:
             ),
         )
 
+    def join(self, connection: object) -> AbstractContextManager[Tx]:
+        self._refuse_use()
+        return joined(connection, lambda theirs, now: self._tx(theirs, now, writes=True))
+
     def news(self, timeout: float) -> News:
         self._refuse_use()
         return self._listener.take(timeout)
@@ -182,7 +189,7 @@ class PostgresStore:
         self._pool.close()
         self._urgent.close()
 
-    def _tx(self, connection: Connection, now: datetime, writes: bool) -> PostgresTx:
+    def _tx(self, connection: Connection | Outside, now: datetime, writes: bool) -> PostgresTx:
         return PostgresTx(connection, now, self._clock, self._hook, self._definitions, writes)
 
     @contextmanager

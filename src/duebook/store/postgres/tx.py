@@ -49,7 +49,7 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
         given += self._given("claim_limited", within, session_id)
         places = {row[0]: place for place, row in enumerate(found)}
         given.sort(key=lambda row: places[row[0]])
-        definitions = self._definitions([(row[2], row[3]) for row in given])
+        definitions = self._definitions([(row[2], row[3]) for row in given if row[2] is not None])
         return [self._claimed(row, definitions.get((row[2], row[3])), node) for row in given]
 
     def _given(self, query: str, ids: list[str], session_id: str) -> list[Row]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from duebook.model.enqueued import Enqueued
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.sql.statements import Row, Values
 
@@ -176,6 +177,34 @@ class People(Working):
         text = None if payload is None else json.dumps(payload)
         self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
         self._tell(News.WORK)
+
+    def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
+        now, expires = self.now, wanted.expire_after
+        made = self._one(
+            "enqueue_run",
+            id=run_id,
+            namespace=namespace,
+            queue=wanted.queue,
+            priority=wanted.priority,
+            task=wanted.task,
+            max_takeovers=wanted.max_takeovers,
+            payload=json.dumps(wanted.payload),
+            now=now,
+            ready_at=now + wanted.delay,
+            expires_at=None if expires is None else now + wanted.delay + expires,
+            key=wanted.key,
+            options=wanted.options,
+        )
+        if made is not None:
+            self._tell(News.WORK)
+            return run_id
+        found = self._value("find_by_key", namespace=namespace, key=wanted.key)
+        if found is None:
+            raise Conflict(
+                f'key "{shorten(wanted.key)}" belongs to a run that this transaction cannot see; '
+                "try again in another one"
+            )
+        return str(found)
 
     def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
         rows = [

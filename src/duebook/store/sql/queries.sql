@@ -324,6 +324,19 @@ WHERE schedule_id = :id AND status = 'queued'
 UPDATE runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
 
+-- name: enqueue_run
+-- A run without a schedule, unless another has its key.
+INSERT INTO runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
+    max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
+VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, :priority, :task, false, false,
+    :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options)
+ON CONFLICT (namespace, key) WHERE key IS NOT NULL DO NOTHING
+RETURNING id
+
+-- name: find_by_key
+-- The run that has a key.
+SELECT id FROM runs WHERE namespace = :namespace AND key = :key
+
 -- name: get_run
 -- One run with the names of its schedule and node.
 SELECT * FROM run_details WHERE id = :id

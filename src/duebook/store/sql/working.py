@@ -7,6 +7,8 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from duebook.errors import Invalid
+from duebook.model.enqueued import enqueued_spec
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, Work
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.model.run import Progress
+    from duebook.model.schedule import ScheduleSpec
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Working"]
@@ -188,13 +191,19 @@ class Working(Planning):
         return self._all(query, now=self.now, limit=limit, tasks=list(tasks), **place)
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
-        pairs = [(run.schedule_id or "", run.version) for run in runs]
-        specs = self._definitions(pairs)
+        pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
+        specs = self._definitions([pair for pair in pairs if pair[0]])
+        enqueued = [run.id for run in runs if run.schedule_id is None]
+        options: dict[str, str | None] = (
+            dict(self._all("list_options", ids=enqueued)) if enqueued else {}
+        )
         claims = []
         for run, pair in zip(runs, pairs, strict=True):
             token = Token(run.id, run.attempt, session_id)
             if pair in specs:
                 claims.append(Claim(run, token, specs[pair].spec, specs[pair].user))
+            elif (spec := _enqueued(run, options)) is not None:
+                claims.append(Claim(run, token, spec))
             else:  # somebody else may know how, and this node shall not ask again at once
                 self.hand_back(token, UNREADABLE_AGAIN)
         return claims
@@ -214,7 +223,7 @@ class Working(Planning):
         if row:
             wakes, schedule_id, others_wait = row
             self._wake(wakes, schedule_id)
-            if status == "succeeded" and self._anybody_depends:
+            if status == "succeeded" and schedule_id is not None and self._anybody_depends:
                 self._wake_dependents([schedule_id])
             if others_wait:
                 self._tell(News.WORK)
@@ -367,6 +376,16 @@ class Working(Planning):
             head_seq=head_seq,
             tail_seq=tail_seq,
         )
+
+
+def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:
+    """How a run without a schedule is performed; None when this node cannot read that."""
+    if run.schedule_id is not None or run.task is None:
+        return None
+    try:
+        return enqueued_spec(run.task, options.get(run.id))
+    except (Invalid, KeyError):  # a newer node knows more policies
+        return None
 
 
 def _token(token: Token) -> Values:

@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
+    from duebook.store.outside import Outside
+
 __all__ = ["refuse_moved"]
 
 _CLOSED: Final = "SELECT state, place, at FROM moves WHERE state = 'copying' OR state = 'moved'"
 
 
-def refuse_moved(connection: sqlite3.Connection, path: Path) -> None:
+def refuse_moved(connection: sqlite3.Connection | Outside, path: Path) -> None:
     """Raises Conflict when the books are elsewhere, Unavailable while they are being copied."""
-    row = connection.execute(_CLOSED).fetchone()
-    if row is None:
+    rows = connection.execute(_CLOSED).fetchall()
+    if not rows:
         return
-    state, place, at = row
+    state, place, at = rows[0]
     if state == "moved":
         raise Conflict(
             f"the books of {path} were moved to the {place} on {moment(at):%Y-%m-%d at %H:%M:%S} "

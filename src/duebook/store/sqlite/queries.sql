@@ -265,6 +265,10 @@ SELECT id, losses, max_takeovers,
     CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id
 FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 
+-- name: list_options
+-- The policies of runs without a schedule.
+SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = wanted.value
+
 -- name: list_runs_by_id
 -- Several runs, in the order of the given ids.
 SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.store.queries import load_queries, positional, repeated
 from duebook.store.sql.rows import from_micros, micros, moment, to_micros
-from duebook.store.sql.statements import COMMON, Row, Statements, Values
+from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
 
 if TYPE_CHECKING:
     import sqlite3
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from duebook.clock import Ratchet
+    from duebook.store.outside import Outside
     from duebook.store.sql.planning import Definitions
 
 __all__ = ["QUERIES", "SqliteStatements"]
@@ -39,7 +40,7 @@ class SqliteStatements(Statements):
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: sqlite3.Connection | Outside,
         clock: Ratchet,
         hook: Callable[[str], None] | None,
         definitions: Definitions,
@@ -63,7 +64,7 @@ class SqliteStatements(Statements):
         """Remember `now`, so that a clock set back fires nothing twice."""
         self._run("write_high_water", now=self.now)
 
-    def _send(self, query: str, values: Values) -> sqlite3.Cursor:
+    def _send(self, query: str, values: Values) -> Cursor:
         return self._connection.execute(QUERIES[query], _bound(values))
 
     def _many(self, query: str, /, rows: Iterable[Values]) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from duebook.clock import Ratchet, utc_now
-from duebook.errors import Conflict, Unavailable
+from duebook.errors import Conflict, Invalid, Unavailable
 from duebook.store.base import News, refuse_fork
+from duebook.store.outside import outside
 from duebook.store.sql.planning import remember
 from duebook.store.sql.rows import micros
 from duebook.store.sqlite.connection import connect, translated
@@ -21,9 +23,8 @@ from duebook.store.sqlite.writer import Writer
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
-    from pathlib import Path
 
     from duebook.store.base import Mark, Pulse, Tx
     from duebook.store.sql.planning import Definitions
@@ -116,6 +117,22 @@ class SqliteStore:
         after: Mark | None = None,  # noqa: ARG002 - a look costs the same from anywhere
     ) -> Pulse:
         return self.transact(lambda tx: tx.pulse(session_id, lease, queues, leads))
+
+    @contextmanager
+    def join(self, connection: object) -> Iterator[Tx]:
+        """The caller's tables are in the file of the books; others notice its commit."""
+        if self._closed:
+            raise Unavailable(f"{self._path} is closed")
+        theirs, driver = outside(connection, "sqlite", ("sqlite3",))
+        files = [row[2] for row in theirs.execute("PRAGMA database_list").fetchall()]
+        if not files or _identity(Path(files[0])) != _identity(self._path):
+            raise Invalid(f"connection: it leads to {files[0]!r}, and the books are {self._path}")
+        if driver.isolation_level is None and not driver.in_transaction:
+            raise Invalid("connection: it is in no transaction; begin one, or leave autocommit")
+        tx = SqliteTx(theirs, self._clock, self._hook, self._definitions)
+        tx.keep_time()  # from this write on nobody moves the books
+        refuse_moved(theirs, self._path)
+        yield tx
 
     def news(self, timeout: float) -> News:
         """By SQLite's data_version, which changes with every commit: what it was nobody knows."""

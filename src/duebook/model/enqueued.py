@@ -1,0 +1,103 @@
+"""Runs without a schedule, as they are asked for: what to execute, when, and by which policies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from duebook.errors import Invalid, shorten
+from duebook.model.fields import (
+    check_payload,
+    read_length,
+    read_name,
+    read_positive_length,
+    read_text,
+    whole,
+)
+from duebook.model.retry import Retry, load_retry
+from duebook.model.schedule import ScheduleSpec
+from duebook.model.target import TaskTarget, load_target
+from duebook.timetext import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Length = str | timedelta
+
+__all__ = ["EnqueuePolicies", "Enqueued", "enqueued_spec", "load_enqueued"]
+
+LONGEST_KEY: Final = 200
+
+
+class EnqueuePolicies(TypedDict, total=False):
+    """What may stand beside a task and its payload; for type checkers."""
+
+    delay: Length
+    queue: str
+    priority: int
+    retry: Retry | int | Mapping[str, Any]
+    timeout: Length
+    expire_after: Length
+    max_takeovers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """A run to be made."""
+
+    task: str
+    payload: dict[str, Any] = field(default_factory=dict)
+    key: str | None = None
+    """of all runs in a namespace, one has it"""
+    delay: timedelta = timedelta()
+    queue: str = "default"
+    priority: int = 0
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    expire_after: timedelta | None = None
+    max_takeovers: int = 3
+
+    @property
+    def options(self) -> str | None:
+        """What `enqueued_spec` reads back, as JSON; None for nothing."""
+        form: dict[str, Any] = {}
+        if self.retry is not None:
+            form["retry"] = self.retry.to_json()
+        if self.timeout is not None:
+            form["timeout"] = format_duration(self.timeout)
+        return json.dumps(form) if form else None
+
+
+def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]) -> Enqueued:
+    """Raises Invalid that names the part and what is right."""
+    target = load_target({"task": task})
+    assert isinstance(target, TaskTarget)  # noqa: S101 - it was told to be one
+    if unknown := [name for name in policies if name not in _READERS]:
+        known = ", ".join(_READERS)
+        raise Invalid(f'enqueue takes no "{shorten(unknown[0])}"; known are {known}')
+    if key is not None and not (read_text("key", key) and len(key) <= LONGEST_KEY):
+        raise Invalid(f"key {shorten(key)} is no text of 1 to {LONGEST_KEY} characters")
+    values = {name: _READERS[name](name, v) for name, v in policies.items() if v is not None}
+    return Enqueued(target.name, check_payload("payload", payload), key, **values)
+
+
+@lru_cache(maxsize=10_000)
+def enqueued_spec(task: str, options: str | None) -> ScheduleSpec:
+    """The definition by which such a run is performed: it has no trigger."""
+    form = json.loads(options) if options else {}
+    values = {name: _READERS[name](name, form[name]) for name in form}
+    return ScheduleSpec(triggers=(), target=TaskTarget(task), overlap="allow", **values)
+
+
+_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "delay": read_length,
+    "queue": read_name,
+    "priority": whole(-1_000, 1_000),
+    "retry": lambda _, value: load_retry(value),
+    "timeout": read_positive_length,
+    "expire_after": read_positive_length,
+    "max_takeovers": whole(0, 100),
+}

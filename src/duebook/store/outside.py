@@ -1,0 +1,101 @@
+"""Connections that callers bring along: which kinds there are, and how each executes a statement.
+
+Nothing is opened, committed or rolled back here: the transaction is the caller's.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol
+
+from duebook.errors import Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from duebook.store.sql.statements import Cursor
+
+__all__ = ["Outside", "outside"]
+
+
+class Outside(Protocol):
+    """What a transaction of ours asks of a connection."""
+
+    def execute(self, statement: Any, values: Any = None) -> Cursor: ...
+
+    def executemany(self, statement: Any, rows: Iterable[Any]) -> Cursor: ...
+
+
+class _Driver:
+    """psycopg, psycopg2 or sqlite3, whatever rows the caller likes."""
+
+    def __init__(self, connection: Any, **options: Any) -> None:
+        self._connection = connection
+        self._options = options
+
+    def execute(self, statement: Any, values: Any = None) -> Cursor:
+        cursor = self._cursor()
+        cursor.execute(*((statement,) if values is None else (statement, values)))
+        return cursor  # type: ignore[no-any-return]
+
+    def executemany(self, statement: Any, rows: Iterable[Any]) -> Cursor:
+        cursor = self._cursor()
+        cursor.executemany(statement, rows)
+        return cursor  # type: ignore[no-any-return]
+
+    def _cursor(self) -> Any:
+        cursor = self._connection.cursor(**self._options)
+        if hasattr(cursor, "row_factory") and not self._options:
+            cursor.row_factory = None
+        return cursor
+
+
+class _SqlAlchemy:
+    """Through SQLAlchemy, so that it knows of the transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def execute(self, statement: Any, values: Any = None) -> Cursor:
+        return self._connection.exec_driver_sql(_text(statement), values or None)  # type: ignore[no-any-return]
+
+    def executemany(self, statement: Any, rows: Iterable[Any]) -> Cursor:
+        return self._connection.exec_driver_sql(_text(statement), list(rows))  # type: ignore[no-any-return]
+
+
+def _text(statement: Any) -> str:
+    return statement.decode() if isinstance(statement, bytes) else str(statement)
+
+
+def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Outside, Any]:
+    """How to execute on a connection for `dialect`, and the driver's own connection below it.
+
+    Raises Invalid for what is no connection of these drivers, nor SQLAlchemy's.
+    """
+    if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
+        connection = connection.connection()  # a session
+    if hasattr(connection, "exec_driver_sql"):
+        found = connection.dialect.name
+        if found != dialect:
+            raise Invalid(f"connection: it leads to {found}, and the books are in {dialect}")
+        return _SqlAlchemy(connection), connection.connection.driver_connection
+    kind = type(connection)
+    home = next(
+        (base.__module__.partition(".")[0] for base in kind.__mro__ if _is_one(base, drivers)), None
+    )
+    if home is None or inspect.iscoroutinefunction(kind.commit):
+        known = ", ".join(drivers)
+        raise Invalid(
+            f"connection: {kind.__module__}.{kind.__name__} is none of {known} or SQLAlchemy's "
+            "(an async one: give its sync connection, by run_sync)"
+        )
+    options = {}
+    if home == "psycopg":
+        from psycopg.rows import tuple_row
+
+        options = {"row_factory": tuple_row}
+    return _Driver(connection, **options), connection
+
+
+def _is_one(kind: type, drivers: tuple[str, ...]) -> bool:
+    return kind.__module__.partition(".")[0] in drivers and hasattr(kind, "cursor")

@@ -1,0 +1,55 @@
+"""Works inside a caller's own transaction: our schema holds for the statements in between only."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from datetime import UTC
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid
+from duebook.store.base import News
+from duebook.store.outside import outside
+from duebook.store.postgres.connection import SCHEMA
+from duebook.store.postgres.hints import hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from duebook.store.outside import Outside
+    from duebook.store.postgres.tx import PostgresTx
+
+__all__ = ["joined"]
+
+SENDER: Final = "outside"
+"""As who hints are sent from callers' transactions: also this process shall hear them."""
+_LOOK: Final = (
+    f"SELECT now(), to_regclass('{SCHEMA}.runs')::text, current_setting('search_path'), "
+    "current_setting('timezone')"
+).encode()
+_SET: Final = (
+    b"SELECT set_config('search_path', %(path)s, true), set_config('timezone', %(zone)s, true)"
+)
+_SETTING: Final = b"SELECT current_setting('search_path')"
+
+
+@contextmanager
+def joined(
+    connection: object, make: Callable[[Outside, datetime], PostgresTx]
+) -> Iterator[PostgresTx]:
+    """A Tx on the caller's connection; what it has for others is told by the caller's commit."""
+    theirs, _ = outside(connection, "postgresql", ("psycopg", "psycopg2"))
+    ((now, books, path, zone),) = theirs.execute(_LOOK).fetchall()
+    if books is None:
+        raise Invalid("connection: there are no books in the database that it leads to")
+    theirs.execute(_SET, {"path": SCHEMA, "zone": "UTC"})
+    if theirs.execute(_SETTING).fetchall()[0][0] != SCHEMA:
+        raise Invalid("connection: it is in no transaction; begin one, or leave autocommit")
+    tx = make(theirs, now.astimezone(UTC))
+    try:
+        yield tx
+        if news := tx.told | (News(0) if tx.told_wake is None else News.WAKE):
+            theirs.execute(hint(SENDER, news))
+    finally:
+        with suppress(Exception):  # a transaction that failed forgets the settings by itself
+            theirs.execute(_SET, {"path": path, "zone": zone})
