@@ -7,7 +7,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from duebook.book import Book
 from duebook.errors import Conflict, Invalid, shorten
@@ -34,7 +34,6 @@ __all__ = ["Declarations", "Duebook"]
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound="Callable[..., Any]")
-PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,8 @@ class Duebook(Book):
                 found[what].append(task.name)
             except (Invalid, Conflict) as error:
                 refused.append((task.name, str(error)))
-        removed = self._no_longer(by, {task.name for task in declared})
+        made = self.store.read(lambda tx: tx.list_made_by(self.namespace, by))
+        removed = [name for name in made if name not in {task.name for task in declared}]
         if prune:
             for name in removed:
                 self.schedules.delete(name)
@@ -182,13 +182,6 @@ class Duebook(Book):
         declarations = Declarations(**names, removed=tuple(removed), refused=tuple(refused))
         _tell(declarations, prune)
         return declarations
-
-    def _no_longer(self, by: str, declared: set[str]) -> list[str]:
-        names, after = [], ""
-        while page := self.schedules.list(after, PAGE):
-            names += [s.name for s in page if s.created_by == by and s.name not in declared]
-            after = page[-1].name
-        return names
 
     def run(
         self,
@@ -230,7 +223,8 @@ class Duebook(Book):
         node = self._node = Node(self.store, spawner, options, self.tasks)
         with _signals(node):
             try:
-                self.declare(prune)
+                if self.tasks.names or self._app is not None:
+                    self.declare(prune)
                 ready()
                 node.run()
             finally:

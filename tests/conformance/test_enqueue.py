@@ -21,6 +21,7 @@ from duebook.engine.reports import Desk, TaskReports
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.run import Outcome
 from duebook.store.base import News
+from duebook.targets.context import TaskStop
 from duebook.targets.task import Tasks
 from tests.conformance.builders import SECOND, VirtualClock, begin, get_run, lose, settle
 from tests.conformance.conftest import SqliteBackend
@@ -313,8 +314,7 @@ def test_sqlalchemy_must_lead_to_the_database_of_the_books(book: Book) -> None:
 
 
 def reports(store: Store, claimed: Claim) -> TaskReports:
-    """Those of a task that logs nothing."""
-    return TaskReports(claimed, Desk(store), lambda _: None, lambda _: None)  # type: ignore[arg-type, return-value]
+    return TaskReports(claimed, TaskStop(), Desk(store, 1_000))
 
 
 def under_way(book: Book) -> Claim:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import os
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from duebook.clock import utc_now
-from duebook.engine.logs import RunLog
 from duebook.engine.reports import Desk, TaskReports
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
 from duebook.model.target import HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
-from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.processes import Stop
-from duebook.targets.task import Tasks, context_of, perform_task, task_of
+from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
 from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from duebook.engine.logs import RunLog
     from duebook.model.run import Claim
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
+    from duebook.targets.loop import EventLoop
     from duebook.targets.spawner import Spawner
     from duebook.targets.task import Task
 
@@ -50,23 +47,20 @@ class TargetPerformer:
         http_allow: tuple[Network, ...] = (),
         tasks: Tasks | None = None,
     ) -> None:
-        self._store = store
         self._spawner = spawner
         self._revive = revive
-        self._log_cap = log_cap
         self._http_allow = http_allow
         self._tasks = tasks or Tasks()
-        self._desk = Desk(store)
-        self._loop = EventLoop()
+        self._desk = Desk(store, log_cap)
+        self._loop: EventLoop | None = None
         self._processes = TaskProcesses(spawner)
-        self._open_logs: set[RunLog] = set()
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
 
     def new_stop(self, claim: Claim) -> AnyStop:
         return TaskStop() if self.is_cooperative(claim) else Stop()
 
     def is_cooperative(self, claim: Claim) -> bool:
-        task = task_of(self._tasks, claim)
+        task = self._tasks.find(claim.run.task)
         return task is not None and task.kind != "process"
 
     def begin(
@@ -75,16 +69,20 @@ class TargetPerformer:
         ended: Callable[[Claim, Outcome], None],
     ) -> list[Claim]:
         """Async tasks go to the event loop, all of them at once."""
+        if not self._tasks.any_async:
+            return [claim for claim, _ in begun]
+        from duebook.targets.loop import AsyncRun, EventLoop  # asyncio takes its time
+
         runs, rest = [], []
         for claim, stop in begun:
-            task = task_of(self._tasks, claim)
-            if task is None or task.kind != "loop" or not isinstance(stop, TaskStop):
+            task = self._tasks.find(claim.run.task)
+            if task is not None and task.kind == "loop" and isinstance(stop, TaskStop):
+                reports = TaskReports(claim, stop, self._desk)
+                runs.append(AsyncRun(task, claim, stop, reports, ended))
+            else:
                 rest.append(claim)
-                continue
-            reports = self._reports(claim, stop)
-            ctx = context_of(claim, stop, reports)
-            runs.append(AsyncRun(task, ctx, stop, reports, partial(ended, claim)))
         if runs:
+            self._loop = self._loop or EventLoop()
             self._loop.begin(runs)
         return rest
 
@@ -92,14 +90,13 @@ class TargetPerformer:
         if isinstance(claim.spec.target, TaskTarget):
             return self._perform_task(claim, stop)
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
-        log = self._open_log(claim)
+        log = self._desk.open_log(claim)
         try:
             outcome = self._perform(claim, stop, log)
             if outcome.error:
                 log.note(outcome.error)
-            log.close(give_up=lambda: stop.reason == "lost")
         finally:
-            self._open_logs.discard(log)
+            self._desk.close_log(log, lambda: stop.reason == "lost")
         return outcome
 
     def _perform(self, claim: Claim, stop: Stop, log: RunLog) -> Outcome:
@@ -118,14 +115,14 @@ class TargetPerformer:
             return Outcome("cancelled", "spawner")
 
     def _perform_task(self, claim: Claim, stop: AnyStop) -> Outcome:
-        task = task_of(self._tasks, claim)
+        task = self._tasks.find(claim.run.task)
         if task is None:
             told = f'task "{claim.run.task}" is not declared on this node'
             return Outcome("failed", "missing_target", told)
-        reports = self._reports(claim, stop)
+        reports = TaskReports(claim, stop, self._desk)
         try:
             if isinstance(stop, TaskStop):
-                return perform_task(task, context_of(claim, stop, reports), stop, reports)
+                return perform_task(task, claim, stop, reports)
             return self._perform_in_process(task, claim, stop, reports)
         finally:
             reports.close()
@@ -142,27 +139,12 @@ class TargetPerformer:
             reports.log.note(outcome.error)
         return outcome
 
-    def _reports(self, claim: Claim, stop: AnyStop) -> TaskReports:
-        close = partial(self._close_log, give_up=lambda: stop.reason == "lost")
-        return TaskReports(claim, self._desk, self._open_log, close)
-
-    def _open_log(self, claim: Claim) -> RunLog:
-        log = RunLog(self._store, claim.token, utc_now, time.monotonic, self._log_cap)
-        self._open_logs.add(log)
-        return log
-
-    def _close_log(self, log: RunLog, give_up: Callable[[], bool]) -> None:
-        try:
-            log.close(give_up=give_up)
-        finally:
-            self._open_logs.discard(log)
-
     def flush(self) -> None:
-        """Write what runs told a while ago, so that readers see it while they are silent."""
-        for log in self._open_logs.copy():
-            log.flush_if_overdue()
+        """What wants to be done now and then, by a thread that does not work on a run."""
         self._desk.flush()
+        self._processes.tidy()
 
     def close(self) -> None:
-        self._loop.close()
+        if self._loop is not None:
+            self._loop.close()
         self._processes.close()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.clock import utc_now
+from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from duebook.engine.logs import RunLog
+    from duebook.engine.slots import StopSignal
     from duebook.model.run import Claim, Outcome, Progress, Token
     from duebook.store.base import Store
 
@@ -23,12 +25,26 @@ WRITE_EVERY: Final = 0.5
 
 
 class Desk:
-    """Of all runs of a node: the latest word of each, written together, lost when that fails."""
+    """Of all runs of a node: their open logs, and the latest word of each on its progress."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, log_cap: int) -> None:
+        self.store = store
+        self._log_cap = log_cap
+        self._open_logs: set[RunLog] = set()
         self._latest: dict[Token, Progress] = {}
         self._written_at = float("-inf")
+
+    def open_log(self, claim: Claim) -> RunLog:
+        log = RunLog(self.store, claim.token, utc_now, time.monotonic, self._log_cap)
+        self._open_logs.add(log)
+        return log
+
+    def close_log(self, log: RunLog, is_lost: Callable[[], bool]) -> None:
+        """Write what was logged; given up when the run is lost."""
+        try:
+            log.close(give_up=is_lost)
+        finally:
+            self._open_logs.discard(log)
 
     def put(self, token: Token, progress: Progress) -> None:
         """From any thread; a sign of life does not hide what was said before."""
@@ -38,41 +54,28 @@ class Desk:
             self._latest[token] = progress
 
     def flush(self) -> None:
-        """Write what came since, if it is time."""
+        """Write what was told a while ago, so that readers see it while the runs are silent."""
+        for log in self._open_logs.copy():
+            log.flush_if_overdue()
         if not self._latest or time.monotonic() - self._written_at < WRITE_EVERY:
             return
         self._written_at = time.monotonic()
         told, self._latest = self._latest, {}
         try:
-            self._store.transact(lambda tx: tx.note_progress(list(told.items())))
+            self.store.transact(lambda tx: tx.note_progress(list(told.items())))
         except DuebookError:  # the next word will come; outcomes are what must not be lost
             return
-
-    def settle_in(self, connection: Any, token: Token, outcome: Outcome) -> None:
-        """End a run in the transaction of its own task."""
-        with self._store.join(connection) as tx:
-            if not tx.settle(token, outcome):
-                raise Conflict(
-                    f"run {token.run_id} belongs to somebody else by now; roll the transaction back"
-                )
 
 
 class TaskReports:
     """Of one run. Most tasks log nothing, and then there is no log to open or close."""
 
-    __slots__ = ("_claim", "_close_log", "_desk", "_log", "_open_log")
+    __slots__ = ("_claim", "_desk", "_log", "_stop")
 
-    def __init__(
-        self,
-        claim: Claim,
-        desk: Desk,
-        open_log: Callable[[Claim], RunLog],
-        close_log: Callable[[RunLog], None],
-    ) -> None:
+    def __init__(self, claim: Claim, stop: StopSignal, desk: Desk) -> None:
         self._claim = claim
+        self._stop = stop
         self._desk = desk
-        self._open_log = open_log
-        self._close_log = close_log
         self._log: RunLog | None = None
 
     @property
@@ -82,7 +85,7 @@ class TaskReports:
     @property
     def log(self) -> RunLog:
         if self._log is None:
-            self._log = self._open_log(self._claim)
+            self._log = self._desk.open_log(self._claim)
         return self._log
 
     def line(self, stream: Stream, text: str) -> None:
@@ -92,14 +95,18 @@ class TaskReports:
         """What a process wrote, which may end within a line."""
         self.log.write(stream, data)
 
-    def settle_in(self, connection: Any, outcome: Outcome) -> None:
-        """Raises Conflict when the token is no longer current."""
-        self._desk.settle_in(connection, self._claim.token, outcome)
-
-    def close(self) -> None:
-        """Write what was logged, if anything was."""
-        if self._log is not None:
-            self._close_log(self._log)
-
     def progress(self, progress: Progress) -> None:
         self._desk.put(self._claim.token, progress)
+
+    def settle_in(self, connection: Any, outcome: Outcome) -> None:
+        """End the run in the transaction of its own task; raises Conflict on a lost token."""
+        with self._desk.store.join(connection) as tx:
+            if not tx.settle(self._claim.token, outcome):
+                raise Conflict(
+                    f"run {self._claim.run.id} belongs to somebody else by now; "
+                    "roll the transaction back"
+                )
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._desk.close_log(self._log, lambda: self._stop.reason == "lost")

@@ -133,10 +133,20 @@ class Slots(Generic[S]):
                 if claim.spec.timeout is not None and self._performer.is_cooperative(claim):
                     limit = claim.spec.timeout.total_seconds()
                     self._watched[claim.token] = self._monotonic() + limit
-        for claim in self._performer.begin(begun, self._ended):
+        for claim in self._rest(begun):
             self._queue.put(claim)
             if not self._idle.acquire(blocking=False) and len(self._threads) < self._number:
                 self._add_thread()
+
+    def _rest(self, begun: list[tuple[Claim, S]]) -> list[Claim]:
+        """What needs a thread, once the others have begun."""
+        try:
+            return self._performer.begin(begun, self._ended)
+        except Exception:  # no thread for the event loop
+            log.exception("%d runs cannot be begun; they are handed back", len(begun))
+            for claim, _ in begun:
+                self._settler.put(claim, None)
+            return []
 
     def _add_thread(self) -> None:
         name = f"duebook-slot-{len(self._threads)}"

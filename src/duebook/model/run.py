@@ -89,6 +89,11 @@ class Claim:
     user: str = ""
     """who made the schedule"""
 
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What a person gave for this run, else what its definition says."""
+        return self.spec.payload if self.run.payload is None else self.run.payload
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

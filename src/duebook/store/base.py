@@ -426,6 +426,9 @@ class Tx(Protocol):
     def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
         """By name, from the one after `after` on."""
 
+    def list_made_by(self, namespace: str, by: str) -> list[str]:
+        """The names of the schedules that somebody made, in order."""
+
     def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
         """The active schedules that are due first."""
 

@@ -83,7 +83,7 @@ def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dic
     Payload values arrive as variables and are never pasted into a command.
     """
     run = claim.run
-    payload = claim.spec.payload if run.payload is None else run.payload
+    payload = claim.payload
     variables = dict(os.environ if inherited is None else inherited)
     if isinstance(claim.spec.target, CommandTarget):
         variables |= dict(claim.spec.target.env)

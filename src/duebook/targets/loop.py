@@ -7,15 +7,15 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
-from duebook.errors import Invalid
-from duebook.targets.outcomes import failed, refused, returned, stopped
+from duebook.targets.outcomes import failed, returned, stopped
+from duebook.targets.task import begin_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Literal
 
-    from duebook.model.run import Outcome, Progress
-    from duebook.targets.context import Context, TaskStop
+    from duebook.model.run import Claim, Outcome, Progress
+    from duebook.targets.context import TaskStop
     from duebook.targets.task import Task
 
     Stream = Literal["stdout", "stderr"]
@@ -41,18 +41,18 @@ class ClosingReports(Protocol):
 class AsyncRun:
     """One run in the loop, and whom to tell of its end."""
 
-    __slots__ = ("context", "ended", "over", "reports", "stop", "task")
+    __slots__ = ("claim", "ended", "over", "reports", "stop", "task")
 
     def __init__(
         self,
         task: Task,
-        context: Context,
+        claim: Claim,
         stop: TaskStop,
         reports: ClosingReports,
-        ended: Callable[[Outcome], None],
+        ended: Callable[[Claim, Outcome], None],
     ) -> None:
         self.task = task
-        self.context = context
+        self.claim = claim
         self.stop = stop
         self.reports = reports
         self.ended = ended
@@ -60,26 +60,16 @@ class AsyncRun:
         """whether the function has ended: then nothing is left to cancel"""
 
     async def perform(self) -> None:
-        outcome = await self._outcome()
+        try:
+            value = await begin_task(self.task, self.claim, self.stop, self.reports)
+        except BaseException as error:  # also a cancellation
+            outcome = failed(self.stop, error, self.reports)
+        else:
+            outcome = stopped(self.stop, None) or returned(value)
         self.over = True
         if self.reports.opened:
             await asyncio.get_running_loop().run_in_executor(None, self.reports.close)
-        self.ended(outcome)
-
-    async def _outcome(self) -> Outcome:
-        signature, ctx, function = self.task.signature, self.context, self.task.function
-        try:
-            signature.check(ctx.payload)
-        except Invalid as error:
-            return refused(error)
-        try:
-            if signature.takes_context:
-                value = await function(ctx, **ctx.payload)
-            else:
-                value = await function(**ctx.payload)
-        except BaseException as error:  # also a cancellation
-            return failed(self.stop, error, self.reports)
-        return stopped(self.stop, None) or returned(value)
+        self.ended(self.claim, outcome)
 
 
 class EventLoop:

@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import DuebookError, Invalid, shorten
+from duebook.errors import DuebookError, shorten
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ __all__ = [
     "MOST_OUTPUT",
     "Cancelled",
     "Output",
+    "Unfit",
     "failed",
     "raised",
-    "refused",
     "returned",
     "stopped",
 ]
@@ -35,6 +35,10 @@ class Cancelled(DuebookError):
     """The run was asked to end: it was cancelled, its time is over, or its node must stop."""
 
     code = "cancelled"
+
+
+class Unfit(Exception):
+    """The payload does not fit the function: that will not change by trying again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +107,12 @@ def stopped(stop: TaskStop, error: BaseException | None) -> Outcome | None:
 
 def failed(stop: TaskStop, error: BaseException, reports: Reports) -> Outcome:
     """How an attempt ended whose function raised; the log tells where."""
+    if isinstance(error, Unfit):
+        return Outcome("failed", "payload", str(error))
     outcome = stopped(stop, error) or raised(error)
     if outcome.reason == "error":
         reports.line("stderr", _traceback(error))
     return outcome
-
-
-def refused(error: Invalid) -> Outcome:
-    """The payload does not fit the function: that will not change by trying again."""
-    return Outcome("failed", "payload", str(error))
 
 
 def _traceback(error: BaseException) -> str:

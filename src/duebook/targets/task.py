@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
-from duebook.targets.outcomes import failed, refused, returned, stopped
+from duebook.targets.outcomes import Unfit, failed, returned, stopped
 from duebook.targets.signature import Signature
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
     from duebook.targets.context import Reports, TaskStop
 
-__all__ = ["Isolation", "Task", "Tasks", "context_of", "perform_task", "task_of"]
+__all__ = ["Isolation", "Task", "Tasks", "begin_task", "perform_task"]
 
 Isolation = Literal["thread", "process"]
 _ISOLATIONS: Final = get_args(Isolation)
@@ -59,6 +59,8 @@ class Tasks:
     def __init__(self) -> None:
         self._known: dict[str, Task] = {}
         self._names: tuple[str, ...] = ()
+        self.any_async = False
+        """whether any of them runs in the event loop"""
 
     def add(
         self,
@@ -69,7 +71,7 @@ class Tasks:
         policies: Mapping[str, Any] | None = None,
     ) -> Task:
         """Raises Invalid for a name that is none or is taken, and for what cannot be called so."""
-        if not callable(function):
+        if not inspect.isfunction(function):
             raise Invalid(f"{shorten(function)} is no function; use @book.task above a def")
         target = load_target({"task": function.__name__ if name is None else name})
         if isolation is not None and isolation not in _ISOLATIONS:
@@ -94,6 +96,7 @@ class Tasks:
             raise Invalid(f'task "{task.name}" is declared by {other.place} and by {task.place}')
         self._known[task.name] = task
         self._names = tuple(sorted(self._known))
+        self.any_async = any(known.kind == "loop" for known in self._known.values())
         return task
 
     def get(self, name: str) -> Task:
@@ -102,6 +105,10 @@ class Tasks:
             known = ", ".join(self._names) or "none"
             raise NotFound(f'task "{shorten(name)}" is not declared here; known are {known}')
         return self._known[name]
+
+    def find(self, name: str | None) -> Task | None:
+        """The task that a run executes; None when it is not declared here, or executes none."""
+        return self._known.get(name)  # type: ignore[arg-type]
 
     def name_of(self, function: Callable[..., Any]) -> str:
         """Raises NotFound for a function that is no task."""
@@ -153,30 +160,26 @@ def _home(function: Callable[..., Any]) -> str:
     return "main" if file is None else Path(file).stem
 
 
-def task_of(tasks: Tasks, claim: Claim) -> Task | None:
-    """The task that a run executes, if this program declares it."""
-    name = claim.run.task
-    return tasks.get(name) if name is not None and name in tasks else None
+def begin_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> Any:
+    """Call the function with what its signature asks for; an async one answers with a coroutine.
 
-
-def context_of(claim: Claim, stop: TaskStop, reports: Reports) -> Context:
-    run, spec = claim.run, claim.spec
-    payload = spec.payload if run.payload is None else run.payload
-    return Context(run, claim.token, payload, claim.user, stop, reports)
-
-
-def perform_task(task: Task, ctx: Context, stop: TaskStop, reports: Reports) -> Outcome:
-    """Call a function and wait for its end, in this thread."""
-    signature = task.signature
+    Raises Unfit when the payload does not fit, and whatever the function raises.
+    """
+    payload = claim.payload
     try:
-        signature.check(ctx.payload)
+        task.signature.check(payload)
     except Invalid as error:
-        return refused(error)
+        raise Unfit(error) from None
+    if not task.signature.takes_context:
+        return task.function(**payload)
+    ctx = Context(claim.run, claim.token, payload, claim.user, stop, reports)
+    return task.function(ctx, **payload)
+
+
+def perform_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> Outcome:
+    """Call a function and wait for its end, in this thread."""
     try:
-        if signature.takes_context:
-            value = task.function(ctx, **ctx.payload)
-        else:
-            value = task.function(**ctx.payload)
+        value = begin_task(task, claim, stop, reports)
     except BaseException as error:
         return failed(stop, error, reports)
     return stopped(stop, None) or returned(value)

@@ -19,8 +19,9 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 from duebook.errors import Invalid
-from duebook.model.run import Outcome, Run, Token
-from duebook.targets.context import Context, TaskStop
+from duebook.model.enqueued import enqueued_spec
+from duebook.model.run import Claim, Outcome, Run, Token
+from duebook.targets.context import TaskStop
 from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.outcomes import raised
 from duebook.targets.signature import Signature
@@ -102,16 +103,16 @@ def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:
         why = raised(error).error or f"exit code {getattr(error, 'code', 1)}"
         told = f'task "{message["task"]}" cannot be imported in its process: {why}'
         return Outcome("failed", "import", told)
-    run = _run(message["run"])
+    run = _run(message["run"] | {"payload": message["payload"]})
     token = Token(run.id, run.attempt, message["session_id"])
-    ctx = Context(run, token, message["payload"], message["user"], stop, line)
+    claim = Claim(run, token, enqueued_spec(message["task"], None), message["user"])
     is_async = iscoroutinefunction(function)
     task = Task(message["task"], function, "process", is_async, Signature(function))
     if not is_async:
-        return perform_task(task, ctx, stop, line)
+        return perform_task(task, claim, stop, line)
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     loop = EventLoop()
-    loop.begin([AsyncRun(task, ctx, stop, line, outcomes.put)])
+    loop.begin([AsyncRun(task, claim, stop, line, lambda _, outcome: outcomes.put(outcome))])
     try:
         return outcomes.get()
     finally:

@@ -47,6 +47,7 @@ MARGIN: Final = 6.0
 """Seconds in which what was killed should be gone."""
 BEGIN_WITHIN: Final = 60.0
 """Seconds in which a process should have imported Duebook and asked for work."""
+LONGEST_IDLE: Final = 300.0
 MOST_PIECES: Final = 64
 _PIECE: Final = 65_536
 
@@ -114,7 +115,8 @@ class TaskProcesses(Closing):
         self._spawner = spawner
         self._most_idle = (os.cpu_count() or 1) if most_idle is None else most_idle
         self._lock = threading.Lock()
-        self._idle: list[Child] = []
+        self._idle: list[tuple[Child, float]] = []
+        """with the time since when; the latest is taken first"""
         self._folder: Path | None = None
         self._started = 0
 
@@ -139,17 +141,26 @@ class TaskProcesses(Closing):
         with self._lock:
             idle, self._idle = self._idle, []
             folder, self._folder = self._folder, None
-        for child in idle:
+        for child, _ in idle:
             child.close()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def tidy(self) -> None:
+        """End the processes that have been idle for long."""
+        before = time.monotonic() - LONGEST_IDLE
+        with self._lock:
+            old = [child for child, since in self._idle if since < before]
+            self._idle = [item for item in self._idle if item[1] >= before]
+        for child in old:
+            child.close()
 
     def _take(self) -> Child:
         while True:
             with self._lock:
                 if not self._idle:
                     break
-                child = self._idle.pop()
+                child, _ = self._idle.pop()
             if _is_quiet(child):
                 return child
             child.close()
@@ -161,7 +172,7 @@ class TaskProcesses(Closing):
     def _give(self, child: Child) -> None:
         with self._lock:
             if len(self._idle) < self._most_idle:
-                self._idle.append(child)
+                self._idle.append((child, time.monotonic()))
                 return
         child.close()
 
@@ -188,7 +199,7 @@ def _message(task: Task, claim: Claim) -> dict[str, Any]:
     return {
         "run": run_form(run),
         "session_id": claim.token.session_id,
-        "payload": claim.spec.payload if run.payload is None else run.payload,
+        "payload": claim.payload,
         "user": claim.user,
         "task": task.name,
         "qualname": task.function.__qualname__,

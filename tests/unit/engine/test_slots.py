@@ -104,19 +104,19 @@ def test_sync_and_async_tasks_succeed_with_their_output(place: Place) -> None:
 
 
 def test_async_runs_share_one_loop_and_need_no_threads(place: Place) -> None:
-    go = asyncio.Event()
+    go, loops_of = asyncio.Event(), set[asyncio.AbstractEventLoop]()
 
     async def waits() -> None:
+        loops_of.add(asyncio.get_running_loop())
         await go.wait()
 
     before = slot_threads()
     claims = place.begin(waits, 3)
-    eventually(loops)
+    eventually(lambda: loops_of)
     assert place.slots.free == 0
     assert slot_threads() == before
     assert len(loops()) == 1
-    loop = place.performer._loop._loop
-    assert loop is not None
+    (loop,) = loops_of
     loop.call_soon_threadsafe(go.set)
     assert [place.ended(claim).status for claim in claims] == ["succeeded"] * 3
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from duebook import Cancelled, Context, Output
 from duebook.errors import Invalid, NotFound
-from duebook.model.run import Outcome, Progress, Run, Token
+from duebook.model.enqueued import enqueued_spec
+from duebook.model.run import Claim, Outcome, Progress, Run, Token
 from duebook.targets.context import TaskStop
 from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.task import Tasks, perform_task
@@ -48,8 +51,9 @@ def call(
 ) -> Outcome:
     task = Tasks().add(function, "digest")
     stop, told = stop or TaskStop(), told or Told()
-    ctx = Context(RUN, Token("r", 2, "n"), payload or {}, "anna", stop, told)
-    return perform_task(task, ctx, stop, told)
+    run = replace(RUN, payload=payload or {})
+    claim = Claim(run, Token("r", 2, "n"), enqueued_spec("digest", None), "anna")
+    return perform_task(task, claim, stop, told)
 
 
 def asked(reason: str) -> TaskStop:
@@ -72,8 +76,9 @@ def test_a_name_belongs_to_one_function() -> None:
 def test_what_cannot_be_a_task_is_refused() -> None:
     def inner() -> None: ...
 
-    with pytest.raises(Invalid, match="is no function"):
-        Tasks().add("digest")  # type: ignore[arg-type]
+    for wrong in ("digest", partial(call), Told):
+        with pytest.raises(Invalid, match="is no function"):
+            Tasks().add(wrong)  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="is no name"):
         Tasks().add(call, "no name")
     with pytest.raises(Invalid, match='isolation "vm" is not one of thread, process'):

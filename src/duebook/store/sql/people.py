@@ -124,6 +124,9 @@ class People(Working):
         rows = self._all("list_schedules", namespace=namespace, after=after, limit=limit)
         return [read_schedule(row, self._time) for row in rows]
 
+    def list_made_by(self, namespace: str, by: str) -> list[str]:
+        return [name for (name,) in self._all("list_made_by", namespace=namespace, by=clean(by))]
+
     def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
         rows = self._all("list_upcoming", namespace=namespace, limit=limit)
         return [read_schedule(row, self._time) for row in rows]

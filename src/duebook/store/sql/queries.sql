@@ -115,6 +115,12 @@ WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
 ORDER BY s.name
 LIMIT :limit
 
+-- name: list_made_by
+-- The names of the schedules that somebody made.
+SELECT name FROM schedules
+WHERE namespace = :namespace AND created_by = :by AND deleted_at IS NULL
+ORDER BY name
+
 -- name: list_upcoming
 -- The active schedules of a namespace that are due first.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
