@@ -60,6 +60,9 @@ def test_a_task_that_no_live_worker_knows_is_a_problem(cli: Cli, book: Book) -> 
     add_schedule(book.store, "etl", target="etl")
     assert "problem" in cli.ok("ls")
     assert 'no live worker knows task "etl"' in cli.ok("show", "etl")
+    assert cli("runs").stderr == ""
+    book.enqueue("etl")
+    assert cli("runs").stderr == 'note: runs wait for task "etl", which no live worker knows\n'
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,12 @@ def deaf(ctx: Context) -> None:
     _busy(ctx)
 
 
+@book.task
+async def jam(ctx: Context) -> None:
+    """Blocks the event loop."""
+    _busy(ctx)
+
+
 @book.task(isolation="process")
 def crash(ctx: Context) -> None:
     say("start", ctx)

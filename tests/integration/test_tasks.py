@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook import Duebook
 from tests.integration.nodes import (
     LEASE,
     ROOT,
@@ -69,7 +71,7 @@ def test_a_worker_runs_the_tasks_of_its_program(world: World) -> None:
     run_id = run(world, "quick", payload={"answer": 7})
     world.wait_for(run_id, "succeeded")
     assert output(world, run_id) == 7
-    assert "tasks: aside, crash, deaf, loop, process, quick, thread" in node.output
+    assert "tasks: aside, crash, deaf, jam, loop, process, quick, thread" in node.output
     assert world.book.schedules.get("quick").problem is None
     assert node.end() == 0
     check(world)
@@ -242,6 +244,41 @@ def test_a_worker_that_was_stopped_and_continued_does_not_settle_late(
         world.wait_evidence("cancelled", kind)
     assert {e.attempt for e in world.evidence("end")} == {2}
     assert world.cli("db", "check").returncode == 0
+
+
+def test_an_event_loop_that_is_blocked_costs_no_lease(world: World) -> None:
+    node = worker(world)
+    jammed, waits = run(world, "jam"), run(world, "loop")
+    world.wait_evidence("start", "jam")
+    lived = "SELECT max(seen_at) - min(started_at) FROM node_sessions WHERE ended_at IS NULL"
+    eventually(lambda: world.query(lived)[0][0] > 2 * LEASE * 1_000_000, 20)
+    world.go.touch()
+    world.wait_for(jammed, "succeeded")
+    world.wait_for(waits, "succeeded")
+    assert [world.book.runs.get(id_).attempt for id_ in (jammed, waits)] == [1, 1]
+    assert len(world.sessions(node)) == 1
+
+
+def test_a_node_in_a_thread_handles_no_signals_and_can_be_stopped(tmp_path: Path) -> None:
+    book = Duebook(str(tmp_path / "books.db"))
+    book.task(answer)
+    handler = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=book.run, kwargs={"slots": 2})
+    thread.start()
+    try:
+        run_id = book.enqueue(answer).id
+        eventually(lambda: book.runs.get(run_id).status == "succeeded", 10)
+        assert book.runs.get(run_id).output == 42
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        book.stop()
+        thread.join(15)
+    assert not thread.is_alive()
+    book.close()
+
+
+def answer() -> int:
+    return 42
 
 
 def test_the_process_of_a_task_dies_with_its_node(world: World) -> None:

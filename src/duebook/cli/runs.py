@@ -48,6 +48,8 @@ def runs_command(name: str | None, limit: int, as_json: bool) -> None:
             print_runs(book, runs)
         else:
             click.echo("no runs yet")
+        for problem in book.problems():
+            click.echo(f"note: {problem}", err=True)
 
 
 @click.command("logs")

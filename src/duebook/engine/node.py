@@ -19,6 +19,7 @@ from duebook.engine.keeper import Keeper
 from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
+from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Reach, Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
@@ -89,6 +90,7 @@ class Node:
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
         self._helping = Alarm()
         self._outage = Outage()
+        self._stranded = Stranded(store)
         self._reach = Reach()
         self._times_asked_to_stop = 0
         self._fatal: Conflict | None = None
@@ -248,6 +250,7 @@ class Node:
             self._ticking.ring_within(self._seconds_until(pulse.wake_at))
         if pulse.queued:
             self._dispatching.ring()
+            self._stranded.step()
         if pulse.ready_at is not None:
             self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 

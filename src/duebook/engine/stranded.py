@@ -1,0 +1,38 @@
+"""Says, once each, that runs wait for a task which no live worker knows; changes nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.store.base import Store
+
+__all__ = ["Stranded"]
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = 30.0
+"""Seconds; also before the first look, for the worker that knows it may be starting."""
+
+
+class Stranded:
+    """One per worker node; looks while runs are queued."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._looked_at = monotonic()
+        self._told: set[str] = set()
+
+    def step(self) -> None:
+        if self._monotonic() - self._looked_at < LOOK_EVERY:
+            return
+        self._looked_at = self._monotonic()
+        found = set(self._store.read(lambda tx: tx.list_stranded_tasks()))
+        for task in sorted(found - self._told):
+            log.warning('runs wait for task "%s", which no live worker knows', task)
+        self._told = found
