@@ -85,3 +85,14 @@ def test_a_program_that_cannot_be_used_is_refused_in_a_line(
     result = cli("worker", app)
     assert result.exit_code == 2
     assert told in result.stderr.splitlines()[-1]
+
+
+def test_a_schedule_of_a_task_is_added_and_changed(cli: Cli) -> None:
+    cli.ok("add", "news", "--daily", "07:00", "--task", "digest", "--payload", '{"to": "all"}')
+    assert cli.json("show", "news")["target"] == {"task": "digest"}
+    cli.ok("update", "news", "--task", "other")
+    assert cli.json("show", "news")["target"] == {"task": "other"}
+    result = cli("update", "news", "--task", "digest", "--", "true")
+    assert result.exit_code == 2
+    assert "or --task NAME" in result.stderr
+    assert cli("update", "news", "--task", "digest", "--method", "POST").exit_code == 2

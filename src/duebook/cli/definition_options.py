@@ -71,7 +71,7 @@ _RETRY: Final[dict[str, dict[str, Any]]] = {
     "retry_jitter": {"default": None, "help": "Vary the delay. [default: yes]"},
 }
 
-ONE_TARGET: Final = "give either a COMMAND after --, or --shell TEXT, or --http URL"
+ONE_TARGET: Final = "give either a COMMAND after --, or --shell TEXT, or --http URL, or --task NAME"
 
 POLICIES: Final = (*_PLAIN, "depends_on", "exclude", "labels", "retry")
 
@@ -89,7 +89,10 @@ def _decorators() -> list[Callable[[Any], Any]]:
             "--env", metavar="NAME=VALUE", multiple=True, help="A variable for the command."
         ),
         *http_decorators(),
-        click.option("--payload", metavar="JSON", help="Values for variables and templates."),
+        click.option("--task", metavar="NAME", help="A Python function, instead of COMMAND."),
+        click.option(
+            "--payload", metavar="JSON", help="Values for arguments, variables and templates."
+        ),
         *(click.option(_flag(name), **extra) for name, extra in _PLAIN.items()),
         click.option(
             "--depends-on",
@@ -166,17 +169,19 @@ def _failure(text: str) -> int | str:
 def read_target(
     command: tuple[str, ...], options: dict[str, Any], former: Target | None = None
 ) -> dict[str, Any] | None:
-    """The target that COMMAND, --shell or --http names; None: none of them is given.
+    """The target that COMMAND, --shell, --http or --task names; None: none of them is given.
 
     Details alone change a `former` request. Raises UsageError.
     """
     shell, cwd, env = options["shell"], options["cwd"], options["env"]
-    if sum((bool(command), shell is not None, options["http"] is not None)) > 1:
+    named = [name for name in ("shell", "http", "task") if options[name] is not None]
+    if len(named) + bool(command) > 1:
         raise click.UsageError(ONE_TARGET)
     if not command and shell is None:
         if cwd is not None or env:
             raise click.UsageError("--cwd and --env go with a COMMAND after --, or --shell TEXT")
-        return read_http(options, former)
+        request = read_http(options, None if named == ["task"] else former)
+        return {"task": options["task"]} if named == ["task"] else request
     read_http(options, None)  # its details would be lost
     target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
     if cwd is not None:

@@ -36,7 +36,7 @@ __all__ = ["add_command", "update_command"]
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Add a schedule that runs COMMAND, or sends a request, when it is due.
+    """Add a schedule: when due, it runs COMMAND or a task, or sends a request.
 
     \b
     Examples:
@@ -44,6 +44,7 @@ def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: A
       duebook add ping --every 10s -- curl -fsS http://localhost/health
       duebook add report --weekly "MON 09:00" --shell 'make report | mail me'
       duebook add load --every 1h --depends-on extract:1h --retry 3 -- ./load
+      duebook add digest --daily 07:00 --task email_digest
       duebook add hook --daily 07:00 --http https://example.com/hook --method POST
     """
     target = read_target(command, options)

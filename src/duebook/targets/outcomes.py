@@ -38,7 +38,11 @@ class Cancelled(DuebookError):
 
 
 class Unfit(Exception):
-    """The payload does not fit the function: that will not change by trying again."""
+    """The payload is nothing to call the function with: that will not change by trying again."""
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(why)
+        self.outcome = Outcome("failed", reason, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ def stopped(stop: TaskStop, error: BaseException | None) -> Outcome | None:
 def failed(stop: TaskStop, error: BaseException, reports: Reports) -> Outcome:
     """How an attempt ended whose function raised; the log tells where."""
     if isinstance(error, Unfit):
-        return Outcome("failed", "payload", str(error))
+        return error.outcome
     outcome = stopped(stop, error) or raised(error)
     if outcome.reason == "error":
         reports.line("stderr", _traceback(error))

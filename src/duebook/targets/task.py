@@ -13,6 +13,7 @@ from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
 from duebook.targets.outcomes import Unfit, failed, returned, stopped
 from duebook.targets.signature import Signature
+from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
     from duebook.targets.context import Reports, TaskStop
 
-__all__ = ["Isolation", "Task", "Tasks", "begin_task", "perform_task"]
+__all__ = ["Isolation", "Task", "Tasks", "begin_task", "payload_of", "perform_task"]
 
 Isolation = Literal["thread", "process"]
 _ISOLATIONS: Final = get_args(Isolation)
@@ -160,16 +161,24 @@ def _home(function: Callable[..., Any]) -> str:
     return "main" if file is None else Path(file).stem
 
 
+def payload_of(claim: Claim) -> dict[str, Any]:
+    """The payload of a run, with its values in place of templates; raises Unfit."""
+    try:
+        return rendered(claim).payload
+    except TemplateFailed as error:
+        raise Unfit("template", str(error)) from None
+
+
 def begin_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> Any:
     """Call the function with what its signature asks for; an async one answers with a coroutine.
 
     Raises Unfit when the payload does not fit, and whatever the function raises.
     """
-    payload = claim.payload
+    payload = payload_of(claim)
     try:
         task.signature.check(payload)
     except Invalid as error:
-        raise Unfit(error) from None
+        raise Unfit("payload", str(error)) from None
     if not task.signature.takes_context:
         return task.function(**payload)
     ctx = Context(claim.run, claim.token, payload, claim.user, stop, reports)

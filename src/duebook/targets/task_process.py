@@ -26,8 +26,10 @@ from duebook.errors import Unavailable
 from duebook.model.forms import run_form
 from duebook.model.run import Outcome, Progress
 from duebook.targets.command import GRACE, outcome_of
+from duebook.targets.outcomes import Unfit
 from duebook.targets.processes import Exit, read_exit, read_piece
 from duebook.targets.spawner_process import STATUS_LIMIT
+from duebook.targets.task import payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,10 +126,14 @@ class TaskProcesses(Closing):
         self, task: Task, claim: Claim, stop: Stop, printed: Printed, reports: Reports
     ) -> Outcome:
         """Have a run performed, and wait for its end; raises Unavailable without a spawner."""
+        try:
+            message = _message(task, claim)
+        except Unfit as unfit:
+            return unfit.outcome
         child = self._take()
         try:
             attempt = _Attempt(child, stop, printed, reports, claim.spec.timeout)
-            outcome = attempt.follow(_message(task, claim))
+            outcome = attempt.follow(message)
         except BaseException:
             child.close()
             raise
@@ -199,7 +205,7 @@ def _message(task: Task, claim: Claim) -> dict[str, Any]:
     return {
         "run": run_form(run),
         "session_id": claim.token.session_id,
-        "payload": claim.payload,
+        "payload": payload_of(claim),
         "user": claim.user,
         "task": task.name,
         "qualname": task.function.__qualname__,

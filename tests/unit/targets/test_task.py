@@ -12,9 +12,11 @@ from duebook import Cancelled, Context, Output
 from duebook.errors import Invalid, NotFound
 from duebook.model.enqueued import enqueued_spec
 from duebook.model.run import Claim, Outcome, Progress, Run, Token
+from duebook.model.target import TaskTarget
 from duebook.targets.context import TaskStop
 from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.task import Tasks, perform_task
+from duebook.targets.templates import has_templates
 from tests.conformance.builders import BEGIN
 
 if TYPE_CHECKING:
@@ -257,3 +259,36 @@ def test_a_success_can_be_settled_in_the_task_s_own_transaction() -> None:
 
     call(settles)
     assert connection == [Outcome("succeeded", output='{"rows": 3}')]
+
+
+# ------------------------------------------------------------ templates
+
+
+def test_a_payload_of_the_definition_may_have_templates() -> None:
+    seen: list[str] = []
+
+    def keeps(day: str) -> None:
+        seen.append(day)
+
+    task = Tasks().add(keeps, "digest")
+    for payload, told in (
+        ({"day": "{{ due_at | time }}"}, None),
+        ({"day": "{{ due_at.nothing }}"}, "template"),
+    ):
+        spec = replace(enqueued_spec("digest", None), payload=payload)
+        claim = Claim(RUN, Token("r", 2, "n"), spec)
+        assert perform_task(task, claim, TaskStop(), Told()).reason == told
+    assert seen == ["2026-01-05"]
+
+
+def test_of_a_template_only_the_name_is_checked_beforehand() -> None:
+    def takes(rows: int) -> None: ...
+
+    tasks = Tasks()
+    tasks.add(takes, "digest")
+    target = TaskTarget("digest")
+    tasks.check(target, {"rows": "{{ due_at }}"}, has_templates)
+    with pytest.raises(Invalid, match='payload lacks "rows"'):
+        tasks.check(target, {"row": "{{ due_at }}"}, has_templates)
+    with pytest.raises(Invalid, match="is no int"):
+        tasks.check(target, {"rows": "{{ due_at }}"})
