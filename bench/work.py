@@ -2,8 +2,9 @@
 
     python -m bench.work
 
-No-op runs through the real dispatcher, slots and settler of one worker process, beside pgqueuer
-with batches of 500 on the same durable server. Lateness and queries are those of a real node.
+No-op async tasks through the real dispatcher, slots and settler of one worker process, beside
+pgqueuer with batches of 500 on the same durable server. Lateness and queries are those of a real
+node.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import psycopg
@@ -29,27 +30,25 @@ from duebook.clock import utc_now
 from duebook.engine.alarm import Alarm
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.node import new_session
+from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.ids import new_id
-from duebook.model.run import Outcome
 from duebook.model.schedule import load_spec
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from duebook.model.run import Claim
+from duebook.targets.spawner import Spawner
+from duebook.targets.task import Tasks
 
 BATCH = 500
 NUMBER = 20_000
 ROUNDS = 3
 SPEC = {"trigger": {"every": "9d"}, "target": {"command": ["true"]}, "overlap": "allow"}
+TASK = SPEC | {"target": {"task": "job"}}
 MANY_RUNS = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
-    queue, priority, exclusive, max_takeovers, status)
-SELECT new, s.id, 1, 'manual', false, now(), now(), 'default', 'manual', 'default', 0, false, 3,
-    'queued'
+    queue, priority, task, exclusive, max_takeovers, status)
+SELECT new, s.id, 1, 'manual', false, now(), now(), 'default', 'manual', 'default', 0, 'job', false,
+    3, 'queued'
 FROM schedules AS s CROSS JOIN unnest(%s::text[]) AS new
 """
 LATE = """
@@ -57,31 +56,8 @@ SELECT extract(epoch FROM started_at - due_at) * 1000 FROM runs WHERE due_at IS 
 """
 
 
-class Stop:
-    reason: str | None = None
-
-    def set(self, reason: str) -> None:
-        self.reason = reason
-
-
-class NoOp:
-    """Performs nothing, and counts it."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def perform(self, claim: Claim, stop: Stop) -> Outcome:  # noqa: ARG002
-        self.count += 1
-        return Outcome("succeeded")
-
-    def begin(self, begun: Sequence[tuple[Claim, Stop]], ended: object) -> list[Claim]:  # noqa: ARG002
-        return [claim for claim, _ in begun]
-
-    def new_stop(self, claim: Claim) -> Stop:  # noqa: ARG002
-        return Stop()
-
-    def is_cooperative(self, claim: Claim) -> bool:  # noqa: ARG002
-        return False
+async def job() -> None:
+    pass
 
 
 def main() -> None:
@@ -103,7 +79,7 @@ def report(server: Server, seconds: int) -> int:
         ours.append(runs_per_second(server))
         peer.append(asyncio.run(pgqueuer_per_second(server.url("peer", "127.0.0.1"))))
     us, them = statistics.median(ours), statistics.median(peer)
-    print(f"{'no-op runs per second, one worker':40}{us:>12,.0f}")
+    print(f"{'no-op tasks per second, one worker':40}{us:>12,.0f}")
     print(f"{f'  pgqueuer, batches of {BATCH}':40}{them:>12,.0f}")
     late = lateness(server, seconds)
     p50, p99 = statistics.median(late), statistics.quantiles(late, n=100)[98]
@@ -122,23 +98,27 @@ def report(server: Server, seconds: int) -> int:
 
 
 def runs_per_second(server: Server) -> float:
-    """Everything that a worker process does, but for the work."""
+    """Everything that a worker process does for async tasks."""
     with server.database() as url:
         store = PostgresStore(url)
-        add(store, "job", SPEC)
+        add(store, "job", TASK)
         execute(url, MANY_RUNS, [new_id() for _ in range(NUMBER)])
-        session = new_session("worker")
+        tasks = Tasks()
+        tasks.add(job)
+        session = new_session("worker", tasks.names)
         store.transact(lambda tx: tx.begin_session(session, timedelta(minutes=5)))
         alarm = Alarm()
-        work = NoOp()
-        slots = Slots(store, work, 2 * BATCH, alarm.ring)
-        dispatcher = Dispatcher(store, slots, session.id, ("default",))
+        performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
+        slots = Slots(store, performer, 2 * BATCH, alarm.ring)
+        dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
         began = time.perf_counter()
-        while work.count < NUMBER or slots.working():
-            dispatcher.step()
+        dispatcher.step()
+        while slots.working():
             alarm.wait(1)
+            dispatcher.step()
         taken = time.perf_counter() - began
         slots.close()
+        performer.close()
         store.close()
         left = execute(url, "SELECT count(*) FROM runs WHERE status <> 'succeeded'")
         assert left == [(0,)], left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,10 @@ from tests.conformance.builders import LEASE, MINUTE, VirtualClock, tick
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from duebook.app import Declarations
+    from duebook.book import Book
     from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
 
 
 class Program(Duebook):
@@ -123,6 +127,26 @@ def test_a_schedule_of_somebody_else_is_not_touched(program: Program) -> None:
     assert name == "digest"
     assert "was made by hand, so code does not change it; delete it first" in why
     assert program.schedules.get("digest").spec == made.spec
+
+
+def test_nodes_that_start_at_once_declare_a_schedule_once(backend: Backend, book: Book) -> None:
+    start = threading.Barrier(4)
+    found: list[Declarations] = []
+
+    def begin() -> None:
+        program = Program(backend.open())
+        declare(program)
+        start.wait(20)
+        found.append(program.declare())
+
+    threads = [threading.Thread(target=begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sum(declared.created == ("digest",) for declared in found) == 1
+    assert sum(declared.unchanged == ("digest",) for declared in found) == 3
+    assert [schedule.version for schedule in book.schedules.list()] == [1]
 
 
 def test_wrong_policies_are_refused_where_they_stand(program: Program) -> None:

@@ -73,6 +73,13 @@ class Book(Closing):
         With `connection` (psycopg, sqlite3, or SQLAlchemy's connection or session, on the database
         of the books) the run exists if and only if the caller's transaction commits.
 
+        >>> import tempfile
+        >>> from duebook import Duebook
+        >>> with Duebook(f"{tempfile.mkdtemp()}/books.db") as book:
+        ...     run = book.enqueue("digest", {"audience": "staff"}, key="news-17", delay="5m")
+        >>> run.origin, run.status, run.task
+        ('enqueue', 'queued', 'digest')
+
         Raises Invalid for what the task does not take, and Conflict when the key belongs to a run
         of another task.
         """

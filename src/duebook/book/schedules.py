@@ -116,7 +116,10 @@ class Schedules:
             edited = self._edit(tx, schedule, spec, by)
             return edited, "unchanged" if edited.version == schedule.version else "changed"
 
-        return self._store.transact(work)
+        try:
+            return self._store.transact(work)
+        except Conflict:  # perhaps another node of the same program made it just now
+            return self._store.transact(work)
 
     def _edit(self, tx: Tx, schedule: Schedule, spec: ScheduleSpec, by: str) -> Schedule:
         """Put a definition in force by the edit rule; what says nothing new changes nothing."""
