@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duebook.targets.outcomes import failed, returned, stopped
@@ -137,7 +138,7 @@ class _Cancel:
         self._run = run
 
     def __call__(self) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop has ended, and the run with it
             self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from duebook.book import Book
 from duebook.errors import Conflict, NotFound, Unavailable
-from duebook.model.run import LogLine
+from duebook.model.retry import Retry
+from duebook.model.run import LogLine, Progress
 from duebook.store.base import News
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.sqlite.moving import DRAIN, Source
@@ -104,6 +105,24 @@ def test_logs_attempts_queues_and_limits_are_copied(move: Move, clock: VirtualCl
 
 
 # -- what runs at that moment
+
+
+def test_enqueued_runs_are_copied_with_their_outputs_keys_and_policies(move: Move) -> None:
+    old = Book(move.old())
+    done = old.enqueue("digest", {"to": "all"}, key="news-17", timeout="1m")
+    begin(old.store)
+    (claimed,) = old.store.transact(lambda tx: tx.claim("node-1", "default", 1, ["digest"]))
+    old.store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "half"))]))
+    settle(old.store, claimed.token, output='{"rows": 3}', output_ref="there")
+    waits = old.enqueue("digest", retry=3)
+    before = old.runs.get(done.id)
+    move()
+    new = Book(move.new())
+    assert new.runs.get(done.id) == before
+    assert new.enqueue("digest", key="news-17").id == done.id
+    begin(new.store, "node-2")
+    (claimed,) = new.store.transact(lambda tx: tx.claim("node-2", "default", 9, ["digest"]))
+    assert (claimed.run.id, claimed.spec.retry) == (waits.id, Retry(attempts=3))
 
 
 def test_a_run_under_way_is_waited_for_and_nothing_begins_meanwhile(
