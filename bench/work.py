@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
@@ -42,8 +43,7 @@ from duebook.targets.task import Tasks
 BATCH = 500
 NUMBER = 20_000
 ROUNDS = 3
-SPEC = {"trigger": {"every": "9d"}, "target": {"command": ["true"]}, "overlap": "allow"}
-TASK = SPEC | {"target": {"task": "job"}}
+TASK = {"trigger": {"every": "9d"}, "target": {"task": "job"}, "overlap": "allow"}
 MANY_RUNS = """
 INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
     queue, priority, task, exclusive, max_takeovers, status)
@@ -154,7 +154,7 @@ def lateness(server: Server, seconds: int) -> list[float]:
         for number in range(100 * seconds):
             at = begin + timedelta(milliseconds=10 * number)
             trigger = {"at": at.isoformat()}
-            add(store, f"job-{number}", SPEC | {"trigger": trigger})
+            add(store, f"job-{number}", TASK | {"trigger": trigger})
         with node(url):
             end = begin + timedelta(seconds=seconds + 3)
             threading.Event().wait((end - utc_now()).total_seconds())
@@ -187,10 +187,12 @@ class node:  # noqa: N801 - reads as a word in a with statement
     """A node of one's own process, as users start it."""
 
     def __init__(self, url: str) -> None:
-        self._words = [sys.executable, "-m", "duebook", "--database", url, "up", "--quiet"]
+        program = ["--app", "bench.program:book", "--slots", "50", "--quiet"]
+        self._words = [sys.executable, "-m", "duebook", "up", *program]
+        self._env = os.environ | {"DUEBOOK_DATABASE_URL": url}
 
     def __enter__(self) -> None:
-        self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL, env=self._env)
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()

@@ -13,9 +13,11 @@ from duebook.store.base import LedgerEntry, SessionInfo
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duebook.model.run import Claim, Run, Token
     from duebook.model.schedule import Schedule
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import Store, Tx, Work
 
 BEGIN: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 SECOND: Final = timedelta(seconds=1)
@@ -63,6 +65,13 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
 
     store.transact(work)
     return schedule_id
+
+
+def find_work(store: Store, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+    """What there is to claim; the quick way to ask says the same."""
+    listed = store.read(lambda tx: tx.list_work(queues, tasks))
+    assert store.look_for_work(queues, tasks) == listed
+    return listed
 
 
 def run_tick(tx: Tx, limit: int = 1_000, session_id: str | None = None) -> int:

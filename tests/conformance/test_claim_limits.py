@@ -13,6 +13,7 @@ from tests.conformance.builders import (
     add_schedule,
     begin,
     claim,
+    find_work,
     get_run,
     settle,
     tick,
@@ -36,8 +37,8 @@ def test_a_claim_takes_only_tasks_that_the_node_knows(store: Store) -> None:
     command = add_run(store, add_schedule(store, "command"))
     assert {c.run.id for c in claim_tasks(store, ["email"])} == {wanted, command}
     assert get_run(store, other).status == "queued"
-    assert not store.read(lambda tx: tx.list_work(["default"], ["email"])).places
-    assert store.read(lambda tx: tx.list_work(["default"], ["email", "report"])).places
+    assert not find_work(store, ["default"], ["email"]).places
+    assert find_work(store, ["default"], ["email", "report"]).places
 
 
 def test_a_node_without_tasks_takes_commands(store: Store) -> None:
@@ -63,7 +64,7 @@ def test_no_more_runs_than_max_concurrent_are_under_way(store: Store) -> None:
     first = claim(store)
     assert len(first) == 2, "in one batch"
     assert claim(store) == [], "and over several"
-    assert not store.read(lambda tx: tx.list_work(["default"])).places
+    assert not find_work(store, ["default"]).places
     settle(store, first[0].token)
     assert len(claim(store)) == 1
 
@@ -87,7 +88,7 @@ def test_a_run_that_waits_for_its_retry_keeps_others_of_its_exclusive_schedule_o
     store.transact(lambda tx: tx.settle(claimed.token, outcome, 10 * SECOND))
     second = add_run(store, schedule_id)
     assert claim(store) == []
-    assert not store.read(lambda tx: tx.list_work(["default"])).places
+    assert not find_work(store, ["default"]).places
     clock.advance(10 * SECOND)
     (again,) = claim(store)
     assert again.run.id == first

@@ -23,6 +23,7 @@ from tests.conformance.builders import (
     begin,
     claim,
     claimed_run,
+    find_work,
     get_run,
     get_runs,
     lose,
@@ -110,7 +111,7 @@ def test_a_claim_takes_only_from_its_queue(store: Store) -> None:
 
 
 def next_at(store: Store) -> datetime | None:
-    return store.read(lambda tx: tx.list_work(["default"])).next_at
+    return find_work(store, ["default"]).next_at
 
 
 def test_a_run_is_not_claimed_before_it_is_ready(
@@ -145,7 +146,7 @@ def test_a_queue_has_work_exactly_when_a_claim_would_find_some(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
     def has_work(queue: str = "default") -> bool:
-        return bool(store.read(lambda tx: tx.list_work([queue])).places)
+        return bool(find_work(store, [queue]).places)
 
     schedule_id = add_schedule(store)
     begin(store)

@@ -15,6 +15,7 @@ from tests.conformance.builders import (
     add_schedule,
     begin,
     claim,
+    find_work,
     settle,
 )
 
@@ -38,7 +39,7 @@ def limit(store: Store, queue: Queue) -> None:
 
 
 def work(store: Store, *queues: str) -> Work:
-    return store.read(lambda tx: tx.list_work(queues))
+    return find_work(store, queues)
 
 
 def test_no_more_runs_of_a_queue_are_under_way_than_it_allows(store: Store) -> None:

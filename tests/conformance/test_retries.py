@@ -20,6 +20,7 @@ from tests.conformance.builders import (
     begin,
     claim,
     claimed_run,
+    find_work,
     get_ledger,
     get_run,
     get_runs,
@@ -70,7 +71,7 @@ def test_the_next_attempt_begins_when_its_time_has_come(store: Store, clock: Vir
     fail(store, claimed.token, 10 * SECOND)
     clock.advance(10 * SECOND - SECOND)
     assert claim(store) == []
-    assert store.read(lambda tx: tx.list_work(["default"])).next_at == clock.now + SECOND
+    assert find_work(store, ["default"]).next_at == clock.now + SECOND
     clock.advance(SECOND)
     (again,) = claim(store)
     assert (again.run.id, again.token.attempt) == (claimed.run.id, 2)
@@ -266,7 +267,7 @@ def test_an_expired_run_is_not_claimed_though_nobody_ended_it_yet(
     clock.advance(30 * SECOND)
     begin(store)
     assert claim(store) == []
-    assert not store.read(lambda tx: tx.list_work(["default"])).places
+    assert not find_work(store, ["default"]).places
 
 
 def test_no_more_runs_expire_at_once_than_the_limit_says(store: Store, clock: VirtualClock) -> None:

@@ -52,7 +52,7 @@ class Dispatcher:
         """Fill the free slots; returns when to look again, None when nothing is foreseen."""
         while free := self._slots.free:
             tasks = self._tasks()
-            work, now = self._store.read(lambda tx: (tx.list_work(self._queues, tasks), tx.now))  # noqa: B023
+            work = self._store.look_for_work(self._queues, tasks)
             if not work.places:
                 return work.next_at
             self._turn += 1
@@ -61,7 +61,7 @@ class Dispatcher:
                 for place, share in shares(free, work.places, self._turn)
             ]
             if not any(claimed):
-                return now + HELD_BY_OTHERS
+                return work.now + HELD_BY_OTHERS
         return None  # a slot that gets free rings
 
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:

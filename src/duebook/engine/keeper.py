@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.ticker import Reach
 from duebook.settings import RETENTION
 from duebook.store.base import CLOCK_BEHIND
@@ -50,6 +51,7 @@ class Keeper:
         queues: tuple[str, ...] = (),
         leads: bool = False,
         reach: Reach | None = None,
+        clock: BooksClock | None = None,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -61,6 +63,7 @@ class Keeper:
         self._queues = queues
         self._leads = leads
         self._reach = Reach() if reach is None else reach
+        self._clock = BooksClock(monotonic) if clock is None else clock
         self._renewals = 0
         self._hurried = False
         self._purged_at = float("-inf")
@@ -76,10 +79,7 @@ class Keeper:
     @property
     def now(self) -> datetime | None:
         """About what time it is on the books, whatever this machine's clock says."""
-        if self._last_renewal is None:
-            return None
-        then, moment = self._last_renewal
-        return then + timedelta(seconds=self._monotonic() - moment)
+        return self._clock.now
 
     @property
     def term(self) -> int | None:
@@ -132,6 +132,7 @@ class Keeper:
             self._lose("another node declared this one dead")
             return
         self._renewed_at = before
+        self._clock.heard(pulse.now, before)
         self._tell(before, self._lease.total_seconds())
         self._notice_interruption(pulse.now)
         self._notice_leadership(pulse.term)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.chance import fraction
 from duebook.clock import utc_now
 from duebook.engine.alarm import Alarm
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.outage import Outage
@@ -92,6 +93,7 @@ class Node:
         self._outage = Outage()
         self._stranded = Stranded(store)
         self._reach = Reach()
+        self._clock = BooksClock(lease_clock)
         self._times_asked_to_stop = 0
         self._fatal: Conflict | None = None
         self._planning_over = threading.Event()
@@ -122,6 +124,7 @@ class Node:
                 self._keeper.session_id,
                 term=self._term if leads else None,
                 reach=self._reach,
+                clock=self._clock,
             )
             for _ in range(2)
         )
@@ -177,6 +180,7 @@ class Node:
             queues=options.queues if "worker" in options.roles else (),
             leads=options.coordination == "leader" and "scheduler" in options.roles,
             reach=self._reach,
+            clock=self._clock,
         )
         self._keeper.renew()
 
@@ -286,7 +290,7 @@ class Node:
         """By the books' clock: this machine's may be wrong by hours."""
         if moment is None:
             return LONGEST_WAIT
-        return max((moment - (self._keeper.now or utc_now())).total_seconds(), 0.0)
+        return max((moment - (self._clock.now or utc_now())).total_seconds(), 0.0)
 
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.books_clock import BooksClock
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
 from duebook.store.base import Mark
@@ -65,6 +66,7 @@ class Ticker:
         batch: int = BATCH,
         term: Callable[[], int | None] | None = None,
         reach: Reach | None = None,
+        clock: BooksClock | None = None,
     ) -> None:
         """With `term` it plans only while it says under which term this node leads."""
         self._store = store
@@ -72,6 +74,8 @@ class Ticker:
         self._term = term
         self._batch = self._limit = batch
         self._reach = Reach() if reach is None else reach
+        self._clock = BooksClock() if clock is None else clock
+        self._wake_at: datetime | None = None
         self.fired = 0
         """how many runs it made; who counts them learns that there is work"""
         self.full = False
@@ -82,14 +86,13 @@ class Ticker:
         if self._term is not None and self._term() is None:
             self.full = False
             return None
-        if not self.full:
-            mark = self._reach.mark
-            wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(mark), tx.now))
-            if wake_at is None or wake_at > now:
-                return wake_at
+        if not self.full and not self._is_due():
+            self._wake_at, now = self._look()
+            if self._wake_at is None or self._wake_at > now:
+                return self._wake_at
         self.full = False
         try:
-            wake_at = self._store.transact(self._tick)
+            self._wake_at = self._store.transact(self._tick)
         except DuebookError:
             self._reach.mark = None  # what it took is due again
             raise
@@ -97,7 +100,18 @@ class Ticker:
             self._reach.mark = None
             return self._narrow_down(error)
         self._limit = min(self._limit * 2, self._batch)
-        return wake_at
+        return self._wake_at
+
+    def _is_due(self) -> bool:
+        """Whether the time has come that it was waiting for: then there is no need to ask."""
+        now = self._clock.now
+        return self._wake_at is not None and now is not None and self._wake_at <= now
+
+    def _look(self) -> tuple[datetime | None, datetime]:
+        mark, asked_at = self._reach.mark, self._clock.monotonic()
+        wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(mark), tx.now))
+        self._clock.heard(now, asked_at)
+        return wake_at, now
 
     def _tick(self, tx: Tx) -> datetime | None:
         if not self._leads(tx):

@@ -124,6 +124,8 @@ class Work:
     """queues and namespaces with runs that may begin"""
     next_at: datetime | None
     """when more may: a run gets ready, or a limited rate lets one pass"""
+    now: datetime
+    """when that was"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,6 +567,9 @@ class Store(Protocol):
         Takes a connection of the database's driver, or SQLAlchemy's connection or session. Raises
         Invalid for anything else, for another database, and for one that is in no transaction.
         """
+
+    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
+        """What Tx.list_work says, at the price of one question."""
 
     def news(self, timeout: float) -> News:
         """What anybody, here or in another process, gave others to do since it was last asked.

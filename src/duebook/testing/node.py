@@ -9,6 +9,7 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.settling import conclude
@@ -100,7 +101,7 @@ class SimulatedNode:
         self._dispatcher = Dispatcher(
             store, self.places, session_id, queues, lambda: stand_ins.tasks
         )
-        self._ticker = Ticker(store)
+        self._ticker = Ticker(store, clock=BooksClock(clock.monotonic))
         self._scheduler: str | None = None
         self.scheduler_up()
 

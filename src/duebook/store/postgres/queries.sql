@@ -136,7 +136,7 @@ FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::tim
     AS v (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
         expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
         max_takeovers)
-ON CONFLICT (schedule_id, due_at) DO NOTHING
+ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
@@ -288,6 +288,25 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
             AND other.status IN ('queued', 'running')))
 ORDER BY r.priority DESC, r.ready_at, r.place
 LIMIT :limit
+
+-- name: look_for_work
+-- Where there are runs that may begin, when more will be ready, whether any queue has limits.
+WITH RECURSIVE at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
+hop (queue, namespace) AS (
+    SELECT q, (SELECT min(r.namespace) FROM runs AS r WHERE r.status = 'queued' AND r.queue = q)
+    FROM unnest(:queues::text[]) AS q
+    UNION ALL
+    SELECT hop.queue, (
+        SELECT min(r.namespace) FROM runs AS r
+        WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace)
+    FROM hop WHERE hop.namespace IS NOT NULL)
+SELECT at.now, EXISTS (SELECT 1 FROM queues), (
+        SELECT min(ready_at) FROM runs
+        WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now), (
+        SELECT json_agg(json_build_array(hop.queue, hop.namespace)
+            ORDER BY array_position(:queues::text[], hop.queue), hop.namespace)
+        FROM hop WHERE hop.namespace IS NOT NULL AND EXISTS (claimable))
+FROM at
 
 -- name: lock_exclusive
 -- Of schedules whose runs exclude each other, those that no other claim is looking at.

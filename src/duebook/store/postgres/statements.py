@@ -26,6 +26,11 @@ __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
 QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
 QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
+_HERE: Final = {"queue": "hop.queue", "namespace": "hop.namespace", "now": "at.now", "limit": "1"}
+QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
+    "claimable",
+    re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], QUERIES["list_claimable"]),
+)
 _ARRAY: Final = re.compile(r":(\w+)::(\w+)\[\]")
 TEXTS: Final = {name: percent_named(sql).encode() for name, sql in QUERIES.items()}
 _NAMES: Final = {name: names_of(sql) for name, sql in QUERIES.items()}

@@ -13,9 +13,9 @@ from psycopg import errors
 from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
-from duebook.store.base import FIRST, News, OwnRun, Pulse, refuse_fork
+from duebook.store.base import FIRST, News, OwnRun, Pulse, Work, refuse_fork
 from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRITE
-from duebook.store.postgres.connection import translated
+from duebook.store.postgres.connection import BRIEF, translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.joining import joined
 from duebook.store.postgres.migrate import migrate
@@ -52,7 +52,9 @@ SHORTEST_PATIENCE: Final = 1.0
 """Seconds that a pulse may take, even if the lease is short."""
 _GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 """What a connection that was idle may say: it broke, or its server is the primary no more."""
-_PULSE: Final = b"; ".join([SETTINGS, TEXTS["renew_all"]])
+_ALONE: Final = {
+    name: b"; ".join([SETTINGS, TEXTS[name]]) for name in ("renew_all", "look_for_work")
+}
 
 
 def _utc(moment: Any) -> Any:
@@ -133,7 +135,6 @@ class PostgresStore:
         leads: bool = False,
         after: Mark | None = None,
     ) -> Pulse:
-        """One message, and so one transaction, without a BEGIN and a COMMIT of their own."""
         values: dict[str, Any] = {
             "id": session_id,
             "lease": lease,
@@ -142,18 +143,9 @@ class PostgresStore:
             "clock": None if self._clock is None else self._clock(),
             "after": (after or FIRST).wake_at,
         }
-        self._point("before:renew_all")
-
-        def ask(connection: Connection) -> tuple[Any, ...]:
-            connection.patience = max(lease.total_seconds() / 6, SHORTEST_PATIENCE)
-            cursor = psycopg.ClientCursor(connection)
-            cursor.execute(_PULSE, values)
-            cursor.nextset()
-            return cursor.fetchall()[0]
-
-        row = self._with_connection(ask, self._urgent)
+        patience = max(lease.total_seconds() / 6, SHORTEST_PATIENCE)
+        row = self._ask_alone("renew_all", values, self._urgent, patience)
         self._pool.drop_idle(IDLE)
-        self._point("after:renew_all")
         now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own = row
         return Pulse(
             now=_utc(now),
@@ -170,6 +162,33 @@ class PostgresStore:
                 for id_, attempt, reason in own or ()
             ),
         )
+
+    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
+        values: dict[str, Any] = {
+            "queues": list(queues),
+            "tasks": list(tasks),
+            "clock": None if self._clock is None else self._clock(),
+        }
+        now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
+        if limited:  # rooms and rates are reckoned in Python
+            return self.read(lambda tx: tx.list_work(queues, tasks))
+        return Work(tuple((queue, name) for queue, name in places or ()), _utc(ready_at), _utc(now))
+
+    def _ask_alone(self, query: str, values: dict[str, Any], pool: Pool, patience: float) -> Any:
+        """One message, and so one transaction, without a BEGIN and a COMMIT of their own."""
+        self._refuse_use()
+        self._point(f"before:{query}")
+
+        def ask(connection: Connection) -> tuple[Any, ...]:
+            connection.patience = patience
+            cursor = psycopg.ClientCursor(connection)
+            cursor.execute(_ALONE[query], values)
+            cursor.nextset()
+            return cursor.fetchall()[0]
+
+        row = self._with_connection(ask, pool)
+        self._point(f"after:{query}")
+        return row
 
     def join(self, connection: object) -> AbstractContextManager[Tx]:
         self._refuse_use()

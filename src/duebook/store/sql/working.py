@@ -137,7 +137,7 @@ class Working(Planning):
                 for (namespace,) in self._all("list_namespaces", queue=queue)
                 if self._claimable("list_claimable", queue, namespace, 1, tasks)
             ]
-        return Work(tuple(places), min(filter(None, moments), default=None))
+        return Work(tuple(places), min(filter(None, moments), default=None), self.now)
 
     def _gates(self) -> list[Gate]:
         return [read_gate(row, self._time) for row in self._all("list_gates")]

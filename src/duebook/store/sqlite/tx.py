@@ -38,7 +38,7 @@ class SqliteTx(SqliteStatements, Checking, Upkeep):
     def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
         drains_until = self._value("get_drain", now=self.now)
         if drains_until is not None:
-            return Work((), self._time(drains_until))
+            return Work((), self._time(drains_until), self.now)
         return super().list_work(queues, tasks)
 
     def claim(

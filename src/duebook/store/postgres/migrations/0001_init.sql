@@ -144,7 +144,6 @@ CREATE TABLE runs (
     beat_at timestamptz,
     key text COLLATE "C", -- of what was enqueued at most once
     options text CHECK (options IS NULL OR options::json IS NOT NULL), -- the policies of a run without a schedule
-    UNIQUE (schedule_id, due_at),
     CHECK (status <> 'running' OR (session_id IS NOT NULL AND claimed_at IS NOT NULL)),
     CHECK (status <> 'queued' OR session_id IS NULL),
     CHECK ((status IN ('queued', 'running')) = (finished_at IS NULL)),
@@ -153,6 +152,7 @@ CREATE TABLE runs (
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
     autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX runs_due ON runs (schedule_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at, place) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 CREATE INDEX runs_active ON runs (schedule_id, status, created_at)
