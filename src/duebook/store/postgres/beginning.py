@@ -12,6 +12,7 @@ _LOCAL: Final = {
     "search_path": SCHEMA,
     "timezone": "UTC",
     "plan_cache_mode": "force_custom_plan",
+    "enable_seqscan": "off",  # a table that is small today would be read for every group of runs
     "jit": "off",
     # whoever stops in the middle of a transaction holds up others: well below any lease
     "idle_in_transaction_session_timeout": "5s",
