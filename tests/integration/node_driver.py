@@ -1,8 +1,11 @@
-"""A node as `duebook up` starts it, but with other options and, when asked, a clock set by a file.
+"""A node as `duebook up` starts it, but with other options and with faults: a clock set by a file,
+an identity that others have too, an end or a stop at a named point of its work with the books.
 
-Usage: python node_driver.py BOOKS '{"lease": 2, "shutdown_grace": 10, "slots": 10, "clock": FILE,
-    "descriptors": 60}'
-With "app": "module:book" it knows the tasks of that program.
+Usage: python node_driver.py BOOKS '{"lease": 2, "slots": 10, ...}'. A point is the name of a thread
+and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a file with the
+seconds by which the clock is wrong. `kill_at`, `stop_at`: a point. `seen`: a file for every point
+that was reached. `descriptors`: the most that it may have. `app`: a
+program as MODULE:BOOK, whose tasks it knows.
 """
 
 from __future__ import annotations
@@ -11,21 +14,28 @@ import importlib
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duebook.clock
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def main(place: str, options: dict[str, float | str]) -> None:
+    from duebook.store.base import Store
+
+
+def main(place: str, options: dict[str, Any]) -> None:
     if "descriptors" in options:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (int(options["descriptors"]),) * 2)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
     if "clock" in options:
-        _shift_clock(Path(str(options["clock"])))
+        _shift_clock(Path(options["clock"]))
     from duebook.targets.spawner import Spawner
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
@@ -33,16 +43,19 @@ def main(place: str, options: dict[str, float | str]) -> None:
     os.environ["NODE_PID"] = str(os.getpid())
     with Spawner() as spawner:
         from duebook.engine.node import Node, NodeOptions
-        from duebook.store.opening import open_store
         from duebook.targets.addresses import read_networks
 
-        listen_url = options.get("listen_url")
-        store = open_store(place, None if listen_url is None else str(listen_url))
+        if "clone" in options:
+            _be_a_clone(options["clone"])
+        store = _open(place, options)
         node_options = NodeOptions(
-            slots=int(options.get("slots", 10)),
-            lease=timedelta(seconds=float(options["lease"])),
-            shutdown_grace=timedelta(seconds=float(options.get("shutdown_grace", 10))),
-            http_allow=read_networks(str(options.get("http_allow", ""))),
+            slots=options.get("slots", 10),
+            queues=tuple(options.get("queues", ["default"])),
+            lease=timedelta(seconds=options["lease"]),
+            shutdown_grace=timedelta(seconds=options.get("shutdown_grace", 10)),
+            roles=tuple(options.get("roles", ["scheduler", "worker"])),
+            coordination=options.get("coordination", "all"),
+            http_allow=read_networks(options.get("http_allow", "")),
         )
         node = Node(store, spawner, node_options, _tasks(options))
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -54,13 +67,68 @@ def main(place: str, options: dict[str, float | str]) -> None:
     sys.stdout.write("ended\n")
 
 
-def _tasks(options: dict[str, float | str]) -> Any:
+def _tasks(options: dict[str, Any]) -> Any:
     """Those of the program that is named as MODULE:BOOK, imported from the repository."""
     if "app" not in options:
         return None
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    module, _, name = str(options["app"]).partition(":")
+    module, _, name = options["app"].partition(":")
     return getattr(importlib.import_module(module), name).tasks
+
+
+def _open(place: str, options: dict[str, Any]) -> Store:
+    from duebook.settings import is_postgres
+    from duebook.store.opening import open_store
+
+    if options.keys() & {"kill_at", "stop_at", "seen", "scaled"} and is_postgres(place):
+        from duebook.store.postgres import PostgresStore
+
+        _scale_timeouts(options["lease"] / 30)
+        return PostgresStore(place, hook=_hook(options))
+    return open_store(place, options.get("listen_url"))
+
+
+def _scale_timeouts(factor: float) -> None:
+    """As far below a short lease as they are below the usual one."""
+    from duebook.store.postgres import beginning, store
+
+    for name, begin in (("WRITE", beginning.WRITE), ("READ", beginning.READ)):
+        message = re.sub(
+            rb"(_timeout', ')(\d+)s'",
+            lambda found: b"%s%dms'" % (found[1], int(found[2]) * 1000 * factor),
+            begin.message,
+        )
+        vars(store)[name] = beginning.Begin(message, begin.longest * factor)
+    vars(store)["ON_THE_WAY"] = store.ON_THE_WAY * factor
+
+
+def _hook(options: dict[str, Any]) -> Callable[[str], None] | None:
+    faults = {options.get("kill_at"): signal.SIGKILL, options.get("stop_at"): signal.SIGSTOP}
+    seen: set[str] = set()
+
+    def reach(name: str) -> None:
+        thread = threading.current_thread().name.removeprefix("duebook-").rstrip("-0123456789")
+        point = f"{thread} {name}"
+        if point in seen:
+            return
+        seen.add(point)
+        if "seen" in options:
+            with Path(options["seen"]).open("a") as file:
+                file.write(f"{point}\n")
+        for fault in faults.keys() & {point, f"* {name}"}:
+            os.kill(os.getpid(), faults[fault])
+
+    return reach if options.keys() & {"kill_at", "stop_at", "seen"} else None
+
+
+def _be_a_clone(name: str) -> None:
+    """Other nodes say the same about themselves, as containers made from one image do."""
+    from dataclasses import replace
+
+    from duebook.engine import node
+
+    original = node.new_session
+    vars(node)["new_session"] = lambda roles: replace(original(roles), node=name, pid=1)
 
 
 def _shift_clock(file: Path) -> None:

@@ -38,8 +38,8 @@ POLL = LEASE / 3
 """How often a node renews its lease, and looks for dead ones."""
 
 SAY = (
-    'say() { printf "%s %s %s %s %s %s %s\\n" "$1" "$DUEBOOK_SCHEDULE" "$DUEBOOK_RUN_ID" '
-    '"$DUEBOOK_ATTEMPT" "$DUEBOOK_DUE_AT" "$$" "$(date +%s.%N)" >>"$EVIDENCE"; }; '
+    'say() { printf "%s %s %s %s %s %s %s %s\\n" "$1" "$DUEBOOK_SCHEDULE" "$DUEBOOK_RUN_ID" '
+    '"$DUEBOOK_ATTEMPT" "$DUEBOOK_DUE_AT" "$$" "$NODE_MARK" "$(date +%s.%N)" >>"$EVIDENCE"; }; '
 )
 """A line in one write to a file opened for appending, so lines of many processes stay whole."""
 
@@ -58,6 +58,7 @@ class Evidence:
     attempt: int
     due: float
     pid: int
+    node: str
     at: float
 
 
@@ -167,11 +168,15 @@ class World:
         """A command that goes on while the test does."""
         return self._begin(self.cli_argv(*words))
 
-    def node(self, place: str | None = None, **options: float | str) -> NodeProcess:
-        """A node with a short lease; `place` is another way to the same books."""
+    def node(self, place: str | None = None, **options: Any) -> NodeProcess:
+        """A node with a short lease, ready; `place` is another way to the same books, `options` are
+        those of node_driver.py."""
+        return self.start_node(place, **options).wait_ready()
+
+    def start_node(self, place: str | None = None, **options: Any) -> NodeProcess:
+        """As `node`, without waiting for it."""
         words = json.dumps({"lease": LEASE, **options})
-        argv = [sys.executable, str(DRIVER), place or self.place, words]
-        return self._begin(argv).wait_ready()
+        return self._begin([sys.executable, str(DRIVER), place or self.place, words])
 
     def _begin(self, argv: list[str], env: dict[str, str] | None = None) -> NodeProcess:
         node = NodeProcess(argv, self.env | (env or {}), self.folder)
@@ -329,9 +334,9 @@ def lock_is_free(path: Path) -> bool:
 
 
 def _read_evidence(line: str) -> Evidence:
-    word, schedule, run, attempt, due, pid, at = line.split()
+    word, schedule, run, attempt, due, pid, node, at = line.split()
     due_at = datetime.fromisoformat(due).timestamp()
-    return Evidence(word, schedule, run, int(attempt), due_at, int(pid), float(at))
+    return Evidence(word, schedule, run, int(attempt), due_at, int(pid), node, float(at))
 
 
 def check(world: World) -> None:

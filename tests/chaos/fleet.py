@@ -1,0 +1,216 @@
+"""A fleet of real nodes on a PostgreSQL server of its own, with faults to inject; what is seen of
+it outside the books is kept for the checker."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.chaos.books import read_books
+from tests.chaos.checker import ENDED, check
+from tests.chaos.proxy import Proxy
+from tests.chaos.witness import Fault, Witness
+from tests.integration.nodes import SAY, World, state
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.chaos.books import Books
+    from tests.integration.nodes import NodeProcess
+    from tests.postgres import Server
+
+LEASE: Final = 3.0
+"""Of the nodes here; the timeouts of their transactions are as much shorter than usual."""
+QUICK: Final = SAY + "say start; echo working; say end"
+SLOW: Final = SAY + "say start; for n in 1 2 3 4 5 6; do sleep 0.1; say beat; done; say end"
+LATE: Final = SAY + "say start; for n in 1 2 3 4; do sleep 0.3; say beat; done; say end"
+FAILING: Final = SAY + "say start; say fail; exit 3"
+EVERY: Final = {"grace": "1s", "catchup": "all", "catchup_pace": "0s", "max_takeovers": 100}
+LOAD: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "all-1": (QUICK, {"trigger": {"every": "1s"}, "overlap": "allow", **EVERY}),
+    "all-2": (QUICK, {"trigger": {"every": "1s"}, "overlap": "allow", **EVERY}),
+    "cron": (
+        QUICK,
+        {"trigger": {"cron": "*/2 * * * * *", "tz": "Asia/Kathmandu"}, "overlap": "allow", **EVERY},
+    ),
+    "queue": (SLOW, {"trigger": {"every": "2s"}, "overlap": "queue", **EVERY}),
+    "skip": (LATE, {"trigger": {"every": "1s"}, "overlap": "skip", **EVERY}),
+    "latest": (SLOW, {"trigger": {"every": "1s"}, "overlap": "latest", **EVERY}),
+    "cancel": (SLOW, {"trigger": {"every": "2s"}, "overlap": "cancel", **EVERY}),
+    "missed": (QUICK, {"trigger": {"every": "1s"}, "overlap": "allow", **EVERY, "catchup": "one"}),
+    "failing": (
+        FAILING,
+        {
+            "trigger": {"every": "3s"},
+            "overlap": "allow",
+            "retry": {"attempts": 2, "delay": "1s"},
+            **EVERY,
+        },
+    ),
+    "narrow": (SLOW, {"trigger": {"every": "2s"}, "overlap": "allow", "queue": "narrow", **EVERY}),
+    "pair": (SLOW, {"trigger": {"every": "1s"}, "overlap": "allow", "max_concurrent": 2, **EVERY}),
+}
+"""What the fleet has to do: commands and definitions by name."""
+
+
+@dataclass
+class Member:
+    """A node of the fleet and its way to the database."""
+
+    process: NodeProcess
+    proxy: Proxy | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.process.process.poll() is None
+
+
+class Fleet:
+    """Books, nodes and everything that was seen of them."""
+
+    def __init__(self, folder: Path, server: Server, url: str) -> None:
+        self.server, self.url = server, url
+        self.world = World(folder, url)
+        self.seen = Witness()
+        self.members: list[Member] = []
+        self._proxies: list[Proxy] = []
+        self._name = str(conninfo_to_dict(url)["dbname"])
+
+    @property
+    def through_tcp(self) -> str:
+        return self.server.url(self._name, "127.0.0.1")
+
+    def proxy(self) -> Proxy:
+        made = Proxy(self.through_tcp)
+        self._proxies.append(made)
+        return made
+
+    def load(self, seconds: float, names: tuple[str, ...] = tuple(LOAD)) -> None:
+        """Schedules that end after so many seconds."""
+        ends = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        if "narrow" in names:
+            self.world.book.queues.limit("narrow", concurrency=1)
+        for name in names:
+            shell, definition = LOAD[name]
+            self.world.add(name, shell, **definition, end_at=ends)
+
+    def end_load(self) -> None:
+        """Now, instead of when it was to end."""
+        ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        for schedule in self.world.book.schedules.list():
+            if schedule.name in LOAD:
+                self.world.book.schedules.update(schedule.name, end_at=ends)
+
+    def start(self, proxied: bool = False, **options: Any) -> Member:
+        """A node; it is not waited for."""
+        proxy = self.proxy() if proxied else None
+        options = {"lease": LEASE, "scaled": True, "queues": ["default", "narrow"], **options}
+        process = self.world.start_node(proxy.url if proxy else None, **options)
+        if "clone" not in options:
+            self.seen.pids[process.mark] = process.pid
+        member = Member(process, proxy)
+        self.members.append(member)
+        return member
+
+    def node(self, proxied: bool = False, **options: Any) -> Member:
+        """A node that is ready."""
+        member = self.start(proxied, **options)
+        member.process.wait_ready()
+        return member
+
+    def up(self, *words: str) -> Member:
+        """`duebook up`, with the lease that it has in production."""
+        process = self.world.up("--queue", "default", "--queue", "narrow", *words)
+        self.seen.pids[process.mark] = process.pid
+        member = Member(process.wait_ready())
+        self.members.append(member)
+        return member
+
+    @contextmanager
+    def fault(self, what: str) -> Iterator[None]:
+        """While this lasts, nobody need follow the dead in time."""
+        began = time.time()
+        try:
+            yield
+        finally:
+            self.seen.faults.append(Fault(what, began, time.time()))
+
+    def crash_server(self) -> None:
+        """As `pg_ctl stop -m immediate`, and a start that recovers."""
+        with self.fault("server"):
+            self.server.stop(signal.SIGQUIT)
+            self.server.start()
+
+    def stop(self, member: Member) -> None:
+        member.process.send(signal.SIGSTOP)
+        eventually(lambda: state(member.process.pid) == "T")
+
+    def wait_stopped(self, member: Member, timeout: float = 20) -> None:
+        """Until it has stopped itself at the point that it was given."""
+        eventually(lambda: state(member.process.pid) == "T", timeout)
+
+    def wait_more(self, name: str, number: int = 2, timeout: float = 30) -> None:
+        """Until so many more runs of the schedule have begun."""
+        before = len(self.world.evidence("start", name))
+        eventually(lambda: len(self.world.evidence("start", name)) >= before + number, timeout)
+
+    def drain(self, timeout: float = 60) -> None:
+        """Until everything that was due has been decided and has ended."""
+        eventually(self._is_over, timeout)
+
+    def _is_over(self) -> bool:
+        books = read_books(self.url)
+        loaded = [schedule for schedule in books.schedules if schedule["name"] in LOAD]
+        return all(schedule["status"] == "completed" for schedule in loaded) and all(
+            run["status"] in ENDED for run in books.runs
+        )
+
+    def end(self) -> None:
+        """All nodes end in order, and leave nothing behind."""
+        living = [member for member in self.members if member.alive]
+        for member in living:
+            member.process.send(signal.SIGTERM)
+        codes = [member.process.process.wait(30) for member in living]
+        assert not any(codes), [member.process.log[-2000:] for member in living]
+        assert not self.world.working()
+
+    def verdict(self) -> list[str]:
+        """What the checker says against the books."""
+        self.seen.evidence = self.world.evidence()
+        return check(self.books(), self.seen)
+
+    def books(self) -> Books:
+        return read_books(self.url)
+
+    def settle_accounts(self) -> None:
+        """The end of most tests: everything is over, and everything is right."""
+        self.drain()
+        self.end()
+        assert self.verdict() == []
+        balanced = self.world.cli("db", "check")
+        assert balanced.stdout == "the books balance\n", balanced.stdout + balanced.stderr
+        for member in self.members:
+            assert "Traceback" not in member.process.log, member.process.log[-3000:]
+
+    def close(self) -> None:
+        self.world.close()
+        for proxy in self._proxies:
+            proxy.close()
+
+
+@contextmanager
+def open_fleet(folder: Path, server: Server, template: str = "template") -> Iterator[Fleet]:
+    with server.database(template) as url:
+        fleet = Fleet(folder, server, url)
+        try:
+            yield fleet
+        finally:
+            fleet.close()

@@ -1,0 +1,32 @@
+"""The points at which nodes are killed or stopped: before and after each statement that matters,
+by the thread that executes it (a node takes over in its keeper, or when it begins)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STATEMENTS: Final = {
+    "MainThread": ("insert_session", "renew_all", "end_session", "release_lead"),
+    "ticker": ("take_due", "list_active", "insert_run", "insert_ledger", "move_state"),
+    "dispatcher": (
+        "get_session_alive",
+        "get_gate",
+        "count_running",
+        "take_claimable",
+        "lock_exclusive",
+        "lock_limited",
+        "claim_runs",
+        "claim_limited",
+        "use_tokens",
+    ),
+    "settler": ("lock_wakes", "settle_runs", "wake_schedules", "insert_attempt", "retry_run"),
+    "slot": ("insert_log",),
+    "keeper": ("renew_all", "end_expired_sessions"),
+    "*": ("list_orphans", "take_orphans", "insert_lost_attempts", "requeue_runs"),
+}
+POINTS: Final = [
+    f"{thread} {when}:{statement}"
+    for thread, statements in STATEMENTS.items()
+    for statement in (statements if thread == "*" else (*statements, "COMMIT"))
+    for when in ("before", "after")
+]

@@ -1,0 +1,187 @@
+"""Faults in a random order that a number repeats: nodes are killed, stopped, cut off, cloned and
+given wrong clocks, COMMITs get lost and the server crashes, while people change the books."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.chaos.fleet import LEASE, LOAD, Fleet, Member
+from tests.chaos.onlookers import Observer, People
+from tests.chaos.points import POINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.chaos.proxy import Loss
+
+NODES: Final = 3
+"""Beside one that only the server's faults reach, so that the dead are followed in time."""
+HOUR: Final = 3600
+STOPPABLE: Final = [point for point in POINTS if point.startswith(("ticker", "dispatcher"))]
+
+
+class Storm:
+    """One storm over a fleet; `told` gets a line for each fault."""
+
+    def __init__(self, fleet: Fleet, number: int, told: Callable[[str], None]) -> None:
+        self._fleet, self._chance, self._told = fleet, Random(number), told
+        self._over = threading.Event()
+        self._began = time.monotonic()
+        people = fleet.proxy()
+        people.lose = lambda: "reply" if self._chance.random() < 0.1 else ""
+        self._people = People(people.url, fleet.seen, list(LOAD), Random(number + 1))
+        self._observer = Observer(fleet.url, fleet.seen)
+        self._faults: list[Callable[[], None]] = [
+            self._kill,
+            self._kill_at_a_point,
+            self._stop_briefly,
+            self._stop_beyond_the_lease,
+            self._stop_at_a_point,
+            self._crash_the_server,
+            self._lose_commits,
+            self._lose_commits,
+            self._black_hole,
+            self._forgotten_connections,
+            self._cut,
+            self._leave,
+        ]
+
+    def blow(self, seconds: float) -> list[str]:
+        """Faults for so many seconds, each kind in turn; then all is left to heal and checked."""
+        fleet = self._fleet
+        fleet.load(seconds)
+        fleet.node()
+        self._nodes = [self._new_node() for _ in range(NODES)]
+        fleet.up()
+        self._people.start()
+        self._observer.start()
+        pile: list[Callable[[], None]] = []
+        while time.monotonic() < self._began + seconds:
+            if not pile:
+                pile = self._chance.sample(self._faults, len(self._faults))
+            fault = pile.pop()
+            self._tell(fault.__name__.strip("_").replace("_", " "))
+            fault()
+            fleet.wait_more("all-1", 1)
+        self._tell("the storm is over")
+        self._people.end()
+        self._resume_all()
+        fleet.drain(120)
+        self._observer.end()
+        fleet.end()
+        excesses = [f"limits: {excess}" for excess in self._observer.excesses]
+        return [*fleet.verdict(), *excesses]
+
+    def _tell(self, text: str) -> None:
+        self._told(f"{time.monotonic() - self._began:6.1f} s  {text}")
+
+    def _wait(self, seconds: float) -> None:
+        self._over.wait(seconds)
+
+    def _resume_all(self) -> None:
+        book = self._fleet.world.book
+        for name in LOAD:
+            if book.schedules.get(name).status == "paused":
+                book.schedules.resume(name)
+
+    # -- nodes
+
+    def _new_node(self, **options: Any) -> Member:
+        """With a clock that is wrong, or the identity of others, now and then."""
+        if self._chance.random() < 0.5:
+            clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
+            clock.write_text(str(self._chance.choice((-HOUR, HOUR, 90, -90))))
+            options["clock"] = str(clock)
+        if self._chance.random() < 0.5:
+            options["clone"] = "localhost"
+        return self._fleet.node(proxied=True, **options)
+
+    def _pick(self) -> int:
+        return self._chance.randrange(NODES)
+
+    def _replace(self, place: int, **options: Any) -> None:
+        self._nodes[place] = self._new_node(**options)
+
+    def _kill(self) -> None:
+        place = self._pick()
+        self._nodes[place].process.end(signal.SIGKILL)
+        self._replace(place)
+
+    def _kill_at_a_point(self) -> None:
+        """Which it may never reach."""
+        place, point = self._pick(), self._chance.choice(POINTS)
+        self._tell(f"  {point}")
+        self._nodes[place].process.end(signal.SIGTERM)
+        doomed = self._fleet.start(proxied=True, kill_at=point)
+        deadline = time.monotonic() + 2 * LEASE
+        while doomed.alive and time.monotonic() < deadline:
+            self._wait(0.05)
+        if doomed.alive:
+            doomed.process.end(signal.SIGKILL)
+        self._replace(place)
+
+    def _leave(self) -> None:
+        place = self._pick()
+        self._nodes[place].process.end(signal.SIGTERM)
+        self._replace(place)
+
+    def _stop_briefly(self) -> None:
+        node = self._nodes[self._pick()]
+        self._fleet.stop(node)
+        self._wait(self._chance.uniform(0.1, 0.7) * LEASE)
+        node.process.send(signal.SIGCONT)
+
+    def _stop_beyond_the_lease(self) -> None:
+        node = self._nodes[self._pick()]
+        self._fleet.stop(node)
+        self._wait(self._chance.uniform(1.1, 2.0) * LEASE)
+        node.process.send(signal.SIGCONT)
+
+    def _stop_at_a_point(self) -> None:
+        place, point = self._pick(), self._chance.choice(STOPPABLE)
+        self._tell(f"  {point}")
+        self._nodes[place].process.end(signal.SIGTERM)
+        node = self._fleet.start(proxied=True, stop_at=point)
+        self._nodes[place] = node
+        self._wait(2 * LEASE)
+        node.process.send(signal.SIGCONT)
+
+    # -- the server, and the way to it
+
+    def _crash_the_server(self) -> None:
+        self._fleet.crash_server()
+
+    def _lose_commits(self) -> None:
+        proxy = self._nodes[self._pick()].proxy
+        assert proxy is not None
+        chance = Random(self._chance.random())
+
+        def lose() -> Loss:
+            return chance.choice(("", "request", "reply"))
+
+        proxy.lose = lose
+        self._wait(LEASE)
+        proxy.lose = lambda: ""
+
+    def _black_hole(self) -> None:
+        proxy = self._nodes[self._pick()].proxy
+        assert proxy is not None
+        proxy.silence()
+        self._wait(self._chance.uniform(0.3, 1.7) * LEASE)
+        if self._chance.random() < 0.5:
+            proxy.cut()
+        proxy.let_through()
+
+    def _forgotten_connections(self) -> None:
+        proxy = self._nodes[self._pick()].proxy
+        assert proxy is not None
+        proxy.forget()
+
+    def _cut(self) -> None:
+        proxy = self._nodes[self._pick()].proxy
+        assert proxy is not None
+        proxy.cut()

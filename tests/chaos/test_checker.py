@@ -1,0 +1,242 @@
+"""The checker finds every kind of fault: real books of a real fleet are right, and wrong as soon as
+anything in them or in the evidence is doctored."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.chaos.books import read_books
+from tests.chaos.checker import check, facts_of
+from tests.chaos.fleet import LEASE, open_fleet
+from tests.chaos.witness import Answer, Delivery, Fault, Glimpse, Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.chaos.books import Books
+    from tests.integration.nodes import Evidence
+    from tests.postgres import Server
+
+NAMES = ("all-1", "cron", "queue", "skip", "failing")
+EVENTS = """
+INSERT INTO events (id, namespace, topic, type, key, aggregate, version, data, at, position)
+SELECT 'e' || n, 'default', 't', 't', 'k', 'a', n, '{}', now(), n FROM generate_series(1, 3) AS n"""
+
+REOPEN = """
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, finished_at, outcome, exit_code)
+SELECT id, attempt, session_id, claimed_at, finished_at, status, exit_code FROM runs
+WHERE id = '{0}';
+UPDATE runs SET attempt = attempt + 1, status = 'cancelled', exit_code = NULL WHERE id = '{0}'"""
+
+
+class Case:
+    """A copy of the books, to be doctored, and what was seen outside of them."""
+
+    def __init__(self, url: str, seen: Witness) -> None:
+        self.url, self.seen = url, seen
+
+    def write(self, sql: str) -> None:
+        with psycopg.connect(self.url, options="-c search_path=duebook") as connection:
+            done = connection.execute(sql.encode())
+            assert done.rowcount, "this changed nothing"
+
+    def read(self) -> Books:
+        return read_books(self.url)
+
+    def verdict(self) -> list[str]:
+        return check(self.read(), self.seen)
+
+    def line(self, word: str, schedule: str, number: int = 0) -> tuple[int, Evidence]:
+        """Evidence, and its place."""
+        found = [
+            (place, line)
+            for place, line in enumerate(self.seen.evidence)
+            if line.word == word and line.schedule == schedule
+        ]
+        return found[number]
+
+    def alter(self, word: str, schedule: str, **changes: object) -> None:
+        place, line = self.line(word, schedule)
+        self.seen.evidence[place] = replace(line, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def original(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: Server
+) -> Iterator[tuple[str, Witness]]:
+    """The right books of two nodes, one of which was killed at work, and somebody's answers."""
+    with open_fleet(tmp_path_factory.mktemp("fleet"), postgres_server) as fleet:
+        fleet.load(7, NAMES)
+        run = fleet.world.book.schedules.trigger("all-1").id
+        created = fleet.world.book.schedules.get("all-1").id
+        updated = fleet.world.book.schedules.update("cron", payload={"a": 1})
+        fleet.seen.answers += [
+            Answer("triggered", run),
+            Answer("created", created),
+            Answer("updated", updated.id, updated.version),
+        ]
+        fleet.node()
+        doomed = fleet.start(kill_at="settler before:settle_runs")
+        doomed.process.process.wait(20)
+        fleet.settle_accounts()
+        with psycopg.connect(fleet.url, options="-c search_path=duebook") as connection:
+            connection.execute(EVENTS)
+        fleet.seen.deliveries = [Delivery("us", f"e{n}") for n in (1, 2, 2, 3)]
+        for row in fleet.books().runs:
+            fleet.seen.glimpses.append(Glimpse(row["id"], row["attempt"], facts_of(row)))
+        fleet.world.close()
+        yield fleet.url, fleet.seen
+
+
+@pytest.fixture
+def case(original: tuple[str, Witness], postgres_server: Server) -> Iterator[Case]:
+    url, seen = original
+    with postgres_server.database(str(conninfo_to_dict(url)["dbname"])) as copy:
+        yield Case(copy, deepcopy(seen))
+
+
+def test_right_books_are_right(case: Case) -> None:
+    books = case.read()
+    assert {run["status"] for run in books.runs} >= {"succeeded", "failed"}
+    assert {row["outcome"] for row in books.attempts} >= {"lost", "failed"}
+    assert {row["reason"] for row in books.ledger} == {"overlap"}
+    assert case.verdict() == []
+
+
+def doctored() -> dict[str, tuple[str, str]]:
+    """What the checker must say, and the statements that give it reason to, by the fault."""
+    text = Path(__file__).with_name("doctored.sql").read_text()
+    blocks = re.findall(r"^-- (.+) \| (.+)\n((?:(?!-- ).*\n)+)", text, re.MULTILINE)
+    return {name: (says, sql) for says, name, sql in blocks}
+
+
+DOCTORED = doctored()
+
+
+def test_each_invariant_has_a_fault_that_breaks_it() -> None:
+    assert {says.partition(":")[0] for says, _ in DOCTORED.values()} == {
+        f"I{number}" for number in range(1, 10)
+    }
+
+
+@pytest.mark.parametrize("name", DOCTORED)
+def test_doctored_books_are_found_out(case: Case, name: str) -> None:
+    expected, sql = DOCTORED[name]
+    case.write(sql)
+    assert any(text.startswith(expected) for text in case.verdict()), case.verdict()
+
+
+def _begin_twice(case: Case) -> None:
+    case.seen.evidence.append(case.line("start", "all-1")[1])
+
+
+def _do_it_in_another_run(case: Case) -> None:
+    place, line = case.line("start", "all-1", -1)
+    other = case.line("start", "all-1")[1]
+    case.seen.evidence[place] = replace(line, due=other.due)
+
+
+def _work_at_once(case: Case) -> None:
+    later = case.line("start", "queue", 1)[1]
+    case.alter("end", "queue", at=later.at + 0.01)
+
+
+def _begin_early(case: Case) -> None:
+    case.alter("start", "all-1", at=case.line("start", "all-1")[1].due - 0.01)
+
+
+def _end_never(case: Case) -> None:
+    place, _ = case.line("end", "cron")
+    del case.seen.evidence[place]
+
+
+def _fail_never(case: Case) -> None:
+    place, _ = case.line("fail", "failing")
+    del case.seen.evidence[place]
+
+
+def _deliver_backwards(case: Case) -> None:
+    case.seen.deliveries += [Delivery("us", "e1")]
+
+
+def _promise(what: str, version: int | None = None) -> Callable[[Case], None]:
+    def promise(case: Case) -> None:
+        run = case.line("end", "cron")[1].run
+        id_ = {"retried": run}.get(what, "nothing")
+        case.seen.answers.append(Answer(what, id_, version))
+
+    return promise
+
+
+def _work_on(case: Case) -> None:
+    case.alter("end", "cron", attempt=9)
+
+
+def _see_another_end(case: Case) -> None:
+    glimpse = case.seen.glimpses[0]
+    case.seen.glimpses.append(replace(glimpse, facts=("cancelled", *glimpse.facts[1:])))
+
+
+def _forget_a_run(case: Case) -> None:
+    case.seen.glimpses.append(Glimpse("nothing", 1, ()))
+
+
+@pytest.mark.parametrize(
+    ("expected", "doctor"),
+    [
+        ("I1: attempt", _begin_twice),
+        ("I1: all-1 executed 2", _do_it_in_another_run),
+        ("I3: queue", _work_at_once),
+        ("I4: attempt", _end_never),
+        ("I4: attempt", _fail_never),
+        ("I5: us", _deliver_backwards),
+        ("I6: ", _promise("triggered")),
+        ("I6: ", _promise("created")),
+        ("I6: ", _promise("updated", 7)),
+        ("I6: ", _promise("cancelled")),
+        ("I6: ", _promise("retried", 1)),
+        ("I7: run", _begin_early),
+        ("I9: run", _work_on),
+        ("I9: run", _see_another_end),
+        ("I9: run", _forget_a_run),
+    ],
+)
+def test_doctored_evidence_is_found_out(
+    case: Case, expected: str, doctor: Callable[[Case], None]
+) -> None:
+    doctor(case)
+    assert any(text.startswith(expected) for text in case.verdict()), case.verdict()
+
+
+def test_a_fault_of_the_server_excuses_those_who_follow_the_dead_later(case: Case) -> None:
+    books = case.read()
+    (lost,) = (row for row in books.attempts if row["outcome"] == "lost")
+    at = lost["finished_at"].timestamp()
+    case.write(
+        "UPDATE run_attempts SET finished_at = finished_at + interval '20 s' WHERE outcome = 'lost'"
+    )
+    case.seen.faults = [Fault("server", at, at + 20 - LEASE)]
+    assert case.verdict() == []
+
+
+def test_a_pause_excuses_what_was_left_out_for_it(case: Case) -> None:
+    case.write("UPDATE ledger SET reason = 'paused'")
+    assert case.verdict() != []
+    case.seen.paused = {"skip"}
+    assert case.verdict() == []
+
+
+def test_a_person_may_open_a_run_again(case: Case) -> None:
+    run = case.line("fail", "failing")[1].run
+    case.write(REOPEN.format(run))
+    assert any(text.startswith("I9: run") for text in case.verdict())
+    case.seen.reopened = {run}
+    assert case.verdict() == []

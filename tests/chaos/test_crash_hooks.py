@@ -1,0 +1,54 @@
+"""Real nodes are killed at every point of their work with the books, while others go on."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from duebook.store.postgres.statements import QUERIES
+from tests.chaos.fleet import LEASE
+from tests.chaos.points import POINTS, STATEMENTS
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.chaos.fleet import Fleet
+
+LANES = 4
+TRIES = 4
+LONG = 600.0
+"""Seconds that nobody waits for: the load ends with the test."""
+
+
+def test_every_point_is_a_statement_of_the_store() -> None:
+    assert {name for names in STATEMENTS.values() for name in names} <= QUERIES.keys()
+
+
+def kill_at(fleet: Fleet, point: str) -> bool:
+    """Whether a node reached the point, and died of it."""
+    leaves = point.endswith(("end_session", "release_lead"))
+    node = fleet.start(kill_at=point, shutdown_grace=0)
+    if leaves:
+        node.process.wait_ready().send(signal.SIGTERM)
+    try:
+        eventually(lambda: not node.alive, 3 * LEASE)
+    except AssertionError:
+        return False
+    return node.process.process.returncode == -signal.SIGKILL
+
+
+def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> None:
+    fleet.load(LONG)
+    fleet.node(lease=4 * LEASE, slots=2, roles=["worker"])  # it leaves the others enough to do
+    missed: list[str] = []
+
+    def kill(points: list[str]) -> None:
+        missed.extend(p for p in points if not any(kill_at(fleet, p) for _ in range(TRIES)))
+
+    with ThreadPoolExecutor(LANES) as lanes:
+        for lane in [lanes.submit(kill, POINTS[n::LANES]) for n in range(LANES)]:
+            lane.result()
+    assert not missed, "no node reached these"
+    fleet.end_load()
+    fleet.node()
+    fleet.settle_accounts()

@@ -1,0 +1,62 @@
+"""What was seen from outside the books while a fleet worked: evidence of commands, answers to
+people, glimpses of the books, and faults; kept by tests and read by the checker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.integration.nodes import Evidence
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A change that somebody was told to be on the books."""
+
+    what: str
+    """created, updated, triggered, cancelled, retried"""
+    id: str
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """A run that stood on the books as ended."""
+
+    run: str
+    attempt: int
+    facts: tuple[Any, ...]
+    """status, end, reason, exit code, session"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What was broken, from when to when."""
+
+    what: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """An event as a consumer got it."""
+
+    consumer: str
+    event: str
+
+
+@dataclass
+class Witness:
+    evidence: list[Evidence] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    glimpses: list[Glimpse] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    reopened: set[str] = field(default_factory=set)
+    """runs that somebody wanted to have tried again, whatever the answer was"""
+    paused: set[str] = field(default_factory=set)
+    """schedules that somebody wanted to pause"""
+    pids: dict[str, int] = field(default_factory=dict)
+    """processes of nodes by their marks; clones are unknown"""
