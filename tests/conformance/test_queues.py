@@ -86,6 +86,22 @@ def test_no_more_runs_of_a_queue_begin_than_its_rate_allows(
     assert len(claim(store, "node-2", queue="rare")) == 3, "a rest saves no more than one while"
 
 
+def test_a_claim_that_waited_for_its_turn_does_not_refill_the_rate_twice(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Its transaction began before that of the claim that went first."""
+    limit(store, RARE)
+    add_runs(store, "rare", 20)
+    begin(store)
+    assert len(claim(store, queue="rare")) == 3
+    clock.advance(timedelta(seconds=20))
+    assert len(claim(store, queue="rare")) == 2
+    clock.advance(timedelta(seconds=-20))
+    assert claim(store, queue="rare") == []
+    clock.advance(timedelta(seconds=20))
+    assert claim(store, queue="rare") == []
+
+
 def test_a_smaller_claim_leaves_the_rest_of_the_rate_to_others(store: Store) -> None:
     limit(store, RARE)
     add_runs(store, "rare", 9)

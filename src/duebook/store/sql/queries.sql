@@ -197,8 +197,10 @@ SELECT namespace FROM hop WHERE namespace IS NOT NULL
 SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at FROM queues ORDER BY name
 
 -- name: use_tokens
--- Runs that begin use up the rate of their queue.
-UPDATE queues SET tokens = :tokens, refilled_at = :now WHERE name = :queue
+-- Runs that begin use up the rate of their queue; who waited for his turn came from an earlier time.
+UPDATE queues SET tokens = :tokens,
+    refilled_at = CASE WHEN refilled_at > :now THEN refilled_at ELSE :now END
+WHERE name = :queue
 
 -- name: limit_queue
 -- The limits of a queue; what a rate had left stays, unless it is new.
