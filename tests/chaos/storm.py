@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NODES: Final = 3
 """Beside one that only the server's faults reach, so that the dead are followed in time."""
 HOUR: Final = 3600
+BEAT: Final = "all-1"
+"""A schedule that people leave alone: by it one sees that the fleet works."""
 STOPPABLE: Final = [point for point in POINTS if point.startswith(("ticker", "dispatcher"))]
 
 
@@ -31,9 +33,10 @@ class Storm:
         self._fleet, self._chance, self._told = fleet, Random(number), told
         self._over = threading.Event()
         self._began = time.monotonic()
-        people = fleet.proxy()
-        people.lose = lambda: "reply" if self._chance.random() < 0.1 else ""
-        self._people = People(people.url, fleet.seen, list(LOAD), Random(number + 1))
+        people, losses = fleet.proxy(), Random(number + 2)
+        people.lose = lambda: "reply" if losses.random() < 0.1 else ""
+        theirs = [name for name in LOAD if name != BEAT]
+        self._people = People(people.url, fleet.seen, theirs, Random(number + 1))
         self._observer = Observer(fleet.url, fleet.seen)
         self._faults: list[Callable[[], None]] = [
             self._kill,
@@ -53,7 +56,7 @@ class Storm:
     def blow(self, seconds: float) -> list[str]:
         """Faults for so many seconds, each kind in turn; then all is left to heal and checked."""
         fleet = self._fleet
-        fleet.load(seconds)
+        fleet.load(2 * seconds + 60)
         fleet.node()
         self._nodes = [self._new_node() for _ in range(NODES)]
         fleet.up()
@@ -66,10 +69,11 @@ class Storm:
             fault = pile.pop()
             self._tell(fault.__name__.strip("_").replace("_", " "))
             fault()
-            fleet.wait_more("all-1", 1)
+            fleet.wait_more(BEAT, 1)
         self._tell("the storm is over")
         self._people.end()
         self._resume_all()
+        fleet.end_load()
         fleet.drain(120)
         self._observer.end()
         fleet.end()
