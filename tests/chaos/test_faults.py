@@ -1,0 +1,142 @@
+"""One fault at a time on a fleet under load: nothing is lost or doubled, nobody is waited for."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from tests.chaos.fleet import LEASE
+from tests.integration.nodes import BEATING, HELD
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.chaos.fleet import Fleet
+    from tests.chaos.proxy import Loss
+
+MANY = ("all-1", "all-2", "cron", "queue", "skip", "latest", "failing", "pair", "narrow")
+SLACK = 2.0
+"""Seconds that a busy machine may take on top."""
+
+
+def trusted(fleet: Fleet) -> None:
+    """Until every node has lived for a lease, and so may judge others."""
+    latest = max(member.process.started_at for member in fleet.members)
+    eventually(lambda: time.monotonic() > latest + LEASE * 4 / 3, 2 * LEASE)
+
+
+def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Fleet) -> None:
+    fleet.load(9, MANY)
+    stopped = fleet.start(stop_at="ticker before:COMMIT")
+    fleet.wait_stopped(stopped)
+    fleet.node()
+    began = time.monotonic()
+    fleet.wait_more("all-1", 2)
+    assert time.monotonic() - began < LEASE, "its schedules came back long before its lease ended"
+    eventually(lambda: time.monotonic() > began + 1.5 * LEASE, 2 * LEASE)
+    stopped.process.send(signal.SIGCONT)
+    fleet.settle_accounts()
+    assert "session is lost" in stopped.process.log
+
+
+def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -> None:
+    """It holds a limited queue, a limited schedule, and its own session."""
+    fleet.load(9, MANY)
+    fleet.node(slots=1)
+    trusted(fleet)
+    for point in ("dispatcher before:use_tokens", "dispatcher after:claim_limited"):
+        stopped = fleet.start(stop_at=point)
+        fleet.wait_stopped(stopped)
+        fleet.wait_more("all-1", 2, timeout=LEASE + SLACK)
+    for member in fleet.members[1:]:
+        member.process.send(signal.SIGCONT)
+    fleet.settle_accounts()
+    assert "session is lost" not in fleet.members[0].process.log
+
+
+def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
+    fleet = durable_fleet
+    fleet.load(10, MANY)
+    fleet.node()
+    fleet.node()
+    for _ in range(2):
+        fleet.wait_more("all-1", 3)
+        triggered = [fleet.world.trigger("all-2") for _ in range(3)]
+        fleet.crash_server()
+    fleet.settle_accounts()
+    assert {fleet.world.status(run) for run in triggered} == {"succeeded"}
+
+
+def test_commits_whose_replies_are_dropped(fleet: Fleet) -> None:
+    fleet.load(10, MANY)
+    node = fleet.node(proxied=True)
+    fleet.node(slots=2)
+    assert node.proxy is not None
+    what: list[Loss] = ["", "reply", "", "request"]
+    turns = iter(range(10_000))
+    node.proxy.lose = lambda: what[next(turns) % len(what)]
+    fleet.wait_more("all-1", 6)
+    node.proxy.lose = lambda: ""
+    assert node.proxy.lost > 10
+    fleet.settle_accounts()
+
+
+def test_a_node_in_a_black_hole_stops_its_work_before_others_take_it_over(fleet: Fleet) -> None:
+    fleet.world.add("job", BEATING, overlap="queue")
+    node = fleet.node(proxied=True)
+    assert node.proxy is not None
+    run = fleet.world.trigger("job")
+    fleet.world.wait_evidence("beat", "job")
+    fleet.node()
+    trusted(fleet)
+    node.proxy.silence()
+    began = time.time()
+    again = fleet.world.wait_evidence("start", "job", 2, timeout=2 * LEASE + SLACK)[-1]
+    assert again.at - began < LEASE * 5 / 3 + SLACK
+    fleet.world.go.touch()
+    fleet.world.wait_for(run, "succeeded")
+    node.proxy.let_through()
+    eventually(lambda: "goes on as session" in node.process.log, 2 * LEASE + SLACK)
+    fleet.settle_accounts()
+
+
+def test_a_node_whose_connections_were_forgotten_comes_back(fleet: Fleet) -> None:
+    """Nobody closes them, and nobody answers on them any more."""
+    fleet.load(6, MANY)
+    node = fleet.node(proxied=True)
+    assert node.proxy is not None
+    fleet.wait_more("all-1", 2)
+    node.proxy.forget()
+    fleet.wait_more("all-1", 2, timeout=2 * LEASE + SLACK)
+    fleet.settle_accounts()
+
+
+def test_clones_with_clocks_that_are_wrong_by_an_hour(fleet: Fleet) -> None:
+    """They say the same about themselves, and none of them knows the time."""
+    fleet.load(7, MANY)
+    clocks = [fleet.world.folder / f"clock-{n}" for n in range(3)]
+    for clock, shift in zip(clocks, (-3600, 3600, 0), strict=True):
+        clock.write_text(str(shift))
+        fleet.node(clone="localhost", clock=str(clock))
+    fleet.wait_more("all-1", 2)
+    clocks[0].write_text("3600")  # and one of them jumps
+    fleet.members[1].process.end(signal.SIGKILL)
+    fleet.settle_accounts()
+    names = {(session["node"], session["pid"]) for session in fleet.books().sessions}
+    assert names == {("localhost", 1)}
+
+
+def test_a_killed_nodes_runs_begin_again_within_a_lease_and_two_looks(fleet: Fleet) -> None:
+    fleet.world.add("job", HELD, overlap="queue")
+    doomed = fleet.node()
+    run = fleet.world.trigger("job")
+    fleet.world.wait_evidence("start", "job")
+    fleet.node()
+    trusted(fleet)
+    doomed.process.end(signal.SIGKILL)
+    killed = time.time()
+    again = fleet.world.wait_evidence("start", "job", 2, timeout=2 * LEASE + SLACK)[-1]
+    assert again.at - killed < LEASE * 5 / 3 + SLACK
+    fleet.world.go.touch()
+    fleet.world.wait_for(run, "succeeded")
+    fleet.settle_accounts()
