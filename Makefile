@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: setup test lint types contracts unit test-zones test-pgbouncer run bench clean help
+.PHONY: setup test lint types contracts unit test-zones test-pgbouncer chaos run bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root inst
 		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes pgbouncer; }; } || \
 		{ echo "PgBouncer is not installed; on Debian: sudo apt-get install pgbouncer"; exit 1; }
 	DUEBOOK_TEST_PGBOUNCER=1 $(BIN)/python -m pytest -n 2 -m "not zones" tests/pgbouncer tests/conformance
+
+chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… repeats one, MINUTES=10
+	@SEED="$(SEED)" MINUTES="$(MINUTES)" $(BIN)/python -m tests.chaos
 
 run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh

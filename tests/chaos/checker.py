@@ -128,6 +128,9 @@ def _due_times(schedule: Row) -> set[datetime]:
     if "cron" in trigger:
         rule = cron_rule(trigger["cron"], trigger.get("tz", "UTC"))
         return set(due_times(rule, after, until))
+    if "at" in trigger:
+        at = datetime.fromisoformat(trigger["at"])
+        return {at} if after < at <= until else set()
     period, anchor = _length(trigger["every"]), datetime.fromisoformat(trigger["anchor"])
     first = (after - anchor) // period + 1
     last = (until - anchor) // period

@@ -126,11 +126,17 @@ class Fleet:
         member.process.wait_ready()
         return member
 
-    def up(self, *words: str) -> Member:
+    def up(self) -> Member:
         """`duebook up`, with the lease that it has in production."""
-        process = self.world.up("--queue", "default", "--queue", "narrow", *words)
+        member = self.start_up()
+        member.process.wait_ready()
+        return member
+
+    def start_up(self) -> Member:
+        """As `up`, without waiting for it."""
+        process = self.world.up("--queue", "default", "--queue", "narrow")
         self.seen.pids[process.mark] = process.pid
-        member = Member(process.wait_ready())
+        member = Member(process)
         self.members.append(member)
         return member
 

@@ -32,7 +32,6 @@ class Storm:
     def __init__(self, fleet: Fleet, number: int, told: Callable[[str], None]) -> None:
         self._fleet, self._chance, self._told = fleet, Random(number), told
         self._over = threading.Event()
-        self._began = time.monotonic()
         people, losses = fleet.proxy(), Random(number + 2)
         people.lose = lambda: "reply" if losses.random() < 0.1 else ""
         theirs = [name for name in LOAD if name != BEAT]
@@ -56,6 +55,7 @@ class Storm:
     def blow(self, seconds: float) -> list[str]:
         """Faults for so many seconds, each kind in turn; then all is left to heal and checked."""
         fleet = self._fleet
+        self._began = time.monotonic()
         fleet.load(2 * seconds + 60)
         fleet.node()
         self._nodes = [self._new_node() for _ in range(NODES)]
@@ -95,13 +95,15 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """With a clock that is wrong, or the identity of others, now and then."""
+        """Now and then with a wrong clock, with the identity of others, or one that plans by turns."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             clock.write_text(str(self._chance.choice((-HOUR, HOUR, 90, -90))))
             options["clock"] = str(clock)
         if self._chance.random() < 0.5:
             options["clone"] = "localhost"
+        if self._chance.random() < 0.3:
+            options["coordination"] = "leader"
         return self._fleet.node(proxied=True, **options)
 
     def _pick(self) -> int:

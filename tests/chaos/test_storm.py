@@ -1,0 +1,15 @@
+"""A short storm; `make chaos` blows longer ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.chaos.storm import Storm
+
+if TYPE_CHECKING:
+    from tests.chaos.fleet import Fleet
+
+
+def test_the_books_are_right_after_a_storm(durable_fleet: Fleet) -> None:
+    told: list[str] = []
+    assert Storm(durable_fleet, 3, told.append).blow(30) == [], "\n".join(told)

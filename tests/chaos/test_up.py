@@ -1,0 +1,69 @@
+"""`duebook up` as people start it, on PostgreSQL: from a schedule to its run, alone and by five."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tests.chaos.fleet import QUICK
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.chaos.fleet import Fleet
+
+SOON = timedelta(seconds=2)
+
+
+def test_a_schedule_becomes_due_and_is_executed_once(fleet: Fleet) -> None:
+    fleet.world.add("job", QUICK, trigger={"every": "1h"})
+    book = fleet.world.book
+    book.schedules.reschedule("job", datetime.now(UTC) + timedelta(milliseconds=300))
+    due = book.schedules.get("job").next_due_at
+    assert due is not None
+    eventually(lambda: datetime.now(UTC) > due)
+    assert book.runs.list("job") == []
+    fleet.up()
+    fleet.world.wait_evidence("end", "job")
+    (run,) = book.runs.list("job")
+    fleet.world.wait_for(run.id, "succeeded")
+    following = book.schedules.get("job").next_due_at
+    assert run.due_at == due
+    assert following is not None
+    assert following > datetime.now(UTC)
+    fleet.end()
+    assert len(fleet.world.evidence("start", "job")) == 1
+
+
+def test_five_nodes_execute_each_due_time_once(fleet: Fleet) -> None:
+    fleet.load(8, ("all-1", "all-2", "cron", "queue", "skip", "latest"))
+    at = datetime.now(UTC) + 2 * SOON
+    fleet.world.add("once", QUICK, trigger={"at": at})
+    for _ in range(5):
+        fleet.start_up()
+    for member in fleet.members:
+        member.process.wait_ready()
+    fleet.world.wait_evidence("end", "once", timeout=20)
+    fleet.settle_accounts()
+    assert len(fleet.world.book.runs.list("once")) == 1
+    sessions = {run["session_id"] for run in fleet.books().runs}
+    assert len(sessions) > 1, "they shared the work"
+
+
+def test_a_paused_schedule_waits_and_a_resumed_one_goes_on(fleet: Fleet) -> None:
+    fleet.world.add("other", QUICK, trigger={"every": "1s"}, overlap="allow")
+    fleet.world.add("job", QUICK, trigger={"every": "1s"}, overlap="allow")
+    fleet.up()
+    fleet.world.wait_evidence("start", "job", 2)
+    paused = fleet.world.book.schedules.pause("job")
+    fleet.seen.paused.add("job")
+    fleet.wait_more("other", 3)
+    runs = fleet.world.book.runs.list("job")
+    assert paused.paused_at is not None
+    assert all(run.due_at and run.due_at <= paused.paused_at for run in runs)
+    fleet.world.book.schedules.resume("job")
+    fleet.wait_more("job", 2)
+    fleet.end()
+    reasons = {entry.reason for entry in fleet.world.book.schedules.ledger("job")}
+    assert reasons == {"paused"}
+    queued = [run["id"] for run in fleet.books().runs if run["status"] == "queued"]
+    assert [text for text in fleet.verdict() if not any(run in text for run in queued)] == []
