@@ -95,7 +95,7 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """Now and then with a wrong clock, with the identity of others, or one that plans by turns."""
+        """Now and then with a wrong clock, as a clone, or as one of those that lead by turns."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             clock.write_text(str(self._chance.choice((-HOUR, HOUR, 90, -90))))
