@@ -95,7 +95,7 @@ class Storm:
     # -- nodes
 
     def _new_node(self, **options: Any) -> Member:
-        """Now and then with a wrong clock, as a clone, or as one of those that lead by turns."""
+        """Now and then with a wrong clock, as a clone, deaf, or one of those that lead in turn."""
         if self._chance.random() < 0.5:
             clock = self._fleet.world.folder / f"clock-{len(self._fleet.members)}"
             clock.write_text(str(self._chance.choice((-HOUR, HOUR, 90, -90))))
@@ -104,6 +104,8 @@ class Storm:
             options["clone"] = "localhost"
         if self._chance.random() < 0.3:
             options["coordination"] = "leader"
+        if self._chance.random() < 0.2:
+            options["deaf"] = True
         return self._fleet.node(proxied=True, **options)
 
     def _pick(self) -> int:

@@ -126,6 +126,15 @@ def test_clones_with_clocks_that_are_wrong_by_an_hour(fleet: Fleet) -> None:
     assert names == {("localhost", 1)}
 
 
+def test_when_every_hint_is_lost_things_only_happen_later(fleet: Fleet) -> None:
+    fleet.load(6, ("all-1", "queue"))
+    fleet.node(deaf=True, roles=["scheduler"])
+    fleet.node(deaf=True, roles=["worker"])
+    fleet.settle_accounts()
+    late = [line.at - line.due for line in fleet.world.evidence("start", "all-1")]
+    assert max(late) < LEASE / 3 + SLACK
+
+
 def test_a_killed_nodes_runs_begin_again_within_a_lease_and_two_looks(fleet: Fleet) -> None:
     fleet.world.add("job", HELD, overlap="queue")
     doomed = fleet.node()

@@ -4,8 +4,8 @@ an identity that others have too, an end or a stop at a named point of its work 
 Usage: python node_driver.py BOOKS '{"lease": 2, "slots": 10, ...}'. A point is the name of a thread
 and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a file with the
 seconds by which the clock is wrong. `kill_at`, `stop_at`: a point. `seen`: a file for every point
-that was reached. `descriptors`: the most that it may have. `app`: a
-program as MODULE:BOOK, whose tasks it knows.
+that was reached. `deaf`: no hint comes or goes. `descriptors`: the most that it may have.
+`app`: a program as MODULE:BOOK, whose tasks it knows.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def _open(place: str, options: dict[str, Any]) -> Store:
         from duebook.store.postgres import PostgresStore
 
         _scale_timeouts(options["lease"] / 30)
+        if options.get("deaf"):
+            _hear_nothing()
         return PostgresStore(place, hook=_hook(options))
     return open_store(place, options.get("listen_url"))
 
@@ -100,6 +102,13 @@ def _scale_timeouts(factor: float) -> None:
         )
         vars(store)[name] = beginning.Begin(message, begin.longest * factor)
     vars(store)["ON_THE_WAY"] = store.ON_THE_WAY * factor
+
+
+def _hear_nothing() -> None:
+    """And tell nobody anything: hints go where nobody listens."""
+    from duebook.store.postgres import hints
+
+    vars(hints)["CHANNEL"] = f"nobody_{os.getpid()}"
 
 
 def _hook(options: dict[str, Any]) -> Callable[[str], None] | None:
