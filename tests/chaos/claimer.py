@@ -1,8 +1,9 @@
 """A process that ticks or claims when it is told to, as fast as it can, and reports what it got.
 
 Reads orders as lines of JSON, answers each with one. {"do": "tick" | "claim", "url": …, "session":
-…, "at": …, "until": …, "queue": …, "hold": …}: from the moment `at` (both by time.time()) until
-`until`, or once; each claim is settled as succeeded `hold` seconds later.
+…, "at": …, "queue": …, "limit": …, "hold": …, "seconds": …}: it begins at the moment `at`. Each
+claim is settled as succeeded `hold` seconds later. It ends after so many `seconds`, and without
+them when it has got nothing for a while.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 LEASE = timedelta(minutes=5)
+WHILE = 0.5
 
 
 def obey(order: dict[str, Any]) -> list[dict[str, Any]]:
@@ -43,6 +45,7 @@ def _claim(store: Store, order: dict[str, Any]) -> list[dict[str, Any]]:
     """Every claim with its run and when it was surely under way."""
     got: list[dict[str, Any]] = []
     pause = threading.Event()
+    last = time.time()
     while True:
         asked = time.time()
         claims = store.transact(
@@ -58,7 +61,8 @@ def _claim(store: Store, order: dict[str, Any]) -> list[dict[str, Any]]:
                 {"run": claim.run.id, "attempt": claim.run.attempt, "asked": asked}
                 | {"began": began, "ended": ended, "schedule": claim.run.schedule}
             )
-        if time.time() >= order["until"]:
+            last = time.time()
+        if time.time() > (order["at"] + order["seconds"] if "seconds" in order else last + WHILE):
             return got
 
 

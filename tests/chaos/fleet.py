@@ -81,6 +81,7 @@ class Fleet:
         self.world = World(folder, url)
         self.seen = Witness()
         self.members: list[Member] = []
+        self._loaded: tuple[str, ...] = ()
         self._proxies: list[Proxy] = []
         self._name = str(conninfo_to_dict(url)["dbname"])
 
@@ -98,6 +99,7 @@ class Fleet:
         ends = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
         if "narrow" in names:
             self.world.book.queues.limit("narrow", concurrency=1)
+        self._loaded = names
         for name in names:
             shell, definition = LOAD[name]
             self.world.add(name, shell, **definition, end_at=ends)
@@ -105,9 +107,8 @@ class Fleet:
     def end_load(self) -> None:
         """Now, instead of when it was to end."""
         ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
-        for schedule in self.world.book.schedules.list():
-            if schedule.name in LOAD:
-                self.world.book.schedules.update(schedule.name, end_at=ends)
+        for name in self._loaded:
+            self.world.book.schedules.update(name, end_at=ends)
 
     def start(self, proxied: bool = False, **options: Any) -> Member:
         """A node; it is not waited for."""
@@ -170,14 +171,18 @@ class Fleet:
 
     def drain(self, timeout: float = 60) -> None:
         """Until everything that was due has been decided and has ended."""
-        eventually(self._is_over, timeout)
+        try:
+            eventually(lambda: not self._unfinished(), timeout)
+        except AssertionError:
+            raise AssertionError(f"unfinished after {timeout} s: {self._unfinished()}") from None
 
-    def _is_over(self) -> bool:
+    def _unfinished(self) -> list[tuple[str, str]]:
+        """What is not over: schedules, and runs."""
         books = read_books(self.url)
-        loaded = [schedule for schedule in books.schedules if schedule["name"] in LOAD]
-        return all(schedule["status"] == "completed" for schedule in loaded) and all(
-            run["status"] in ENDED for run in books.runs
-        )
+        loaded = [schedule for schedule in books.schedules if schedule["name"] in self._loaded]
+        return [(s["name"], s["status"]) for s in loaded if s["status"] != "completed"] + [
+            (run["id"], run["status"]) for run in books.runs if run["status"] not in ENDED
+        ]
 
     def end(self) -> None:
         """All nodes end in order, and leave nothing behind."""

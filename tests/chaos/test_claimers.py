@@ -40,7 +40,7 @@ class Claimers:
         ]
 
     def go(
-        self, url: str, do: str, seconds: float = 0, number: int = NUMBER, **order: Any
+        self, url: str, do: str, number: int = NUMBER, **order: Any
     ) -> list[list[dict[str, Any]]]:
         """What each of them got."""
         at = time.time() + 0.8
@@ -48,7 +48,7 @@ class Claimers:
         for process in chosen:
             words = {"do": do, "url": url, "session": f"claimer-{next(self._sessions)}", "at": at}
             assert process.stdin is not None
-            process.stdin.write(json.dumps({**words, "until": at + seconds, **order}) + "\n")
+            process.stdin.write(json.dumps(words | order) + "\n")
             process.stdin.flush()
         return [json.loads(self._answer(process)) for process in chosen]
 
@@ -151,9 +151,9 @@ def test_ten_claimers_never_exceed_the_concurrency_of_a_queue(
 ) -> None:
     book.queues.limit("narrow", concurrency=3)
     add(book, "job", 60, queue="narrow", overlap="allow")
-    got = flat(claimers.go(postgres_url, "claim", 2, queue="narrow", hold=0.05, limit=2))
-    assert most_at_once(got) == 3
-    assert len({claim["run"] for claim in got}) == len(got) > 15
+    got = flat(claimers.go(postgres_url, "claim", queue="narrow", hold=0.05, limit=2))
+    assert 1 < most_at_once(got) <= 3
+    assert len({claim["run"] for claim in got}) == len(got) == 60
 
 
 def test_ten_claimers_never_exceed_the_rate_of_a_queue(
@@ -162,7 +162,7 @@ def test_ten_claimers_never_exceed_the_rate_of_a_queue(
     add(book, "job", 80, queue="rare", overlap="allow")
     limited = time.time()
     book.queues.limit("rare", rate="5/s")
-    got = flat(claimers.go(postgres_url, "claim", 3, queue="rare", hold=0, limit=3))
+    got = flat(claimers.go(postgres_url, "claim", seconds=3, queue="rare", hold=0, limit=3))
     got.sort(key=lambda claim: float(claim["began"]))
     for number, claim in enumerate(got, 1):
         assert number <= 5 + 5 * (claim["began"] - limited)
@@ -172,7 +172,7 @@ def test_ten_claimers_never_exceed_the_rate_of_a_queue(
                 c for c in got if first["asked"] <= c["asked"] and c["began"] <= last["began"]
             ]
             assert len(within) <= max(5 + 5 * (last["began"] - first["asked"]), 0) + 1e-6
-    assert len(got) >= 5 + 5 * 2
+    assert len(got) >= 5
 
 
 def test_ten_claimers_never_exceed_the_limit_of_a_schedule(
@@ -180,9 +180,9 @@ def test_ten_claimers_never_exceed_the_limit_of_a_schedule(
 ) -> None:
     add(book, "four", 60, overlap="allow", max_concurrent=4)
     add(book, "free", 20, overlap="allow")
-    got = flat(claimers.go(postgres_url, "claim", 2, queue="default", hold=0.05, limit=3))
-    assert most_at_once([claim for claim in got if claim["schedule"] == "four"]) == 4
-    assert len([claim for claim in got if claim["schedule"] == "free"]) == 20
+    got = flat(claimers.go(postgres_url, "claim", queue="default", hold=0.05, limit=3))
+    assert 1 < most_at_once([claim for claim in got if claim["schedule"] == "four"]) <= 4
+    assert len({claim["run"] for claim in got}) == len(got) == 80
 
 
 def test_ten_claimers_never_begin_two_runs_that_exclude_each_other(
@@ -191,17 +191,17 @@ def test_ten_claimers_never_begin_two_runs_that_exclude_each_other(
     policies = ("skip", "queue", "latest", "cancel")
     for overlap in policies:
         add(book, overlap, 10, overlap=overlap)
-    got = flat(claimers.go(postgres_url, "claim", 2, queue="default", hold=0.02, limit=2))
+    got = flat(claimers.go(postgres_url, "claim", queue="default", hold=0.02, limit=2))
     for overlap in policies:
         assert most_at_once([c for c in got if c["schedule"] == overlap]) == 1
-    assert len(got) > 15
+    assert len({claim["run"] for claim in got}) == len(got) == 40
 
 
 def test_all_that_is_queued_is_claimed_once(
     claimers: Claimers, book: Book, postgres_url: str
 ) -> None:
     add(book, "job", 200, overlap="allow")
-    got = flat(claimers.go(postgres_url, "claim", 2, queue="default", hold=0, limit=5))
+    got = flat(claimers.go(postgres_url, "claim", queue="default", hold=0, limit=5))
     assert len(got) == 200
     assert {claim["attempt"] for claim in got} == {1}
     assert eventually(lambda: {run.status for run in book.runs.list("job", 1000)}) == {"succeeded"}
