@@ -6,8 +6,8 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.chaos.fleet import LEASE
-from tests.integration.nodes import BEATING, HELD
+from tests.chaos.fleet import LEASE, QUICK
+from tests.integration.nodes import BEATING, HELD, SAY
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -52,6 +52,22 @@ def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -
         member.process.send(signal.SIGCONT)
     fleet.settle_accounts()
     assert "session is lost" not in fleet.members[0].process.log
+
+
+def test_the_late_success_of_a_stopped_node_does_not_end_the_next_attempt(fleet: Fleet) -> None:
+    fleet.world.add("job", SAY + f'[ "$DUEBOOK_ATTEMPT" = 2 ] || {{ {QUICK}; exit; }}; {HELD}')
+    stopped = fleet.start(stop_at="settler before:lock_wakes")
+    run = fleet.world.trigger("job")
+    fleet.wait_stopped(stopped)
+    fleet.node()
+    fleet.world.wait_evidence("start", "job", 2, timeout=4 * LEASE)
+    stopped.process.send(signal.SIGCONT)
+    eventually(lambda: "this outcome does not count" in stopped.process.log, 2 * LEASE + SLACK)
+    assert fleet.world.status(run) == "running"
+    fleet.world.go.touch()
+    fleet.world.wait_for(run, "succeeded")
+    fleet.settle_accounts()
+    assert fleet.world.book.runs.get(run).attempt == 2
 
 
 def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
