@@ -109,7 +109,10 @@ class Storm:
         return self._fleet.node(proxied=True, **options)
 
     def _pick(self) -> int:
-        return self._chance.randrange(NODES)
+        place = self._chance.randrange(NODES)
+        process = self._nodes[place].process
+        assert process.process.poll() is None, f"a node ended by itself: {process.log[-2000:]}"
+        return place
 
     def _replace(self, place: int, **options: Any) -> None:
         self._nodes[place] = self._new_node(**options)

@@ -107,39 +107,16 @@ class Node:
 
         Raises Conflict when the books were taken away under it, or tasks hold all of its slots.
         """
-        options = self._options
-        self._performer = TargetPerformer(
-            self._store,
-            self._spawner,
-            self._revive_spawner,
-            http_allow=options.http_allow,
-            tasks=self._tasks,
-        )
-        self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
-        self._begin_session()
-        leads = options.coordination == "leader"
-        self._ticker, self._second_ticker = (
-            Ticker(
-                self._store,
-                self._keeper.session_id,
-                term=self._term if leads else None,
-                reach=self._reach,
-                clock=self._clock,
-            )
-            for _ in range(2)
-        )
-        self._dispatcher = Dispatcher(
-            self._store,
-            self._slots,
-            self._keeper.session_id,
-            options.queues,
-            lambda: self._tasks.names,
-        )
-        if "scheduler" in options.roles:
+        self._prepare()
+        if not self._begin_first_session():
+            self._slots.close()
+            return
+        roles = self._options.roles
+        if "scheduler" in roles:
             self._start("ticker", self._tick, self._ticking, self._planning_over)
             if self._store.parallel:
                 self._start("second ticker", self._help, self._helping, self._planning_over)
-        if "worker" in options.roles:
+        if "worker" in roles:
             self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
         self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
@@ -155,8 +132,42 @@ class Node:
         """
         self._times_asked_to_stop += 1
 
+    def _prepare(self) -> None:
+        options = self._options
+        self._performer = TargetPerformer(
+            self._store,
+            self._spawner,
+            self._revive_spawner,
+            http_allow=options.http_allow,
+            tasks=self._tasks,
+        )
+        self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
+        term = self._term if options.coordination == "leader" else None
+        self._ticker, self._second_ticker = (
+            Ticker(self._store, term=term, reach=self._reach, clock=self._clock) for _ in range(2)
+        )
+        self._dispatcher = Dispatcher(
+            self._store, self._slots, "", options.queues, lambda: self._tasks.names
+        )
+
     def _term(self) -> int | None:
         return self._keeper.term
+
+    def _begin_first_session(self) -> bool:
+        """False when it was asked to stop while the books were out of reach."""
+        failures = 0
+        while not self._times_asked_to_stop:
+            began = time.monotonic()
+            try:
+                self._begin_session()
+            except Unavailable as error:
+                failures += 1
+                self._outage.failed("start", error, began)
+                self._keeping_over.wait(patience(failures, fraction(id(self), failures)))
+            else:
+                self._outage.ended("start")
+                return True
+        return False
 
     def _begin_session(self, former: str | None = None) -> None:
         options = self._options
@@ -182,7 +193,12 @@ class Node:
             reach=self._reach,
             clock=self._clock,
         )
-        self._keeper.renew()
+        for owner in (self._dispatcher, self._ticker, self._second_ticker):
+            owner.session_id = session.id
+        try:
+            self._keeper.renew()
+        except Unavailable:  # it has begun all the same
+            self._keeper.hurry()
 
     def _lease_renewed(self, since: float, seconds: float) -> None:
         """The spawner ends all work a little before others may take it over."""
@@ -235,8 +251,6 @@ class Node:
         self._keeper.step()
         if self._keeper.lost and self._slots.wait_idle(0):
             self._begin_session(former=self._keeper.session_id)
-            self._dispatcher.session_id = self._keeper.session_id
-            self._ticker.session_id = self._second_ticker.session_id = self._keeper.session_id
             log.info("this node goes on as session %s", self._keeper.session_id)
         if (pulse := self._keeper.pulse) is not None and pulse is not seen:
             self._pass_on(pulse)

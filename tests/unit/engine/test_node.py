@@ -1,0 +1,98 @@
+"""A node begins its sessions through breaks of the connection, and all of it goes on as one."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.engine.node import Node, NodeOptions
+from duebook.errors import Unavailable
+from duebook.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from duebook.store.base import Pulse
+
+
+class Spawner:
+    """One that starts nothing."""
+
+    def extend_lease(self, seconds: float, since: float) -> None: ...
+
+
+class Store(SqliteStore):
+    """Books that break off at a pulse, or at a transaction, so many times."""
+
+    pulses_lost = 0
+    commits_lost = 0
+
+    def pulse(self, *words: Any, **options: Any) -> Pulse:
+        if self.pulses_lost:
+            self.pulses_lost -= 1
+            raise Unavailable("it broke off")
+        return super().pulse(*words, **options)
+
+    def transact(self, work: Any) -> Any:
+        done = super().transact(work)
+        if self.commits_lost:
+            self.commits_lost -= 1
+            raise Unavailable("nobody knows whether the last change was kept")
+        return done
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(tmp_path / "book.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def node(store: Store) -> Iterator[Node]:
+    made = Node(store, Spawner(), NodeOptions(lease=timedelta(minutes=1)))  # type: ignore[arg-type]
+    made._prepare()
+    yield made
+    made._slots.close()
+
+
+def sessions(node: Node) -> set[str | None]:
+    """Under which sessions its parts work."""
+    parts = (node._keeper, node._dispatcher, node._ticker, node._second_ticker)
+    return {part.session_id for part in parts}
+
+
+@pytest.mark.parametrize("lost", ["pulses_lost", "commits_lost"])
+def test_a_node_whose_first_words_get_lost_begins_all_the_same(
+    node: Node, store: Store, lost: str
+) -> None:
+    setattr(store, lost, 1)
+    assert node._begin_first_session()
+    assert len(sessions(node)) == 1
+    node._keep()
+    assert node._keeper.pulse is not None
+    assert node._keeper.pulse.alive
+
+
+def test_a_node_that_is_asked_to_stop_waits_for_no_books(node: Node, store: Store) -> None:
+    store.commits_lost = 1_000
+    node.stop()
+    assert not node._begin_first_session()
+
+
+def test_all_of_a_node_goes_on_under_its_new_session_though_the_next_pulse_is_lost(
+    node: Node, store: Store
+) -> None:
+    node._begin_session()
+    (former,) = sessions(node)
+    node._keeper.lost = True
+    store.pulses_lost = 1
+    node._keep()
+    assert former not in sessions(node)
+    assert len(sessions(node)) == 1, "nobody claims or plans under a session that is over"
+    node._keep()
+    assert node._keeper.pulse is not None
+    assert node._keeper.pulse.alive
