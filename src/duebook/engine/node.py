@@ -249,9 +249,8 @@ class Node:
     def _keep(self) -> float:
         seen = self._keeper.pulse
         self._keeper.step()
-        if self._keeper.lost and self._slots.wait_idle(0):
-            self._begin_session(former=self._keeper.session_id)
-            log.info("this node goes on as session %s", self._keeper.session_id)
+        if self._keeper.lost:
+            self._begin_again()
         if (pulse := self._keeper.pulse) is not None and pulse is not seen:
             self._pass_on(pulse)
         return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
@@ -260,6 +259,16 @@ class Node:
         """In a thread of its own: while it waits for the books, others look after the lease."""
         self._performer.flush()
         return POLL
+
+    def _begin_again(self) -> None:
+        """As another session, when nothing is left of the one that was lost: a claim that was
+        under way may still have brought work to it."""
+        self._slots.stop_all("lost")
+        with self._slots.claiming:
+            if not self._slots.wait_idle(0):
+                return
+            self._begin_session(former=self._keeper.session_id)
+        log.info("this node goes on as session %s", self._keeper.session_id)
 
     def _pass_on(self, pulse: Pulse) -> None:
         """Wake the others in time for what they may not have heard of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from duebook.engine.node import Node, NodeOptions
 from duebook.errors import Unavailable
+from duebook.model.run import Token
 from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -96,3 +98,34 @@ def test_all_of_a_node_goes_on_under_its_new_session_though_the_next_pulse_is_lo
     node._keep()
     assert node._keeper.pulse is not None
     assert node._keeper.pulse.alive
+
+
+class Stop:
+    """How a run is asked to end."""
+
+    reason: str | None = None
+
+    def set(self, reason: str) -> None:
+        self.reason = reason
+
+
+def test_a_node_begins_no_other_session_while_a_claim_may_bring_work_to_the_lost_one(
+    node: Node,
+) -> None:
+    """That work would go on while others take it over."""
+    node._begin_session()
+    (former,) = sessions(node)
+    node._keeper.lost = True
+    token, stop = Token("run", 1, str(former)), Stop()
+    with node._slots.claiming:
+        thread = threading.Thread(target=node._keep)
+        thread.start()
+        node._slots._working[token] = stop  # type: ignore[assignment]
+    thread.join(10)
+    assert sessions(node) == {former}
+    node._keep()
+    assert stop.reason == "lost"
+    assert sessions(node) == {former}
+    node._slots._working.clear()
+    node._keep()
+    assert former not in sessions(node)
