@@ -218,10 +218,18 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
 FROM at
 
 -- name: get_session_alive
--- Whether a node may still claim, for it lives until the commit; whether the queue has limits.
+-- Whether a node lives, and can renew but not be buried until the commit; if the queue has limits.
 SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
-FOR SHARE
+FOR KEY SHARE
+
+-- name: end_expired_sessions
+-- Nodes whose lease ran out are dead, unless they are claiming; then they are looked at again.
+UPDATE node_sessions SET ended_at = :now
+WHERE id IN (
+    SELECT id FROM node_sessions WHERE ended_at IS NULL AND expires_at <= :now
+    FOR UPDATE SKIP LOCKED)
+RETURNING id
 
 -- name: take_lead
 -- Nobody leads any more: this node does, unless a commit under the old term is under way.

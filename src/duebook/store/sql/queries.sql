@@ -156,11 +156,6 @@ WHERE id = :id AND ended_at IS NULL
 -- A node leaves.
 UPDATE node_sessions SET ended_at = :now, seen_at = :now WHERE id = :id AND ended_at IS NULL
 
--- name: end_expired_sessions
--- Nodes whose lease ran out are dead.
-UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
-RETURNING id
-
 -- name: list_sessions
 -- The nodes that lived at some time of a stretch, the first one first.
 SELECT id, node, roles, started_at, seen_at, expires_at, ended_at FROM node_sessions

@@ -359,3 +359,8 @@ CROSS JOIN json_each(:sinces) AS since ON since.key = wanted.key
 CROSS JOIN ledger AS l ON l.schedule_id = wanted.value AND l.due_to > since.value
 WHERE l.due_from <= :until
 ORDER BY l.due_from
+
+-- name: end_expired_sessions
+-- Nodes whose lease ran out are dead.
+UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
+RETURNING id
