@@ -207,7 +207,7 @@ class Fleet:
         self.end()
         assert self.verdict() == []
         balanced = self.world.cli("db", "check")
-        assert balanced.stdout == "the books balance\n", balanced.stdout + balanced.stderr
+        assert balanced.returncode == 0, balanced.stdout + balanced.stderr
         for member in self.members:
             assert "Traceback" not in member.process.log, member.process.log[-3000:]
 

@@ -153,12 +153,19 @@ class Storm:
         node.process.send(signal.SIGCONT)
 
     def _stop_at_a_point(self) -> None:
+        """One that does not reach it in time is killed, lest it stop there later."""
         place, point = self._pick(), self._chance.choice(STOPPABLE)
         self._tell(f"  {point}")
         self._nodes[place].process.end(signal.SIGTERM)
         node = self._fleet.start(proxied=True, stop_at=point)
         self._nodes[place] = node
-        self._wait(2 * LEASE)
+        try:
+            self._fleet.wait_stopped(node, 2 * LEASE)
+        except AssertionError:
+            node.process.end(signal.SIGKILL)
+            self._replace(place)
+            return
+        self._wait(1.5 * LEASE)
         node.process.send(signal.SIGCONT)
 
     # -- the server, and the way to it
