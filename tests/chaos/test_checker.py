@@ -74,7 +74,7 @@ def original(
 ) -> Iterator[tuple[str, Witness]]:
     """The right books of two nodes, one of which was killed at work, and somebody's answers."""
     with open_fleet(tmp_path_factory.mktemp("fleet"), postgres_server) as fleet:
-        fleet.load(7, NAMES)
+        fleet.load(5, NAMES)
         run = fleet.world.book.schedules.trigger("all-1").id
         created = fleet.world.book.schedules.get("all-1").id
         updated = fleet.world.book.schedules.update("cron", payload={"a": 1})

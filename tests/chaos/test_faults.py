@@ -41,8 +41,8 @@ def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Flee
 
 def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -> None:
     """It holds a limited queue, a limited schedule, and its own session."""
-    fleet.load(9, MANY)
-    fleet.node(slots=1)
+    fleet.load(9, ("all-1", "narrow", "pair", "queue"))
+    fleet.node(slots=5)
     trusted(fleet)
     for point in ("dispatcher before:use_tokens", "dispatcher after:claim_limited"):
         stopped = fleet.start(stop_at=point)
@@ -72,11 +72,11 @@ def test_the_late_success_of_a_stopped_node_does_not_end_the_next_attempt(fleet:
 
 def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
     fleet = durable_fleet
-    fleet.load(10, MANY)
+    fleet.load(8, MANY)
     fleet.node()
     fleet.node()
     for _ in range(2):
-        fleet.wait_more("all-1", 3)
+        fleet.wait_more("all-1", 2)
         triggered = [fleet.world.trigger("all-2") for _ in range(3)]
         fleet.crash_server()
     fleet.settle_accounts()
@@ -84,14 +84,14 @@ def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
 
 
 def test_commits_whose_replies_are_dropped(fleet: Fleet) -> None:
-    fleet.load(10, MANY)
+    fleet.load(7, MANY)
     node = fleet.node(proxied=True)
     fleet.node(slots=2)
     assert node.proxy is not None
     what: list[Loss] = ["", "reply", "", "request"]
     turns = iter(range(10_000))
     node.proxy.lose = lambda: what[next(turns) % len(what)]
-    fleet.wait_more("all-1", 6)
+    fleet.wait_more("all-1", 5)
     node.proxy.lose = lambda: ""
     assert node.proxy.lost > 10
     fleet.settle_accounts()
