@@ -41,8 +41,8 @@ def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Flee
 
 def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -> None:
     """It holds a limited queue, a limited schedule, and its own session."""
-    fleet.load(9, ("all-1", "narrow", "pair", "queue"))
-    fleet.node(slots=5)
+    fleet.load(60, ("all-1", "narrow", "pair", "queue"))
+    fleet.node(slots=3)
     trusted(fleet)
     for point in ("dispatcher before:use_tokens", "dispatcher after:claim_limited"):
         stopped = fleet.start(stop_at=point)
@@ -50,6 +50,7 @@ def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -
         fleet.wait_more("all-1", 2, timeout=LEASE + SLACK)
     for member in fleet.members[1:]:
         member.process.send(signal.SIGCONT)
+    fleet.end_load()
     fleet.settle_accounts()
     assert "session is lost" not in fleet.members[0].process.log
 
