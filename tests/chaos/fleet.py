@@ -205,7 +205,8 @@ class Fleet:
         """The end of most tests: everything is over, and everything is right."""
         self.drain()
         self.end()
-        assert self.verdict() == []
+        wrong = self.verdict()
+        assert not wrong, "\n".join(wrong)
         balanced = self.world.cli("db", "check")
         assert balanced.returncode == 0, balanced.stdout + balanced.stderr
         for member in self.members:

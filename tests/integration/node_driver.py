@@ -137,7 +137,7 @@ def _be_a_clone(name: str) -> None:
     from duebook.engine import node
 
     original = node.new_session
-    vars(node)["new_session"] = lambda roles: replace(original(roles), node=name, pid=1)
+    vars(node)["new_session"] = lambda *words: replace(original(*words), node=name, pid=1)
 
 
 def _shift_clock(file: Path) -> None:

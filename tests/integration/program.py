@@ -17,9 +17,8 @@ PAUSE = threading.Event()
 def say(word: str, ctx: Context) -> None:
     """One write to a file opened for appending, so lines of many processes stay whole."""
     due = (ctx.schedule.due_at or ctx.run.created_at).isoformat()
-    line = (
-        f"{word} {ctx.schedule.name} {ctx.run.id} {ctx.attempt} {due} {os.getpid()} {time.time()}"
-    )
+    who = f"{ctx.schedule.name} {ctx.run.id} {ctx.attempt}"
+    line = f"{word} {who} {due} {os.getpid()} {os.environ['NODE_MARK']} {time.time()}"
     with Path(os.environ["EVIDENCE"]).open("a") as file:
         file.write(f"{line}\n")
 

@@ -110,9 +110,10 @@ class Stop:
 
 
 def test_a_node_begins_no_other_session_while_a_claim_may_bring_work_to_the_lost_one(
-    node: Node,
+    node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That work would go on while others take it over."""
+    monkeypatch.setattr(node._performer, "is_cooperative", lambda _: False)
     node._begin_session()
     (former,) = sessions(node)
     node._keeper.lost = True
@@ -120,7 +121,7 @@ def test_a_node_begins_no_other_session_while_a_claim_may_bring_work_to_the_lost
     with node._slots.claiming:
         thread = threading.Thread(target=node._keep)
         thread.start()
-        node._slots._working[token] = stop  # type: ignore[assignment]
+        node._slots._working[token] = (object(), stop)  # type: ignore[assignment]
     thread.join(10)
     assert sessions(node) == {former}
     node._keep()
