@@ -2,7 +2,7 @@
 -- how right books are made wrong so.
 
 -- I1: 2 runs | a due time has two runs
-ALTER TABLE runs DROP CONSTRAINT runs_schedule_id_due_at_key;
+DROP INDEX runs_due;
 CREATE TEMP TABLE one AS SELECT * FROM runs WHERE status = 'succeeded' AND due_at IS NOT NULL
     LIMIT 1;
 UPDATE one SET id = 'another';
