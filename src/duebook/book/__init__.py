@@ -1,4 +1,4 @@
-"""The client: every use case of schedules, runs and queues, one transaction each."""
+"""The client: every use case of schedules, templates, runs and queues, one transaction each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
+from duebook.book.templates import Templates
 from duebook.closing import Closing
 from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
-__all__ = ["Book", "Queues", "Runs", "Schedules"]
+__all__ = ["Book", "Queues", "Runs", "Schedules", "Templates"]
 
 
 class Book(Closing):
@@ -48,6 +49,10 @@ class Book(Closing):
     @cached_property
     def schedules(self) -> Schedules:
         return Schedules(self.store, self.namespace, self.tasks)
+
+    @cached_property
+    def templates(self) -> Templates:
+        return Templates(self.store, self.namespace)
 
     @cached_property
     def runs(self) -> Runs:

@@ -32,15 +32,18 @@ __all__ = [
 MOST_FOLLOWED: Final = 1_000
 
 
-def named_spec(name: str, definition: dict[str, Any]) -> ScheduleSpec:
-    """A definition and its name; raises InvalidSchedule with all that is wrong with either."""
+def named_spec(name: str, definition: dict[str, Any], key: str | None = None) -> ScheduleSpec:
+    """A definition and its name; raises InvalidSchedule with all that is wrong with either.
+
+    `key` stands for the name in the definition, when that is not the schedule's.
+    """
     problems: dict[str, str] = {}
     try:
         check_name(name)
     except Invalid as error:
         problems["name"] = str(error)
     try:
-        spec = load_spec(definition, shorten(name))
+        spec = load_spec(definition, key or shorten(name))
     except InvalidSchedule as error:
         raise InvalidSchedule(problems | error.problems) from None
     if problems := problems | check_templates(spec):

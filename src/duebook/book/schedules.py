@@ -18,6 +18,7 @@ from duebook.book.checks import (
     refuse_templates,
 )
 from duebook.book.rendering import render_form
+from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
@@ -71,11 +72,18 @@ class Schedules:
         self._namespace = namespace
         self._tasks = tasks or Tasks()
 
-    def create(self, name: str, by: str = "", **definition: Any) -> Schedule:
+    def create(
+        self, name: str, by: str = "", template: str | None = None, **definition: Any
+    ) -> Schedule:
         """A new schedule from `trigger`, `target`, `payload` and policies.
 
-        Raises InvalidSchedule with every wrong field, and Conflict when the name is taken.
+        A `template` gives the fields that are not given here; a field that is None has Duebook's
+        own default. Raises InvalidSchedule with every wrong field, NotFound for the template, and
+        Conflict when the name is taken.
         """
+        if template is not None:
+            found = self._store.read(lambda tx: find_template(tx, self._namespace, template))
+            definition = load_changes(found.defaults, definition)
         spec = named_spec(name, definition)
         refuse_payload(self._tasks, spec)
         return self._store.transact(lambda tx: self._create(tx, name, spec, by))
@@ -176,7 +184,7 @@ class Schedules:
                     f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
                     "read it again"
                 )
-            form = load_changes(tx.snapshot(schedule.id).spec, changes)
+            form = load_changes(tx.snapshot(schedule.id).spec.to_json(), changes)
             return self._edit(tx, schedule, load_spec(form, schedule.name), by)
 
         return self._store.transact(work)

@@ -1,4 +1,4 @@
-"""Schedules, runs, logs and queues as JSON objects: the same in REST and on the command line."""
+"""Schedules, templates, runs, logs and queues as JSON objects, the same wherever they are shown."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from duebook.model.target import HttpTarget
+from duebook.errors import Invalid
+from duebook.model.http_target import HIDDEN
+from duebook.model.target import HttpTarget, load_target
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from duebook.model.queue import QueueLoad
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.target import Target
+    from duebook.model.template import ScheduleTemplate
 
-__all__ = ["attempt_form", "log_form", "queue_form", "run_form", "schedule_form"]
+__all__ = [
+    "attempt_form",
+    "log_form",
+    "queue_form",
+    "run_form",
+    "schedule_form",
+    "template_form",
+]
 
 
 def schedule_form(schedule: Schedule) -> dict[str, Any]:
@@ -44,10 +55,23 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
 
 
 def _definition(spec: ScheduleSpec) -> dict[str, Any]:
-    form = spec.to_json()
-    if isinstance(spec.target, HttpTarget):
-        form["target"] = spec.target.masked().to_json()
-    return form
+    return spec.to_json() | {"target": _target_form(spec.target)}
+
+
+def _target_form(target: Target) -> dict[str, Any]:
+    return (target.masked() if isinstance(target, HttpTarget) else target).to_json()
+
+
+def template_form(template: ScheduleTemplate) -> dict[str, Any]:
+    """The whole template; its defaults as a schedule has them."""
+    form = {field.name: _plain(getattr(template, field.name)) for field in fields(template)}
+    defaults = dict(template.defaults)
+    if "target" in defaults:
+        try:
+            defaults["target"] = _target_form(load_target(defaults["target"]))
+        except Invalid:  # a newer node wrote it: nobody here knows what is secret
+            defaults["target"] = HIDDEN
+    return form | {"defaults": defaults}
 
 
 def run_form(run: Run) -> dict[str, Any]:

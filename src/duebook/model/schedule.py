@@ -38,7 +38,7 @@ from duebook.triggers.every import Every
 from duebook.triggers.weekly import Weekly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from duebook.model.run import Run
 
@@ -134,8 +134,8 @@ class ScheduleSpec:
     def trigger_text(self) -> str:
         return ", ".join(trigger.text for trigger in self.triggers)
 
-    def to_json(self) -> dict[str, Any]:
-        """The form that load_spec reads back; policies at their defaults are left out."""
+    def to_json(self, always: Collection[str] = ()) -> dict[str, Any]:
+        """The form that load_spec reads back; at their defaults only `always` these are in it."""
         triggers = [trigger.to_json() for trigger in self.triggers]
         form: dict[str, Any] = {
             "trigger": triggers[0] if len(triggers) == 1 else triggers,
@@ -144,9 +144,9 @@ class ScheduleSpec:
         for spec_field in fields(self)[2:]:
             if not spec_field.init:
                 continue
-            value = getattr(self, spec_field.name)
-            if value != _default(spec_field.name):
-                form[spec_field.name] = _plain(value)
+            name, value = spec_field.name, getattr(self, spec_field.name)
+            if name in always or value != _default(name):
+                form[name] = dict(value) if name == "labels" else _plain(value)
         return form
 
 
@@ -165,8 +165,6 @@ def _plain(value: Any) -> Any:
             return str(value)
         case Retry() | Dependency():
             return value.to_json()
-        case (tuple(), *_):
-            return dict(value)  # labels
         case tuple():
             return [_plain(item) for item in value]
     return value
@@ -236,13 +234,9 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
     return ScheduleSpec(**values)
 
 
-def load_changes(spec: ScheduleSpec, changes: dict[str, Any]) -> dict[str, Any]:
-    """The form of a definition after changes to some of its fields."""
-    if "cron" in changes and "trigger" not in changes:
-        trigger = {key: changes[key] for key in ("cron", "tz") if key in changes}
-        rest = {key: value for key, value in changes.items() if key not in ("cron", "tz")}
-        changes = {"trigger": trigger, **rest}
-    return {**spec.to_json(), **changes}
+def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The form of a definition, or of a part of one, after changes to some of its fields."""
+    return {**form, **_with_trigger(changes)}
 
 
 def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.run import Attempt, Claim, LogLine, Outcome, Progress, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.template import ScheduleTemplate
 
 __all__ = [
     "CLOCK_BEHIND",
@@ -397,6 +398,18 @@ class Tx(Protocol):
 
     def list_queues(self) -> list[QueueLoad]:
         """Every queue that has limits or work, by name."""
+
+    # -- schedule templates
+    def save_template(self, namespace: str, name: str, defaults: dict[str, Any], by: str) -> None:
+        """Keep defaults under a name; they replace the ones that it had."""
+
+    def get_template(self, namespace: str, name: str) -> ScheduleTemplate | None: ...
+
+    def list_templates(self, namespace: str) -> list[ScheduleTemplate]:
+        """By name."""
+
+    def remove_template(self, namespace: str, name: str) -> bool:
+        """Whether there was one."""
 
     # -- schedules and runs, for people
     def create_schedule(

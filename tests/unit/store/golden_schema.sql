@@ -211,6 +211,17 @@ CREATE TABLE schedule_state (
     CHECK (paused_until IS NULL OR status = 'paused')
 ) STRICT;
 
+CREATE TABLE schedule_templates (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    defaults TEXT NOT NULL CHECK (json_valid(defaults)),
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    updated_at INTEGER NOT NULL,
+    updated_by TEXT NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE schedules (
     id TEXT PRIMARY KEY,
     namespace TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""The people's part of a transaction: schedules, runs, ledger and logs."""
+"""The people's part of a transaction: schedules, templates, runs, ledger and logs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from duebook.store.sql.rows import (
     read_run,
     read_schedule,
     read_spec,
+    read_template,
     without_nul,
 )
 from duebook.store.sql.working import Working
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from duebook.model.enqueued import Enqueued
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.template import ScheduleTemplate
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["People"]
@@ -90,6 +92,27 @@ class People(Working):
             self._record(skips_of(plan), None)
         else:
             self.commit([plan], None)
+
+    def save_template(self, namespace: str, name: str, defaults: dict[str, Any], by: str) -> None:
+        self._run(
+            "save_template",
+            namespace=namespace,
+            name=name,
+            defaults=json.dumps(defaults),
+            now=self.now,
+            by=clean(by),
+        )
+
+    def get_template(self, namespace: str, name: str) -> ScheduleTemplate | None:
+        row = self._one("get_template", namespace=namespace, name=without_nul(name))
+        return None if row is None else read_template(row, self._time)
+
+    def list_templates(self, namespace: str) -> list[ScheduleTemplate]:
+        rows = self._all("list_templates", namespace=namespace)
+        return [read_template(row, self._time) for row in rows]
+
+    def remove_template(self, namespace: str, name: str) -> bool:
+        return self._run("remove_template", namespace=namespace, name=without_nul(name)) == 1
 
     def list_revisions(self, schedule_id: str) -> list[Revision]:
         schedule = self.get_schedule(schedule_id)

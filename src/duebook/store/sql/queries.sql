@@ -211,6 +211,30 @@ SET concurrency = excluded.concurrency, rate_count = excluded.rate_count,
 -- A queue without limits has no row.
 DELETE FROM queues WHERE name = :name
 
+-- name: save_template
+-- Named defaults; they replace the ones of that name.
+INSERT INTO schedule_templates (namespace, name, defaults, created_at, created_by, updated_at,
+    updated_by)
+VALUES (:namespace, :name, :defaults, :now, :by, :now, :by)
+ON CONFLICT (namespace, name) DO UPDATE
+SET defaults = excluded.defaults, updated_at = excluded.updated_at,
+    updated_by = excluded.updated_by
+
+-- name: get_template
+-- The template of that name in the namespace.
+SELECT namespace, name, defaults, created_at, created_by, updated_at, updated_by
+FROM schedule_templates WHERE namespace = :namespace AND name = :name
+
+-- name: list_templates
+-- The templates of a namespace, by name.
+SELECT namespace, name, defaults, created_at, created_by, updated_at, updated_by
+FROM schedule_templates WHERE namespace = :namespace
+ORDER BY name
+
+-- name: remove_template
+-- Nobody starts from it any more.
+DELETE FROM schedule_templates WHERE namespace = :namespace AND name = :name
+
 -- name: list_loads
 -- How much waits and runs in each queue.
 SELECT queue, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),

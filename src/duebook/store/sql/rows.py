@@ -16,6 +16,7 @@ from duebook.model.queue import Gate, Queue, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
 from duebook.model.target import TaskTarget
+from duebook.model.template import ScheduleTemplate
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "read_schedule",
     "read_spec",
     "read_stretches",
+    "read_template",
     "stretches_text",
     "to_micros",
     "without_nul",
@@ -162,6 +164,14 @@ def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
         paused_until=time(paused_until),
         pause_reason=pause_reason,
         problem=problem,
+    )
+
+
+def read_template(row: Sequence[Any], time: Callable[[Any], Any]) -> ScheduleTemplate:
+    namespace, name, defaults, created_at, created_by, updated_at, updated_by = row
+    made, changed = time(created_at), time(updated_at)
+    return ScheduleTemplate(
+        namespace, name, json.loads(defaults), made, created_by, changed, updated_by
     )
 
 

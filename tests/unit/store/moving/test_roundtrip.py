@@ -29,7 +29,11 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3
 def answers(store: Store, schedule_ids: list[str], end: Any) -> dict[str, Any]:
     """What the books say to whoever asks."""
     book = Book(store)
-    found: dict[str, Any] = {"schedules": book.schedules.list(), "queues": book.queues.list()}
+    found: dict[str, Any] = {
+        "schedules": book.schedules.list(),
+        "templates": book.templates.list(),
+        "queues": book.queues.list(),
+    }
     runs = book.runs.list(limit=1_000)
     found["runs"] = runs
     for run in runs:
@@ -72,6 +76,7 @@ def test_the_copy_of_any_books_answers_as_they_did(
             book = Book(move.old())
             history = History(book, clock, seed)
             book.queues.limit("default", concurrency=3, rate="7/m")
+            book.templates.save("nightly", by="ann", cron="H 2 * * *", description=text)
             for _ in range(steps):
                 history.step()
             book.schedules.trigger("up", payload={"text": text})

@@ -66,6 +66,18 @@ CREATE TABLE schedule_deps (
 );
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
 
+-- Named defaults that a schedule starts from; it copies them.
+CREATE TABLE schedule_templates (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    defaults text NOT NULL CHECK (defaults::json IS NOT NULL),
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_at timestamptz NOT NULL,
+    updated_by text NOT NULL,
+    PRIMARY KEY (namespace, name)
+);
+
 CREATE TABLE node_sessions (
     id text COLLATE "C" PRIMARY KEY,
     node text NOT NULL,

@@ -68,6 +68,18 @@ CREATE TABLE schedule_deps (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
 
+-- Named defaults that a schedule starts from; it copies them.
+CREATE TABLE schedule_templates (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    defaults TEXT NOT NULL CHECK (json_valid(defaults)),
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    updated_at INTEGER NOT NULL,
+    updated_by TEXT NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
     node TEXT NOT NULL,

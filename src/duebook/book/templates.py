@@ -1,0 +1,80 @@
+"""What people do with schedule templates: save, look at and remove named defaults."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duebook.book.checks import named_spec
+from duebook.errors import Invalid, NotFound, shorten
+from duebook.model.template import ANY_SCHEDULE, complete, defaults_form, given_fields
+
+if TYPE_CHECKING:
+    from duebook.model.template import ScheduleTemplate
+    from duebook.store.base import Store, Tx
+
+    Listed = list[ScheduleTemplate]  # inside the class below `list` is a method
+
+__all__ = ["Templates", "find_template"]
+
+
+class Templates:
+    """Named defaults of a namespace. A schedule copies them when it is made, so that a change of
+    the template changes no schedule."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def save(self, name: str, by: str = "", **defaults: Any) -> ScheduleTemplate:
+        """Keep some fields of a definition under a name; they replace all that it had.
+
+        Raises InvalidSchedule with every wrong field. What only the whole schedule shows, such as
+        an `at` that is in the past by then, is refused when one is made.
+        """
+        given = given_fields(defaults)
+        spec = named_spec(name, complete(given), key=ANY_SCHEDULE)
+        if not given:
+            raise Invalid(f'template "{name}" has no defaults; give at least one field')
+        form = defaults_form(given, spec)
+
+        def work(tx: Tx) -> ScheduleTemplate:
+            tx.save_template(self._namespace, name, form, by)
+            return find_template(tx, self._namespace, name)
+
+        return self._store.transact(work)
+
+    def get(self, name: str) -> ScheduleTemplate:
+        """One template; raises NotFound, which tells names that are near."""
+        return self._store.read(lambda tx: find_template(tx, self._namespace, name))
+
+    def list(self) -> Listed:
+        """Every template of the namespace, by name."""
+        return self._store.read(lambda tx: tx.list_templates(self._namespace))
+
+    def remove(self, name: str) -> None:
+        """Forget a template; its schedules stay as they are. Raises NotFound."""
+
+        def work(tx: Tx) -> None:
+            find_template(tx, self._namespace, name)
+            tx.remove_template(self._namespace, name)
+
+        self._store.transact(work)
+
+
+def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
+    """The template of that name; raises NotFound, which tells names that are near."""
+    if not isinstance(name, str):
+        raise Invalid(f"template {shorten(name)} is no text")
+    found = tx.get_template(namespace, name)
+    if found is None:
+        known = [template.name for template in tx.list_templates(namespace)]
+        raise NotFound(f'template "{shorten(name)}" does not exist{_near(name, known)}')
+    return found
+
+
+def _near(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches  # slow to import, and only mistakes need it
+
+    if close := get_close_matches(name.lower(), known):
+        return f"; did you mean {' or '.join(close)}?"
+    return "" if known else "; there are none yet"

@@ -1,0 +1,65 @@
+"""Schedule templates as values: named defaults that a schedule starts from.
+
+A template keeps the JSON form of some fields of a definition. H in a cron expression stays as it
+is written, for each schedule hashes its own name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.model.schedule import load_changes
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["ANY_SCHEDULE", "ScheduleTemplate", "complete", "defaults_form", "given_fields"]
+
+ANY_SCHEDULE: Final = "*"
+"""What H hashes while defaults are checked; no schedule has this name, so none waits for itself."""
+
+_STAND_INS: Final[dict[str, Any]] = {"trigger": "@daily", "target": "any"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTemplate:
+    """Named defaults; what was made of them before they changed stays as it is."""
+
+    namespace: str
+    name: str
+    defaults: dict[str, Any]
+    """the JSON form of some fields of a definition"""
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    updated_by: str
+
+
+def given_fields(defaults: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are given, with `cron` and its zone as the trigger; None gives nothing."""
+    return load_changes({}, {key: value for key, value in defaults.items() if value is not None})
+
+
+def complete(given: dict[str, Any]) -> dict[str, Any]:
+    """A whole definition, so that what is given can be checked like one."""
+    return _STAND_INS | given
+
+
+def defaults_form(given: dict[str, Any], spec: ScheduleSpec) -> dict[str, Any]:
+    """The JSON form of what is given, as `spec` has read it; also of what is as it would be."""
+    form = spec.to_json(always=given)
+    if "trigger" in given:
+        form["trigger"] = _unhashed(given["trigger"], form["trigger"])
+    return {key: form[key] for key in given}
+
+
+def _unhashed(given: Any, form: Any) -> Any:
+    """A trigger, or a list of them, without a key that nobody gave."""
+    if isinstance(form, list):
+        return [_unhashed(*pair) for pair in zip(given, form, strict=True)]
+    item = given[0] if isinstance(given, list | tuple) else given
+    hashes_name = isinstance(item, str) or (isinstance(item, dict) and item.get("key") is None)
+    return {name: value for name, value in form.items() if name != "key" or not hashes_name}
