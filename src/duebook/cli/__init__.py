@@ -32,6 +32,7 @@ __all__ = ["main"]
         "logs": "runs:logs_command",
         "cancel": "runs:cancel_command",
         "retry": "runs:retry_command",
+        "template": "templates:template_group",
         "queue": "queues:queue_group",
         "tick": "node:tick_command",
         "db": "db:db_group",

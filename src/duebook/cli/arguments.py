@@ -1,4 +1,5 @@
-"""The arguments that several commands share: names of schedules, runs, instants, JSON."""
+"""The arguments that several commands share: names of schedules and templates, runs, instants,
+JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +14,15 @@ from duebook.errors import DuebookError, Invalid, InvalidTime, NotFound, shorten
 from duebook.timetext import parse_duration, parse_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.book import Book
+    from duebook.model.schedule import Schedule
+    from duebook.model.template import ScheduleTemplate
 
 __all__ = [
+    "complete_template",
     "count_option",
     "find_run",
     "name_argument",
@@ -29,12 +34,24 @@ __all__ = [
 
 
 def _complete_name(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Names of schedules for the shell; whatever goes wrong there is not the time to complain."""
+    return _complete(ctx, incomplete, lambda book: book.schedules.list(limit=1_000))
+
+
+def complete_template(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    return _complete(ctx, incomplete, lambda book: book.templates.list())
+
+
+def _complete(
+    ctx: click.Context,
+    incomplete: str,
+    ask: Callable[[Book], Sequence[Schedule | ScheduleTemplate]],
+) -> list[str]:
+    """Names for the shell; whatever goes wrong there is not the time to complain."""
     from duebook.cli.opening import open_book
 
     try:
         with ctx, open_book() as book:
-            names = [schedule.name for schedule in book.schedules.list(limit=1_000)]
+            names = [found.name for found in ask(book)]
     except (DuebookError, OSError):
         return []
     return [name for name in names if name.startswith(incomplete)]

@@ -16,7 +16,6 @@ from duebook.timetext import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duebook.model.schedule import ScheduleSpec
     from duebook.model.target import Target
 
 __all__ = [
@@ -191,16 +190,13 @@ def read_target(
     return target
 
 
-def policy_words(spec: ScheduleSpec) -> str:
-    """Catch-up and overlap, and every other policy that differs from its default."""
-    form = {"catchup": spec.catchup, "overlap": spec.overlap} | {
-        name: value for name, value in spec.to_json().items() if name in POLICIES
-    }
+def policy_words(form: dict[str, Any]) -> str:
+    """The policies in the form of a definition, or of a part of one."""
     hidden = ("description", "labels")
     return ", ".join(
         f"{name} {_words(name, value)}".strip()
         for name, value in form.items()
-        if name not in hidden
+        if name in POLICIES and name not in hidden
     )
 
 
@@ -211,7 +207,9 @@ def _words(name: str, value: Any) -> str:
         rest = {key: part for key, part in value.items() if key not in ("attempts", "jitter")}
         parts = [f"{value['attempts']} attempts", *(f"{k} {_flat(v)}" for k, v in rest.items())]
         return " ".join([*parts, *(["no jitter"] if "jitter" in value else [])])
-    return "" if value is True else _flat(value)
+    if isinstance(value, bool):
+        return "" if value else "no"
+    return _flat(value)
 
 
 def _flat(value: Any) -> str:

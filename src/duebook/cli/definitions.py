@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.arguments import name_argument, user
+from duebook.cli.arguments import complete_template, name_argument, user
 from duebook.cli.definition_options import (
     ONE_TARGET,
     POLICIES,
@@ -21,6 +21,7 @@ from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import build_trigger, names_trigger, trigger_options
 from duebook.errors import Invalid, NotFound, printable
 from duebook.model.forms import schedule_form
+from duebook.model.target import CommandTarget
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -33,9 +34,17 @@ __all__ = ["add_command", "update_command"]
 @click.argument("name")
 @trigger_options(cron_option=True)
 @definition_options
+@click.option(
+    "--template",
+    metavar="NAME",
+    shell_complete=complete_template,
+    help="Start from its defaults; see duebook template.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
-def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def add_command(
+    name: str, command: tuple[str, ...], template: str | None, as_json: bool, **options: Any
+) -> None:
     """Add a schedule: when due, it runs COMMAND or a task, or sends a request.
 
     \b
@@ -46,23 +55,26 @@ def add_command(name: str, command: tuple[str, ...], as_json: bool, **options: A
       duebook add load --every 1h --depends-on extract:1h --retry 3 -- ./load
       duebook add digest --daily 07:00 --task email_digest
       duebook add hook --daily 07:00 --http https://example.com/hook --method POST
+      duebook add orders --template nightly -- pg_dump orders
     """
-    target = read_target(command, options)
-    if target is None:
-        raise click.UsageError(ONE_TARGET)
     definition = read_policies(options) | read_retry(options, None)
-    trigger = build_trigger(options, key=name)
+    target = read_target(command, options)
+    if target is not None:
+        definition["target"] = target
+    elif template is None:
+        raise click.UsageError(ONE_TARGET)
+    if template is None or names_trigger(options):
+        definition["trigger"] = build_trigger(options, key=name)
     with open_book() as book:
-        schedule = book.schedules.create(
-            name, by=user(), trigger=trigger, target=target, **definition
-        )
+        schedule = book.schedules.create(name, by=user(), template=template, **definition)
         if as_json:
             print_json(schedule_form(schedule))
             return
-        click.echo(f"added {name}: {trigger.describe()}")
+        triggers = schedule.spec.triggers if schedule.spec else ()
+        click.echo(f"added {name}: {'; '.join(trigger.describe() for trigger in triggers)}")
         click.echo(f"next due {when(schedule.next_due_at)}")
         _note_unknown(book, schedule)
-    _note_missing(command, target)
+    _note_missing(schedule)
 
 
 def _note_unknown(book: Book, schedule: Schedule) -> None:
@@ -74,9 +86,13 @@ def _note_unknown(book: Book, schedule: Schedule) -> None:
             click.echo(f'note: there is no schedule "{dependency.schedule}" yet', err=True)
 
 
-def _note_missing(command: tuple[str, ...], target: dict[str, Any]) -> None:
-    if command and which(command[0], path=target.get("env", {}).get("PATH")) is None:
-        click.echo(f'note: there is no program "{printable(command[0])}" on this machine', err=True)
+def _note_missing(schedule: Schedule) -> None:
+    target = schedule.spec.target if schedule.spec else None
+    if not isinstance(target, CommandTarget) or not target.argv:
+        return
+    program = target.argv[0]
+    if which(program, path=dict(target.env).get("PATH")) is None:
+        click.echo(f'note: there is no program "{printable(program)}" on this machine', err=True)
 
 
 @click.command("update")
@@ -124,7 +140,8 @@ def update_command(
         click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))
         if schedule.status == "active":
             click.echo(f"next due {when(schedule.next_due_at)}")
-    _note_missing(command, target or {})
+    if target is not None:
+        _note_missing(schedule)
 
 
 def _reset(names: tuple[str, ...]) -> dict[str, None]:

@@ -126,13 +126,14 @@ def _print_schedule(schedule: Schedule) -> None:
 
 
 def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
+    policies = {"catchup": spec.catchup, "overlap": spec.overlap}  # also at their defaults
     return [
         ("description", spec.description),
         ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
         ("runs", str(spec.target)),
         ("payload", json.dumps(spec.payload, ensure_ascii=False) if spec.payload else ""),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels)),
-        ("policies", policy_words(spec)),
+        ("policies", policy_words(policies | spec.to_json())),
     ]
 
 

@@ -11,7 +11,7 @@ from duebook.triggers import Trigger, load_trigger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["build_trigger", "names_trigger", "trigger_options"]
+__all__ = ["build_trigger", "names_trigger", "trigger_form", "trigger_options"]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -68,6 +68,11 @@ def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:
 
     `key` is what H hashes unless --key says otherwise.
     """
+    return load_trigger(trigger_form(options), key=key)
+
+
+def trigger_form(options: dict[str, Any]) -> dict[str, Any]:
+    """The form of the one trigger that the options name; raises UsageError."""
     forms = {kind: options[kind] for kind in _KINDS if options[kind] is not None}
     if options["expression"] is not None:
         forms["cron"] = options["expression"]
@@ -84,4 +89,4 @@ def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:
     extra = {name: options[name] for name in _OPTIONS if options[name] is not None}
     if "at" in forms:
         extra.pop("tz", None)  # an instant needs none; the zone is for showing it
-    return load_trigger({**forms, **extra}, key=key)
+    return {**forms, **extra}
