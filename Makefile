@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: setup test lint types contracts unit test-zones test-pgbouncer chaos run bench clean help
+.PHONY: setup test lint types contracts unit test-kills test-zones test-pgbouncer chaos run bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ contracts: $(READY)
 
 unit: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled
+	$(BIN)/python -m pytest -n 2 -m kills tests/examples
 
 test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 	$(BIN)/python -m pytest -n 2 -m zones tests/zones

@@ -1,0 +1,1 @@
+"""Programs that use Duebook; each can be copied and run by itself."""
