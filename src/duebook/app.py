@@ -196,6 +196,37 @@ class Duebook(Book):
         In another thread than the main one no signal is handled; `stop()` ends it. Raises Invalid
         for roles, queues and slots that are none.
         """
+        self._run(roles, slots, queues, prune, lambda: None)
+
+    @contextmanager
+    def running(
+        self,
+        roles: Sequence[str] = ("scheduler", "worker"),
+        *,
+        slots: int = 10,
+        queues: Sequence[str] = ("default",),
+        prune: bool = False,
+    ) -> Iterator[None]:
+        """Be a node beside what stands in the `with` block, such as a web server.
+
+        Raises what `run` raises: when it cannot begin, or at the end of the block.
+        """
+        node = _Beside(lambda ready: self._run(roles, slots, queues, prune, ready))
+        node.begin()
+        try:
+            yield
+        finally:
+            self.stop()
+            node.end()
+
+    def _run(
+        self,
+        roles: Sequence[str],
+        slots: int,
+        queues: Sequence[str],
+        prune: bool,
+        ready: Callable[[], None],
+    ) -> None:
         from duebook.engine.node import NodeOptions
         from duebook.targets.addresses import read_networks
         from duebook.targets.spawner import Spawner
@@ -208,7 +239,7 @@ class Duebook(Book):
             http_allow=read_networks(self._settings.http_allow),
         )
         with Spawner() as spawner:
-            self.serve(spawner, options, prune)
+            self.serve(spawner, options, prune, ready)
 
     def serve(
         self,
@@ -234,6 +265,37 @@ class Duebook(Book):
         """Ask a node that `run` has begun to end, from another thread; harmless without one."""
         if (node := self._node) is not None:
             node.stop()
+
+
+class _Beside:
+    """A node in a thread of its own; whoever began it hears of its failure."""
+
+    def __init__(self, work: Callable[[Callable[[], None]], None]) -> None:
+        self._work = work
+        self._begun = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="duebook-node", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._work(self._begun.set)
+        except BaseException as error:
+            log.exception("the node has ended")
+            self._error = error
+        finally:
+            self._begun.set()
+
+    def begin(self) -> None:
+        """Returns when it can be stopped."""
+        self._thread.start()
+        self._begun.wait()
+        if not self._thread.is_alive() or self._error is not None:
+            self.end()
+
+    def end(self) -> None:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
 
 
 def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[str, Any]:

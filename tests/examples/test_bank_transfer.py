@@ -73,7 +73,7 @@ class Bank:
 
     def kill_one(self) -> None:
         """At a moment that nothing here has chosen: the only way to it is to let time pass."""
-        worker = self._workers.pop(self._chance.randrange(len(self._workers))).wait_ready()
+        worker = self._workers.pop(self._chance.randrange(len(self._workers))).wait_ready(60)
         self.ask(FEED)
         threading.Event().wait(self._chance.uniform(0, 0.15))
         worker.end(signal.SIGKILL)
@@ -96,7 +96,7 @@ class Bank:
         assert numbers == Counter(range(self._asked))
         assert dict(self._read("SELECT name, balance FROM accounts")) == self._expected
         assert self._read("SELECT sum(balance) FROM accounts") == [(BALANCE * len(ACCOUNTS),)]
-        checked = self._world.cli("db", "check", timeout=60)
+        checked = self._world.cli("db", "check", timeout=120)
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
     def _read(self, query: str) -> list[tuple[Any, ...]]:
@@ -111,7 +111,7 @@ def work_through(world: World, kills: int, number: int) -> None:
     for _ in range(kills):
         bank.kill_one()
         bank.hire()
-    eventually(lambda: bank.runs().keys() <= {"succeeded", "failed", "cancelled"}, 60)
+    eventually(lambda: bank.runs().keys() <= {"succeeded", "failed", "cancelled"}, 120)
     assert bank.lost() >= kills / 4, "the kills did not meet the work"
     bank.check()
 

@@ -89,12 +89,12 @@ class NodeProcess:
     def log(self) -> str:
         return self._err.read_text()
 
-    def wait_ready(self) -> NodeProcess:
+    def wait_ready(self, timeout: float = 10) -> NodeProcess:
         def ready() -> bool:
             assert self.process.poll() is None, self.log
             return any(line.startswith("ready") for line in self.output.splitlines())
 
-        eventually(ready, 10)
+        eventually(ready, timeout)
         return self
 
     def send(self, number: int) -> None:
