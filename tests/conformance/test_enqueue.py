@@ -302,6 +302,16 @@ def test_a_connection_that_cannot_be_joined_is_refused(
     assert book.runs.list() == []
 
 
+def test_books_may_be_opened_first_while_the_caller_s_transaction_writes(
+    backend: Backend, caller: Caller
+) -> None:
+    with caller.transaction() as execute:
+        execute("INSERT INTO orders VALUES (1)")
+        late = Book(backend.open())
+        run = late.enqueue("digest", connection=execute.connection)
+    assert [found.id for found in late.runs.list()] == [run.id]
+
+
 @pytest.mark.parametrize("backend", ["postgres"], indirect=True)
 def test_sqlalchemy_must_lead_to_the_database_of_the_books(book: Book) -> None:
     with (

@@ -11,7 +11,7 @@ from duebook.store.sqlite.connection import APPLICATION_ID
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["Migration", "applied", "available", "migrate"]
+__all__ = ["Migration", "applied", "available", "is_current", "migrate"]
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS migrations (
@@ -34,6 +34,11 @@ def applied(connection: sqlite3.Connection) -> dict[int, str]:
     if not known:
         return {}
     return dict(connection.execute("SELECT number, checksum FROM migrations"))
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether nothing is to be applied; a look that writes nothing."""
+    return applied(connection) == {one.number: one.checksum for one in available()}
 
 
 def migrate(connection: sqlite3.Connection, now: int) -> list[Migration]:

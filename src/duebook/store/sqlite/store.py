@@ -17,7 +17,7 @@ from duebook.store.sql.planning import remember
 from duebook.store.sql.rows import micros
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.fence import refuse_moved
-from duebook.store.sqlite.migrate import migrate
+from duebook.store.sqlite.migrate import is_current, migrate
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.sqlite.writer import Writer
 
@@ -74,10 +74,20 @@ class SqliteStore:
         self._closing = threading.Event()
         self._pid = os.getpid()
         try:
-            self._writer.run(lambda connection: self._prepare(connection, micros(clock())))
+            if not self._is_prepared():
+                self._writer.run(lambda connection: self._prepare(connection, micros(clock())))
         except BaseException:
-            self._writer.close()
+            self.close()
             raise
+
+    def _is_prepared(self) -> bool:
+        """Then nothing is written: the caller may hold the file in a transaction of its own."""
+        connection = self._reader()
+        with translated(self._path):
+            if not is_current(connection):
+                return False
+            refuse_moved(connection, self._path)
+            return True
 
     def _prepare(self, connection: sqlite3.Connection, now: int) -> None:
         migrate(connection, now)
