@@ -95,9 +95,7 @@ class Duebook(Book):
 
             with self._opening:
                 if self._opened is None:
-                    self._opened = open_store(
-                        self._settings.database_url, self._settings.listen_url
-                    )
+                    self._opened = open_store(self.database_url, self._settings.listen_url)
         return self._opened
 
     @overload

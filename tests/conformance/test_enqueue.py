@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 from sqlalchemy.orm import Session
 
 from duebook import Retry
@@ -185,6 +186,7 @@ class Caller:
             connection.row_factory = sqlite3.Row
         else:
             connection = psycopg.connect(str(self._place), row_factory=dict_row)
+            connection.adapters.register_loader("timestamptz", TextLoader)
         try:
             yield Execute(connection, connection.execute)
             connection.commit() if commit else connection.rollback()
@@ -238,6 +240,7 @@ def test_a_run_exists_when_the_caller_s_transaction_commits(book: Book, caller: 
         run = book.enqueue("digest", {"audience": "staff"}, connection=execute.connection)
         execute("INSERT INTO orders VALUES (2)")
         assert (run.status, run.payload) == ("queued", {"audience": "staff"})
+        assert run.created_at.tzinfo is UTC
         assert book.runs.list() == [], "nobody else sees it yet"
     assert caller.orders() == 2
     assert [found.id for found in book.runs.list()] == [run.id]

@@ -75,8 +75,8 @@ class Book(Closing):
 
         Of all runs with the same `key`, the first is made, and returned by the others. Policies
         that are not given are those that the task was declared with, if this program knows it.
-        With `connection` (psycopg, sqlite3, or SQLAlchemy's connection or session, on the database
-        of the books) the run exists if and only if the caller's transaction commits.
+        With `connection` (psycopg, sqlite3, Django's, or SQLAlchemy's connection or session, on the
+        database of the books) the run exists if and only if the caller's transaction commits.
 
         >>> import tempfile
         >>> from duebook import Duebook

@@ -577,8 +577,9 @@ class Store(Protocol):
     def join(self, connection: object) -> AbstractContextManager[Tx]:
         """A Tx inside the caller's own transaction: what it writes exists iff that commits.
 
-        Takes a connection of the database's driver, or SQLAlchemy's connection or session. Raises
-        Invalid for anything else, for another database, and for one that is in no transaction.
+        Takes a connection of the database's driver, Django's, or SQLAlchemy's connection or
+        session. Raises Invalid for anything else, for another database, and for one that is in no
+        transaction.
         """
 
     def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:

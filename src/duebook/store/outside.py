@@ -27,11 +27,10 @@ class Outside(Protocol):
 
 
 class _Driver:
-    """psycopg, psycopg2 or sqlite3, whatever rows the caller likes."""
+    """psycopg2 or sqlite3, whatever rows the caller likes."""
 
-    def __init__(self, connection: Any, **options: Any) -> None:
+    def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._options = options
 
     def execute(self, statement: Any, values: Any = None) -> Cursor:
         cursor = self._cursor()
@@ -44,9 +43,21 @@ class _Driver:
         return cursor  # type: ignore[no-any-return]
 
     def _cursor(self) -> Any:
-        cursor = self._connection.cursor(**self._options)
-        if hasattr(cursor, "row_factory") and not self._options:
+        cursor = self._connection.cursor()
+        if hasattr(cursor, "row_factory"):
             cursor.row_factory = None
+        return cursor
+
+
+class _Psycopg(_Driver):
+    """Rows and instants as ours: those of the caller may be naive, as Django's without USE_TZ."""
+
+    def _cursor(self) -> Any:
+        from psycopg.rows import tuple_row
+        from psycopg.types.datetime import TimestamptzLoader
+
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
         return cursor
 
 
@@ -70,10 +81,13 @@ def _text(statement: Any) -> str:
 def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Outside, Any]:
     """How to execute on a connection for `dialect`, and the driver's own connection below it.
 
-    Raises Invalid for what is no connection of these drivers, nor SQLAlchemy's.
+    Raises Invalid for what is no connection of these drivers, nor Django's or SQLAlchemy's.
     """
     if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
         connection = connection.connection()  # a session
+    if hasattr(connection, "ensure_connection"):  # Django's
+        connection.ensure_connection()
+        connection = connection.connection
     if hasattr(connection, "exec_driver_sql"):
         found = connection.dialect.name
         if found != dialect:
@@ -86,15 +100,10 @@ def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Ou
     if home is None or inspect.iscoroutinefunction(kind.commit):
         known = ", ".join(drivers)
         raise Invalid(
-            f"connection: {kind.__module__}.{kind.__name__} is none of {known} or SQLAlchemy's "
-            "(an async one: give its sync connection, by run_sync)"
+            f"connection: {kind.__module__}.{kind.__name__} is none of {known}, Django's "
+            "or SQLAlchemy's (an async one: give its sync connection, by run_sync)"
         )
-    options = {}
-    if home == "psycopg":
-        from psycopg.rows import tuple_row
-
-        options = {"row_factory": tuple_row}
-    return _Driver(connection, **options), connection
+    return (_Psycopg if home == "psycopg" else _Driver)(connection), connection
 
 
 def _is_one(kind: type, drivers: tuple[str, ...]) -> bool:

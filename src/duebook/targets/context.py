@@ -159,10 +159,10 @@ class Context:
     def settle_in(self, connection: Any, output: Any = None) -> None:
         """Make the success of this run part of the task's own transaction: both or neither.
 
-        `connection` leads to the database of the books (psycopg, sqlite3, or SQLAlchemy's
-        connection or session), and the task commits it. What it returns afterwards is not kept;
-        give `output` here. Raises Conflict when the run belongs to somebody else by now, so that
-        the transaction rolls back; and Invalid in a process of its own.
+        `connection` leads to the database of the books (psycopg, sqlite3, Django's, or
+        SQLAlchemy's connection or session), and the task commits it. What it returns afterwards
+        is not kept; give `output` here. Raises Conflict when the run belongs to somebody else by
+        now, so that the transaction rolls back; and Invalid in a process of its own.
         """
         outcome = returned(output)
         if outcome.status != "succeeded":

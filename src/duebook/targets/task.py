@@ -114,7 +114,7 @@ class Tasks:
     def name_of(self, function: Callable[..., Any]) -> str:
         """Raises NotFound for a function that is no task."""
         for task in self._known.values():
-            if task.function is function:
+            if function in (task.function, inspect.unwrap(task.function)):
                 return task.name
         raise NotFound(f"{shorten(function)} is no task that is declared here")
 

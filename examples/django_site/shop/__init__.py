@@ -1,0 +1,1 @@
+"""A shop: orders that come in are confirmed by a task."""

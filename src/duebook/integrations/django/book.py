@@ -1,0 +1,102 @@
+"""The books of a Django site: where they are, and how its tasks use Django's connections."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django import conf, db
+
+from duebook.app import Duebook
+from duebook.errors import Invalid, shorten
+from duebook.targets.task import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from duebook.targets.task import Isolation, Task
+
+__all__ = ["DjangoBook", "database_url", "is_in_memory"]
+
+
+def is_in_memory() -> bool:
+    """Whether the default database is one that no other process can see."""
+    return db.connection.vendor == "sqlite" and db.connection.is_in_memory_db()  # type: ignore[attr-defined]
+
+
+def database_url() -> str:
+    """That of the default database, as it is now: Django's tests have one of their own.
+
+    Raises Invalid for a database that cannot hold books.
+    """
+    if db.connection.vendor == "postgresql":
+        from psycopg import pq
+
+        known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+        given = db.connection.get_connection_params()
+        return f"postgresql:///?{urlencode({k: v for k, v in given.items() if k in known})}"
+    name = str(db.connection.settings_dict["NAME"])
+    if db.connection.vendor != "sqlite":
+        raise Invalid(
+            f'the default database is {db.connection.vendor} "{shorten(name)}", and books are kept in '
+            "PostgreSQL or SQLite; declare tasks on a Duebook(…) of your own"
+        )
+    if is_in_memory():
+        raise Invalid(
+            "the default database is in memory, where no worker finds the books; for tests set "
+            'DATABASES["default"]["TEST"]["NAME"] to the path of a file'
+        )
+    return f"sqlite:///{name}"
+
+
+class DjangoBook(Duebook):
+    """The books in the default database of a Django site."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks = _DjangoTasks()
+
+    @property
+    def database_url(self) -> str:
+        return database_url()
+
+    @property
+    def app(self) -> str:
+        """The package of the site's settings."""
+        return str(conf.settings.SETTINGS_MODULE).partition(".")[0].lower()
+
+    def move(self, database_url: str | None = None, namespace: str | None = None) -> None:
+        if database_url is not None:
+            raise Invalid("the books of a Django site are in its default database: see DATABASES")
+        super().move(namespace=namespace)
+
+
+class _DjangoTasks(Tasks):
+    """Before and after a task in a thread, connections that are broken or old are closed, as Django
+    does for requests."""
+
+    def add(
+        self,
+        function: Callable[..., Any],
+        name: str | None = None,
+        isolation: Isolation | None = None,
+        schedule: Any = None,
+        policies: Mapping[str, Any] | None = None,
+    ) -> Task:
+        if inspect.isfunction(function) and not inspect.iscoroutinefunction(function):
+            function = _tidied(function)
+        return super().add(function, name, isolation, schedule, policies)
+
+
+def _tidied(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def tidied(*args: Any, **kwargs: Any) -> Any:
+        db.close_old_connections()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            db.close_old_connections()
+
+    return tidied

@@ -1,0 +1,45 @@
+"""`manage.py duebook`: a node with the tasks of the site, until Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from duebook.errors import DuebookError
+from duebook.integrations.django import book
+from duebook.store.opening import place_of
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+__all__ = ["Command"]
+
+
+class Command(BaseCommand):
+    help = "Plan what is due and run the tasks of this site, until Ctrl-C."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--roles", default="scheduler,worker", help="what it does: %(default)s")
+        parser.add_argument("--slots", type=int, default=10, help="how many runs at once")
+        parser.add_argument("--queue", action="append", help="which queues to serve")
+        parser.add_argument(
+            "--prune", action="store_true", help="delete schedules that code no longer declares"
+        )
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        logging.getLogger("duebook").setLevel(logging.INFO)
+        try:
+            self.stdout.write(f"books in {place_of(book.database_url)}")
+            self.stdout.write(f"tasks: {', '.join(book.tasks.names) or 'none'}")
+            self.stdout.flush()
+            with book:
+                book.run(
+                    options["roles"].split(","),
+                    slots=options["slots"],
+                    queues=options["queue"] or ["default"],
+                    prune=options["prune"],
+                )
+        except DuebookError as error:
+            raise CommandError(str(error)) from error
