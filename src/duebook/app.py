@@ -21,13 +21,10 @@ if TYPE_CHECKING:
 
     from duebook.book.schedules import Declared
     from duebook.engine.node import Node, NodeOptions
-    from duebook.model.policies import Policies
+    from duebook.model.policies import AnyTrigger, Policies
     from duebook.store.base import Store
     from duebook.targets.spawner import Spawner
     from duebook.targets.task import Isolation
-    from duebook.triggers import Trigger
-
-    AnyTrigger = Trigger | Mapping[str, Any] | Sequence[Trigger | Mapping[str, Any]]
 
 __all__ = ["Declarations", "Duebook"]
 

@@ -105,7 +105,7 @@ def test_a_template_that_does_not_exist_is_named_with_near_ones(store: Store, bo
     with pytest.raises(NotFound, match="none yet"):
         Book(store, "other").templates.get("nightly")
     with pytest.raises(Invalid, match="template 7 is no text"):
-        book.schedules.create("job", template=7)  # type: ignore[arg-type]
+        book.schedules.create("job", template=7)  # type: ignore[call-overload]
 
 
 def test_a_wrong_template_is_refused_with_all_that_is_wrong(book: Book) -> None:

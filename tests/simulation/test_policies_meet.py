@@ -245,7 +245,7 @@ def test_days_of_two_zones_cannot_be_excluded(simulation: Make) -> None:
 
 def test_every_wrong_field_is_named_with_the_name(simulation: Make) -> None:
     with pytest.raises(InvalidSchedule) as caught:
-        simulation().book.schedules.create("Bad Name", trigger="61 * * * *", target=5)
+        simulation().book.schedules.create("Bad Name", trigger="61 * * * *", target=5)  # type: ignore[call-overload]
     assert set(caught.value.problems) == {"name", "trigger", "target"}
 
 

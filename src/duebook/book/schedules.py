@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.backfill import find_missing
 from duebook.book.checks import (
@@ -41,7 +41,10 @@ from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from duebook.model.plan import Snapshot
+    from duebook.model.policies import Definition
     from duebook.model.run import Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.store.base import LedgerEntry, Store, Tx
@@ -71,6 +74,14 @@ class Schedules:
         self._store = store
         self._namespace = namespace
         self._tasks = tasks or Tasks()
+
+    @overload
+    def create(self, name: str, by: str = "", **definition: Unpack[Definition]) -> Schedule: ...
+
+    @overload
+    def create(
+        self, name: str, by: str = "", *, template: str | None, **definition: Any
+    ) -> Schedule: ...
 
     def create(
         self, name: str, by: str = "", template: str | None = None, **definition: Any

@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from duebook.model.fields import DateRange, Dependency
     from duebook.model.retry import Retry
     from duebook.model.schedule import Catchup, OnResume, Overlap
+    from duebook.model.target import Target
+    from duebook.triggers import Trigger
 
-__all__ = ["Policies"]
+__all__ = ["Definition", "Policies"]
 
 # At run time nobody asks for these, so the names above need not be imported.
 if TYPE_CHECKING:
     Length = str | timedelta
     Instant = str | datetime
+    AnyTrigger = Trigger | Mapping[str, Any] | Sequence[Trigger | Mapping[str, Any]]
 
 
 class Policies(TypedDict, total=False):
@@ -47,3 +50,10 @@ class Policies(TypedDict, total=False):
     max_takeovers: int
     timeout: Length
     expire_after: Length
+
+
+class Definition(Policies, total=False):
+    """A whole schedule, but for its name."""
+
+    trigger: AnyTrigger
+    target: str | Mapping[str, Any] | Target

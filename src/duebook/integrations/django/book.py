@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django import conf, db
 
@@ -35,13 +35,14 @@ def database_url() -> str:
         from psycopg import pq
 
         known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
-        given = db.connection.get_connection_params()
-        return f"postgresql:///?{urlencode({k: v for k, v in given.items() if k in known})}"
+        given = db.connection.get_connection_params().items()
+        parts = {key: value for key, value in given if key in known}
+        return f"postgresql:///?{urlencode(parts, quote_via=quote)}"
     name = str(db.connection.settings_dict["NAME"])
     if db.connection.vendor != "sqlite":
         raise Invalid(
-            f'the default database is {db.connection.vendor} "{shorten(name)}", and books are kept in '
-            "PostgreSQL or SQLite; declare tasks on a Duebook(…) of your own"
+            f'the default database is {db.connection.vendor} "{shorten(name)}", and books are kept '
+            "in PostgreSQL or SQLite; declare tasks on a Duebook(…) of your own"
         )
     if is_in_memory():
         raise Invalid(
