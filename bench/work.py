@@ -1,10 +1,10 @@
-"""Runs per second beside pgqueuer, how late they start, and what a node at rest asks.
+"""Runs per second beside pgqueuer and Procrastinate, how late they start, and what rest costs.
 
-    python -m bench.work
+    python -m bench.work [--quick]
 
-No-op async tasks through the real dispatcher, slots and settler of one worker process, beside
-pgqueuer with batches of 500 on the same durable server. Lateness and queries are those of a real
-node.
+Sync and async tasks of one worker process on both databases, beside the peers on the same durable
+server. Lateness and queries at rest are those of a real node. With --quick everything is tried
+with few runs, and the figures mean little.
 """
 
 from __future__ import annotations
@@ -16,134 +16,90 @@ import statistics
 import subprocess
 import sys
 import threading
-import time
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import asyncpg
-import psycopg
-from pgqueuer import PgQueuer, Queries
-from pgqueuer.db import AsyncpgDriver
-from pgqueuer.types import QueueExecutionMode
 from tests.postgres import Server
 
+from bench.drain import KINDS, execute, runs_per_second
+from bench.peers import BATCH, CONCURRENCY, pgqueuer_per_second, procrastinate_per_second
 from duebook.clock import utc_now
-from duebook.engine.alarm import Alarm
-from duebook.engine.dispatcher import Dispatcher
-from duebook.engine.node import new_session
-from duebook.engine.performer import TargetPerformer
-from duebook.engine.slots import Slots
 from duebook.ids import new_id
 from duebook.model.schedule import load_spec
 from duebook.store.postgres import PostgresStore
-from duebook.store.postgres.connection import SCHEMA
-from duebook.targets.spawner import Spawner
-from duebook.targets.task import Tasks
 
-BATCH = 500
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PGQUEUER = f"  pgqueuer, async, no-op, batches of {BATCH}"
+PROCRASTINATE = f"  Procrastinate, async, no-op, {CONCURRENCY} at once"
 NUMBER = 20_000
+SLOW = 4_000
+"""Runs of what takes longer: Procrastinate, and tasks with 1 ms of work."""
 ROUNDS = 3
 TASK = {"trigger": {"every": "9d"}, "target": {"task": "job"}, "overlap": "allow"}
-MANY_RUNS = """
-INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
-    queue, priority, task, exclusive, max_takeovers, status)
-SELECT new, s.id, 1, 'manual', false, now(), now(), 'default', 'manual', 'default', 0, 'job', false,
-    3, 'queued'
-FROM schedules AS s CROSS JOIN unnest(%s::text[]) AS new
-"""
 LATE = """
 SELECT extract(epoch FROM started_at - due_at) * 1000 FROM runs WHERE due_at IS NOT NULL
 """
 
 
-async def job() -> None:
-    pass
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=30, help="how long lateness is measured")
+    parser.add_argument("--quick", action="store_true", help="try everything with few runs")
     options = parser.parse_args()
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())
         server.execute("CREATE DATABASE peer")
-        sys.exit(report(server, options.seconds))
+        if options.quick:
+            sys.exit(report(server, 3, rounds=1, part=20))
+        sys.exit(report(server, options.seconds, ROUNDS, part=1))
     finally:
         server.close()
 
 
-def report(server: Server, seconds: int) -> int:
-    ours, peer = [], []
-    for _ in range(ROUNDS):  # by turns, for the machine may be busy now and then
-        ours.append(runs_per_second(server))
-        peer.append(asyncio.run(pgqueuer_per_second(server.url("peer", "127.0.0.1"))))
-    us, them = statistics.median(ours), statistics.median(peer)
-    print(f"{'no-op tasks per second, one worker':40}{us:>12,.0f}")
-    print(f"{f'  pgqueuer, batches of {BATCH}':40}{them:>12,.0f}")
+def report(server: Server, seconds: int, rounds: int, part: int) -> int:
+    """`part`: only one in so many of the runs."""
+    figures = speeds(server, rounds, part)
+    for what, figure in figures.items():
+        print(f"{what:56}{figure:>12,.0f}")
     late = lateness(server, seconds)
     p50, p99 = statistics.median(late), statistics.quantiles(late, n=100)[98]
-    print(f"{'lateness of 100 a second, ms: median':40}{p50:>12.1f}")
-    print(f"{'  p99':40}{p99:>12.1f}")
-    rest = queries_at_rest(server, seconds)
-    print(f"{'queries of a node at rest, a second':40}{rest:>12.2f}")
+    print(f"{'lateness of 100 a second, ms: median':56}{p50:>12.1f}")
+    print(f"{'  p99':56}{p99:>12.1f}")
+    rest = queries_at_rest(server, seconds if part > 1 else max(seconds, 30))
+    print(f"{'queries of a node at rest, a second':56}{rest:>12.2f}")
+    us = figures[f"PostgreSQL, {KINDS[0].words}"]
+    pgqueuer, procrastinate = us / figures[PGQUEUER], us / figures[PROCRASTINATE]
     goals = [
-        ("times pgqueuer", us / them, ">= 1.5", us / them >= 1.5),
+        ("times pgqueuer", pgqueuer, ">= 1.5", pgqueuer >= 1.5),
+        ("times Procrastinate", procrastinate, ">= 20", procrastinate >= 20),
         ("p99 of lateness, ms", p99, "< 25", p99 < 25),
         ("queries at rest", rest, "<= 0.2", rest <= 0.2),
     ]
     for what, figure, goal, holds in goals:
-        print(f"{what:40}{figure:>12.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
+        print(f"{what:56}{figure:>12.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
     return 0 if all(holds for *_, holds in goals) else 1
 
 
-def runs_per_second(server: Server) -> float:
-    """Everything that a worker process does for async tasks."""
-    with server.database() as url:
-        store = PostgresStore(url)
-        add(store, "job", TASK)
-        execute(url, MANY_RUNS, [new_id() for _ in range(NUMBER)])
-        tasks = Tasks()
-        tasks.add(job)
-        session = new_session("worker", tasks.names)
-        store.transact(lambda tx: tx.begin_session(session, timedelta(minutes=5)))
-        alarm = Alarm()
-        performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
-        slots = Slots(store, performer, 2 * BATCH, alarm.ring)
-        dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
-        began = time.perf_counter()
-        dispatcher.step()
-        while slots.working():
-            alarm.wait(1)
-            dispatcher.step()
-        taken = time.perf_counter() - began
-        slots.close()
-        performer.close()
-        store.close()
-        left = execute(url, "SELECT count(*) FROM runs WHERE status <> 'succeeded'")
-        assert left == [(0,)], left
-    return NUMBER / taken
-
-
-async def pgqueuer_per_second(url: str) -> float:
-    connection = await asyncpg.connect(url)
-    driver = AsyncpgDriver(connection)
-    queries = Queries(driver)
-    await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    await queries.install()
-    await connection.execute("VACUUM ANALYZE")
-    queuer = PgQueuer(driver)
-
-    @queuer.entrypoint("job")
-    async def job(job: Any) -> None:
-        pass
-
-    await queries.enqueue(["job"] * NUMBER, [None] * NUMBER, [0] * NUMBER)
-    began = time.perf_counter()
-    await queuer.run(batch_size=BATCH, mode=QueueExecutionMode.drain)
-    taken = time.perf_counter() - began
-    await connection.close()
-    return NUMBER / taken
+def speeds(server: Server, rounds: int, part: int) -> dict[str, float]:
+    """Runs per second by turns, for the machine may be busy now and then: the median of each."""
+    url = server.url("peer", "127.0.0.1")
+    many, few = NUMBER // part, SLOW // part
+    kinds: dict[str, Callable[[], float]] = {}
+    for place, where in (("PostgreSQL", server), ("SQLite", None)):
+        for kind in KINDS:
+            number = few if "1 ms" in kind.words else many
+            kinds[f"{place}, {kind.words}"] = partial(runs_per_second, kind, number, where)
+    kinds[PGQUEUER] = lambda: asyncio.run(pgqueuer_per_second(url, many))
+    kinds[PROCRASTINATE] = lambda: asyncio.run(procrastinate_per_second(url, few))
+    found: dict[str, list[float]] = {what: [] for what in kinds}
+    for _ in range(rounds):
+        for what, measure in kinds.items():
+            found[what].append(measure())
+    return {what: statistics.median(figures) for what, figures in found.items()}
 
 
 def lateness(server: Server, seconds: int) -> list[float]:
@@ -174,8 +130,8 @@ def queries_at_rest(server: Server, seconds: int) -> float:
             server.execute("SELECT pg_reload_conf()")
             threading.Event().wait(1)
             before = statements(server)
-            threading.Event().wait(max(seconds, 30))
-            return (statements(server) - before) / max(seconds, 30)
+            threading.Event().wait(seconds)
+            return (statements(server) - before) / seconds
 
 
 def statements(server: Server) -> int:
@@ -207,12 +163,6 @@ def add(store: PostgresStore, name: str, form: dict[str, Any]) -> None:
         tx.create_schedule(new_id(), "default", name, spec, due_at, due_at, "bench")
 
     store.transact(work)
-
-
-def execute(url: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
-        cursor = connection.execute(statement.encode(), values)
-        return cursor.fetchall() if cursor.description else []
 
 
 if __name__ == "__main__":

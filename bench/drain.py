@@ -1,0 +1,137 @@
+"""How fast one worker process empties a queue: the real dispatcher, slots, threads and settler."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from duebook.book import Book
+from duebook.engine.alarm import Alarm
+from duebook.engine.dispatcher import Dispatcher
+from duebook.engine.node import new_session
+from duebook.engine.performer import TargetPerformer
+from duebook.engine.slots import Slots
+from duebook.ids import new_id
+from duebook.store.opening import open_store
+from duebook.store.postgres.connection import SCHEMA
+from duebook.targets.spawner import Spawner
+from duebook.targets.task import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.postgres import Server
+
+__all__ = ["KINDS", "Kind", "execute", "runs_per_second"]
+
+COPY = """
+INSERT INTO runs (id, schedule_id, version, origin, wakes, created_at, ready_at, namespace, trigger,
+    queue, priority, task, exclusive, max_takeovers, status)
+SELECT new.value, r.schedule_id, r.version, r.origin, r.wakes, r.created_at, r.ready_at,
+    r.namespace, r.trigger, r.queue, r.priority, r.task, r.exclusive, r.max_takeovers, r.status
+FROM runs AS r CROSS JOIN """
+LEFT = "SELECT count(*) FROM runs WHERE status <> 'succeeded'"
+WORK = 0.001
+
+
+async def idle_async() -> None:
+    pass
+
+
+def idle_sync() -> None:
+    pass
+
+
+async def wait_async() -> None:
+    await asyncio.sleep(WORK)
+
+
+def wait_sync() -> None:
+    time.sleep(WORK)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Tasks of one sort, and how many at once."""
+
+    words: str
+    function: Callable[[], Any]
+    slots: int
+
+
+KINDS = (
+    Kind("async, no-op", idle_async, 1_000),
+    Kind("sync, no-op", idle_sync, 50),
+    Kind("async, 1 ms each, 50 slots", wait_async, 50),
+    Kind("sync, 1 ms each, 50 slots", wait_sync, 50),
+)
+
+
+def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
+    """On PostgreSQL, or in a SQLite file when there is no server."""
+    with _place(server) as place:
+        store = open_store(place)
+        tasks = Tasks()
+        tasks.add(kind.function, "job")
+        book = Book(store, tasks=tasks)
+        definition: dict[str, Any] = {"trigger": {"every": "9d"}, "target": "job"}
+        book.schedules.create("job", overlap="allow", **definition)
+        book.schedules.trigger("job")
+        _copy_run(place, number - 1)
+        session = new_session("worker", tasks.names)
+        store.transact(lambda tx: tx.begin_session(session, timedelta(minutes=5)))
+        alarm = Alarm()
+        performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
+        slots = Slots(store, performer, kind.slots, alarm.ring)
+        dispatcher = Dispatcher(store, slots, session.id, ("default",), lambda: tasks.names)
+        began = time.perf_counter()
+        dispatcher.step()
+        while slots.working():
+            alarm.wait(1)
+            dispatcher.step()
+        taken = time.perf_counter() - began
+        slots.close()
+        performer.close()
+        store.close()
+        left = execute(place, LEFT)
+        assert left == [(0,)], left
+    return number / taken
+
+
+@contextmanager
+def _place(server: Server | None) -> Iterator[str]:
+    if server is not None:
+        with server.database() as url:
+            yield url
+        return
+    with TemporaryDirectory(prefix="duebook-bench-", dir=Path.cwd()) as folder:  # a real disk
+        yield f"{folder}/books.db"
+
+
+def _copy_run(place: str, number: int) -> None:
+    """The one run that is there, so many times again."""
+    ids = [new_id() for _ in range(number)]
+    if place.startswith("postgresql"):
+        execute(place, f"{COPY} unnest(%s::text[]) AS new (value)", ids)
+        execute(place, "ANALYZE runs")
+    else:
+        execute(place, f"{COPY} json_each(?) AS new", json.dumps(ids))
+
+
+def execute(place: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    if not place.startswith("postgresql"):
+        with sqlite3.connect(place) as file:
+            return file.execute(statement, values).fetchall()
+    with psycopg.connect(place, options=f"-c search_path={SCHEMA}") as connection:
+        cursor = connection.execute(statement.encode(), values)
+        return cursor.fetchall() if cursor.description else []
