@@ -24,7 +24,8 @@ from croniter import croniter
 from tests.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, ROUNDS, START, Clock, fill
-from duebook.engine.ticker import Reach, Ticker
+from duebook.engine.reach import Reach
+from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA

@@ -14,38 +14,37 @@ __all__ = ["BooksClock"]
 
 PERIOD: Final = 30.0
 """Seconds after which what was heard counts for old, and twice that for nothing."""
-JUMP: Final = timedelta(seconds=1)
-"""When the books are so much ahead of what they should say, their clock was set."""
 
 
 class BooksClock:
-    """Reckons from what transactions heard: each was told the time after it asked.
+    """Reckons from what transactions heard: each was told the time after it asked, and before it
+    had the answer.
 
-    So every answer is a bound, the quickest one the best, and the reckoning never behind.
+    So every answer gives two bounds. The quickest one is the best; one that proves the reckoning
+    to be behind makes it begin anew, for then the books' clock was set.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.monotonic = monotonic
-        self._base: datetime | None = None
-        """what the books said when the monotonic clock was at zero"""
-        self._older: datetime | None = None
-        self._since = 0.0
+        self._heard: tuple[datetime, datetime, float] | None = None
+        """what the books said when the monotonic clock was at zero, at most: of late and before,
+        and since when it is of late"""
 
     @property
     def now(self) -> datetime | None:
         """None before anything was heard."""
-        if self._base is None:
+        if (heard := self._heard) is None:
             return None
-        base = self._base if self._older is None else min(self._base, self._older)
-        return base + timedelta(seconds=self.monotonic())
+        return min(heard[:2]) + timedelta(seconds=self.monotonic())
 
     def heard(self, now: datetime, asked_at: float) -> None:
         """The books said `now`, when asked at `asked_at` of the monotonic clock."""
-        base = now - timedelta(seconds=asked_at)
-        known = self._base
-        if known is None or base - known > JUMP:
-            self._base, self._older, self._since = base, None, asked_at
-        elif asked_at - self._since > PERIOD:
-            self._base, self._older, self._since = base, known, asked_at
+        most, least = now - timedelta(seconds=asked_at), now - timedelta(seconds=self.monotonic())
+        if (heard := self._heard) is None or least > min(heard[:2]):
+            self._heard = most, most, asked_at
+            return
+        late, before, since = heard
+        if asked_at - since > PERIOD:
+            self._heard = most, late, asked_at
         else:
-            self._base = min(known, base)
+            self._heard = min(late, most), before, since

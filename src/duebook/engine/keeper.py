@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
-from duebook.engine.ticker import Reach
+from duebook.engine.reach import Reach
 from duebook.settings import RETENTION
 from duebook.store.base import CLOCK_BEHIND
 from duebook.timetext import format_duration
@@ -119,6 +119,8 @@ class Keeper:
         """Stop this node's work when its lease could not be renewed in time."""
         if self._late(SAFETY):
             self._lose("the lease could not be renewed in time")
+        if self.lost and self._slots is not None:
+            self._slots.stop_all("lost")  # also what a claim that was under way has brought
 
     def _late(self, part: float) -> bool:
         return self._monotonic() - self._renewed_at > self._lease.total_seconds() * part
@@ -127,7 +129,11 @@ class Keeper:
         """Prolong the lease; a node that was declared dead stops its work at once."""
         before = self._monotonic()
         self._hurried = False
-        pulse, strays = self._look()
+        try:
+            pulse, strays = self._look()
+        except BaseException:
+            self._hurried = True
+            raise
         if not pulse.alive:
             self._lose("another node declared this one dead")
             return

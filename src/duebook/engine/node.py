@@ -19,9 +19,10 @@ from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
+from duebook.engine.reach import Reach
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
-from duebook.engine.ticker import Reach, Ticker
+from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
 from duebook.patience import patience

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.reach import Reach
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
-from duebook.store.base import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from duebook.model.plan import Plan, Snapshot
-    from duebook.store.base import Store, Taken, Tx
+    from duebook.model.plan import Plan
+    from duebook.store.base import Store, Tx
 
-__all__ = ["Reach", "Ticker"]
+__all__ = ["Ticker"]
 
 log = logging.getLogger(__name__)
 
@@ -28,32 +27,6 @@ TRY_AGAIN: Final = timedelta(minutes=10)
 """When to look again at a schedule that cannot be planned."""
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at what is due and what somebody else is planning just now."""
-LONGEST_COMMIT: Final = timedelta(seconds=30)
-"""Who wants to be looked at now may show in the books as late as that."""
-
-
-class Reach:
-    """How far a process took what is due: a look begins there, not at what everybody took before.
-
-    Only a hint, shared by the process's tickers: the keeper looks from the very beginning now
-    and then, and whatever was left behind makes them look back.
-    """
-
-    def __init__(self) -> None:
-        self.mark: Mark | None = None
-        self._taking = Lock()
-
-    def take(self, tx: Tx, limit: int) -> Taken:
-        """One ticker after the other, so that none walks over what another has just locked."""
-        with self._taking:
-            taken = tx.take(limit, self.mark)
-            self.mark = taken.last or Mark(tx.now - LONGEST_COMMIT, "")
-            return taken
-
-    def look_back(self, wake_at: datetime) -> None:
-        """Something may be due at `wake_at`."""
-        if self.mark is not None and wake_at <= self.mark.wake_at:
-            self.mark = None
 
 
 class Ticker:
@@ -76,6 +49,8 @@ class Ticker:
         self._reach = Reach() if reach is None else reach
         self._clock = BooksClock() if clock is None else clock
         self._wake_at: datetime | None = None
+        self._alone: str | None = None
+        """the schedule that it took last, when it was the only one"""
         self.fired = 0
         """how many runs it made; who counts them learns that there is work"""
         self.full = False
@@ -91,14 +66,17 @@ class Ticker:
             if self._wake_at is None or self._wake_at > now:
                 return self._wake_at
         self.full = False
+        asked_at = self._clock.monotonic()
         try:
-            self._wake_at = self._store.transact(self._tick)
-        except DuebookError:
-            self._reach.mark = None  # what it took is due again
+            self._wake_at, now = self._store.transact(self._tick)
+        except DuebookError:  # perhaps it was too much at once
+            self._reach.forget()
+            self._limit = max(self._limit // 2, 1)
             raise
         except Exception as error:
-            self._reach.mark = None
+            self._reach.forget()
             return self._narrow_down(error)
+        self._clock.heard(now, asked_at)
         self._limit = min(self._limit * 2, self._batch)
         return self._wake_at
 
@@ -113,22 +91,32 @@ class Ticker:
         self._clock.heard(now, asked_at)
         return wake_at, now
 
-    def _tick(self, tx: Tx) -> datetime | None:
+    def _tick(self, tx: Tx) -> tuple[datetime | None, datetime]:
         if not self._leads(tx):
-            return None
+            return None, tx.now
+        try:
+            return self._take_and_plan(tx), tx.now
+        except BaseException:  # the store may try the transaction again
+            self._reach.forget()
+            raise
+
+    def _take_and_plan(self, tx: Tx) -> datetime | None:
         plans: list[Plan] = []
         snapshots, last = self._reach.take(tx, self._limit)
+        self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         for snapshot in snapshots:
             try:
                 plans.append(plan(snapshot, tx.now))
             except Exception as error:  # it never holds up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
-                _set_aside(tx, snapshot, error)
+                _set_aside(tx, snapshot.schedule_id, error)
         self.fired += tx.commit(plans, self.session_id)
         self.full = last is not None
         if self.full:
             return tx.now
         wake_at = tx.earliest_wake(self._reach.mark)
+        if not self._reach.rest(tx.now, wake_at):
+            return tx.now
         if not snapshots and wake_at is not None and wake_at <= tx.now:
             return tx.now + HELD_BY_OTHERS
         return wake_at
@@ -142,18 +130,14 @@ class Ticker:
 
     def _narrow_down(self, error: Exception) -> datetime | None:
         """A batch that the database refuses is halved, until the one that spoils it is alone."""
-        if self._limit == 1:
+        if (alone := self._alone) is not None:
             log.error("a schedule cannot be committed and is set aside: %s", error)
-            self._store.transact(lambda tx: self._give_up_first(tx, error))
+            self._store.transact(lambda tx: _set_aside(tx, alone, error))
         self._limit = max(self._limit // 2, 1)
         return self._store.read(lambda tx: tx.earliest_wake())
 
-    def _give_up_first(self, tx: Tx, error: Exception) -> None:
-        for snapshot in tx.take(1).snapshots:
-            _set_aside(tx, snapshot, error)
 
-
-def _set_aside(tx: Tx, snapshot: Snapshot, error: Exception) -> None:
+def _set_aside(tx: Tx, schedule_id: str, error: Exception) -> None:
     """The schedule shows its problem, and is tried again later."""
     problem = shorten(f"{type(error).__name__}: {error}", 500)
-    tx.mark_problem(snapshot.schedule_id, problem, tx.now + TRY_AGAIN)
+    tx.mark_problem(schedule_id, problem, tx.now + TRY_AGAIN)

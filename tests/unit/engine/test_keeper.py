@@ -12,9 +12,14 @@ from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.store.base import SessionInfo
 from duebook.store.sqlite import SqliteStore
+from duebook.testing.clock import VirtualClock
+from duebook.testing.node import VirtualPlaces
+from duebook.testing.stand_ins import StandIns
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from duebook.engine.slots import Places
 
 LEASE = timedelta(seconds=30)
 
@@ -41,10 +46,10 @@ def store(tmp_path: Path, machine: Machine) -> SqliteStore:
     return SqliteStore(tmp_path / "books.db", clock=lambda: machine.wall)
 
 
-def new_keeper(store: SqliteStore, machine: Machine) -> Keeper:
+def new_keeper(store: SqliteStore, machine: Machine, places: Places | None = None) -> Keeper:
     session = SessionInfo(new_id(), "host", 1, "scheduler,worker", "0", "2026f")
     store.transact(lambda tx: tx.begin_session(session, LEASE))
-    return Keeper(store, session.id, LEASE, None, lambda *_: None, lambda: machine.monotonic)
+    return Keeper(store, session.id, LEASE, places, lambda *_: None, lambda: machine.monotonic)
 
 
 def alive(store: SqliteStore, keeper: Keeper) -> bool:
@@ -123,6 +128,24 @@ def test_a_keeper_that_is_stuck_is_noticed_by_others(store: SqliteStore, machine
     machine.pass_time(1)
     keeper.guard()
     assert keeper.lost
+
+
+def test_what_a_claim_still_brought_to_a_lost_session_is_stopped_as_well(
+    store: SqliteStore, machine: Machine
+) -> None:
+    stopped: list[str] = []
+
+    class Working(VirtualPlaces):
+        def stop_all(self, reason: str) -> None:
+            stopped.append(reason)
+
+    clock = VirtualClock(machine.wall)
+    keeper = new_keeper(store, machine, Working(1, clock, StandIns()))
+    machine.pass_time(25)
+    keeper.guard()
+    keeper.guard()
+    assert set(stopped) == {"lost"}
+    assert len(stopped) > 1, "not only when the session was lost"
 
 
 def test_a_node_that_was_buried_knows_it_at_its_next_renewal(

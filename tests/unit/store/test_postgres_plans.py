@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
-from duebook.engine.ticker import Reach, Ticker
+from duebook.engine.reach import Reach
+from duebook.engine.ticker import Ticker
 from duebook.store.base import FIRST
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA

@@ -24,8 +24,8 @@ __all__ = ["joined"]
 SENDER: Final = "outside"
 """As who hints are sent from callers' transactions: also this process shall hear them."""
 _LOOK: Final = (
-    f"SELECT now(), to_regclass('{SCHEMA}.runs')::text, current_setting('search_path'), "
-    "current_setting('timezone')"
+    f"SELECT clock_timestamp(), to_regclass('{SCHEMA}.runs')::text, "
+    "current_setting('search_path'), current_setting('timezone')"
 ).encode()
 _SET: Final = (
     b"SELECT set_config('search_path', %(path)s, true), set_config('timezone', %(zone)s, true)"
