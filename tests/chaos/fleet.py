@@ -169,10 +169,11 @@ class Fleet:
         before = len(self.world.evidence("start", name))
         eventually(lambda: len(self.world.evidence("start", name)) >= before + number, timeout)
 
-    def drain(self, timeout: float = 90) -> None:
+    def drain(self, timeout: float = 60) -> None:
         """Until everything that was due has been decided and has ended.
 
-        A schedule whose last run is not the last to end completes up to a minute later.
+        It is not waited for completion: that is noticed up to a minute later, when the run of the
+        last due time is not the last to end.
         """
         try:
             eventually(lambda: not self._unfinished(), timeout)
@@ -183,7 +184,9 @@ class Fleet:
         """What is not over: schedules, and runs."""
         books = read_books(self.url)
         loaded = [schedule for schedule in books.schedules if schedule["name"] in self._loaded]
-        return [(s["name"], s["status"]) for s in loaded if s["status"] != "completed"] + [
+        undecided = [s for s in loaded if s["next_due_at"] or s["seen"]]
+        waiting = [s for s in undecided if s["status"] != "completed"]
+        return [(s["name"], s["status"]) for s in waiting] + [
             (run["id"], run["status"]) for run in books.runs if run["status"] not in ENDED
         ]
 
