@@ -72,13 +72,27 @@ class Settler:
                 others.append((claim, outcome))
         try:
             self._write(final)
-            for claim, outcome in others:
-                end = self._persist(partial(conclude, claim=claim, outcome=outcome))
-                _tell(claim, outcome, end)
         except Exception:  # the keeper hands back what is left, and this thread goes on
-            log.exception("%d runs could not be settled", len(batch))
+            log.exception("%d runs could not be settled", len(final))
+        try:
+            for claim, outcome in others:
+                self._conclude(claim, outcome)
         finally:
             self._done([claim for claim, _ in batch])
+
+    def _conclude(self, claim: Claim, outcome: Outcome | None) -> None:
+        """One that is tried again or handed back; whatever happens, the others get their turn."""
+        try:
+            try:
+                end = self._persist(partial(conclude, claim=claim, outcome=outcome))
+            except DuebookError:
+                raise
+            except Exception as error:
+                self._write_as_failed(claim, error)
+                return
+            _tell(claim, outcome, end)
+        except Exception:  # the keeper hands it back
+            log.exception("run %s could not be settled", claim.run.id)
 
     def _write(self, final: list[tuple[Claim, Outcome]]) -> None:
         """What the database refuses together is halved, until what spoils it is alone."""

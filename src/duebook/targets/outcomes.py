@@ -27,6 +27,8 @@ __all__ = [
 MOST_OUTPUT: Final = 65_536
 LONGEST_ERROR: Final = 2_000
 LONGEST_REF: Final = 10_000
+MOST_CODE: Final = 2**31 - 1
+"""The books keep exit codes as integers of 32 bits."""
 _SUCCEEDED: Final = Outcome("succeeded")
 _TIMEOUT: Final = "it took longer than its timeout"
 
@@ -82,7 +84,7 @@ def raised(error: BaseException) -> Outcome:
         code = error.code
         if code is None or code == 0:
             return _SUCCEEDED
-        number = code if isinstance(code, int) else 1
+        number = max(-MOST_CODE, min(int(code), MOST_CODE)) if isinstance(code, int) else 1
         return Outcome("failed", "exit_code", f"exit code {number}", number)
     kind = type(error)
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.engine.settler import Settler
+from duebook.model.retry import Retry
 from duebook.model.run import Outcome
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
@@ -49,6 +50,11 @@ class _Choking:
             raise ValueError("the database refuses this")
         return self._tx.settle_all(ended)
 
+    def settle(self, token: Any, outcome: Outcome, retry_after: Any = None) -> bool:
+        if outcome.error == "poison":
+            raise ValueError("the database refuses this")
+        return self._tx.settle(token, outcome, retry_after)
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> SqliteStore:
@@ -63,7 +69,7 @@ def claims(store: SqliteStore) -> list[Claim]:
     return claim(store)
 
 
-def settle_all(store: SqliteStore, ended: list[tuple[Claim, Outcome]]) -> int:
+def settle_all(store: SqliteStore, ended: Sequence[tuple[Claim, Outcome | None]]) -> int:
     """Settles them all as one batch; returns how many transactions that took."""
     counting = CountingStore(store)
     done: list[Claim] = []
@@ -95,3 +101,23 @@ def test_an_end_that_the_database_refuses_fails_alone(
         "failed",
         "its outcome could not be put on the books",
     )
+
+
+def test_an_end_to_be_retried_that_the_database_refuses_harms_no_other(
+    store: SqliteStore,
+) -> None:
+    for number in range(3):
+        add_run(store, add_schedule(store, f"job-{number}", retry=Retry(attempts=3)))
+    begin(store)
+    claims = claim(store)
+    settle_all(
+        store,
+        [
+            (claims[0], Outcome("failed", "error", "poison")),
+            (claims[1], Outcome("failed", "error", "another")),
+            (claims[2], None),
+        ],
+    )
+    runs = [get_run(store, claimed.run.id) for claimed in claims]
+    assert [run.status for run in runs] == ["queued"] * 3
+    assert [run.failures for run in runs] == [1, 1, 0]

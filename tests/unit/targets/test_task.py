@@ -158,6 +158,14 @@ def test_an_exit_is_an_exit_code(code: int | None, status: str) -> None:
     assert (outcome.status, outcome.exit_code) == (status, code or None)
 
 
+@pytest.mark.parametrize(("code", "kept"), [(2**40, 2**31 - 1), (-(10**400), 1 - 2**31), (True, 1)])
+def test_an_exit_code_is_kept_within_32_bits(code: int, kept: int) -> None:
+    def leave() -> None:
+        raise SystemExit(code)
+
+    assert call(leave) == Outcome("failed", "exit_code", f"exit code {kept}", kept)
+
+
 def test_a_payload_that_does_not_fit_fails_the_run() -> None:
     def takes(audience: str) -> None: ...
 
