@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     Stream = Literal["stdout", "stderr"]
 
 __all__ = ["AsyncRun", "ClosingReports", "EventLoop"]
+
+log = logging.getLogger(__name__)
 
 
 class ClosingReports(Protocol):
@@ -60,7 +64,8 @@ class AsyncRun:
         self.over = False
         """whether the function has ended: then nothing is left to cancel"""
 
-    async def perform(self) -> None:
+    async def perform(self, closers: ThreadPoolExecutor) -> None:
+        """Its end is told even if its log cannot be written: the log is not worth the run."""
         try:
             value = await begin_task(self.task, self.claim, self.stop, self.reports)
         except BaseException as error:  # also a cancellation
@@ -68,16 +73,24 @@ class AsyncRun:
         else:
             outcome = stopped(self.stop, None) or returned(value)
         self.over = True
-        if self.reports.opened:
-            await asyncio.get_running_loop().run_in_executor(None, self.reports.close)
-        self.ended(self.claim, outcome)
+        try:
+            if self.reports.opened:
+                await asyncio.get_running_loop().run_in_executor(closers, self.reports.close)
+        except Exception:
+            log.exception("run %s: its log could not be closed", self.claim.run.id)
+        finally:
+            self.ended(self.claim, outcome)
 
 
 class EventLoop:
-    """Started with the first batch. A run is no thread, and a batch is one wake-up of the loop."""
+    """Started with the first batch. A run is no thread, and a batch is one wake-up of the loop.
+
+    Logs are closed in threads apart: those of asyncio.to_thread belong to the tasks.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._closers = ThreadPoolExecutor(thread_name_prefix="duebook-closer")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -113,12 +126,13 @@ class EventLoop:
                 loop.run_until_complete(asyncio.wait(self._running, timeout=0.5))
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
+            self._closers.shutdown(wait=False)
             loop.close()
 
     def _begin(self, runs: Sequence[AsyncRun]) -> None:
         loop, running = asyncio.get_running_loop(), self._running
         for run in runs:
-            task = _new_task(run.perform(), loop)
+            task = _new_task(run.perform(self._closers), loop)
             if not task.done():
                 running.add(task)
                 task.add_done_callback(running.discard)
