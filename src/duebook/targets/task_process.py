@@ -7,7 +7,6 @@ a socket in a folder that only this user may enter.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -78,11 +77,16 @@ class Child(Closing):
         self._close_listener()
         return self.connection
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Harmless when the process has ended: its status says so."""
+    def send(self, message: dict[str, Any]) -> bool:
+        """Whether it was taken in time. Harmless when the process has ended: its status says so."""
         if self.connection is not None:
-            with contextlib.suppress(OSError):
+            try:
                 self.connection.sendall(json.dumps(message).encode() + b"\n")
+            except TimeoutError:
+                return False
+            except OSError:
+                pass
+        return True
 
     def receive(self) -> list[dict[str, Any]] | None:
         """The messages that came; None when there will be no more."""
@@ -274,12 +278,15 @@ class _Attempt:
             child.accept()
         assert child.connection is not None  # noqa: S101 - there is one by now
         selector.register(child.connection, selectors.EVENT_READ, self._hear)
-        child.send(message)
-        if self._reason is None:
+        taken = child.send(message)
+        if self._reason is not None:
+            child.send({"stop": self._reason})
+        elif taken:
             limit = self._timeout
             self._deadline = math.inf if limit is None else time.monotonic() + limit
         else:
-            child.send({"stop": self._reason})
+            child.process.kill()
+            self._outcome = Outcome("failed", "not_started", "its process did not take the run")
 
     def _hear(self, selector: selectors.BaseSelector) -> None:
         messages = self._child.receive()
