@@ -224,3 +224,14 @@ def test_waking_never_delays_a_schedule_that_is_overdue(
     settle(store, claimed.token)
     assert wake_at(backend) == before
     assert tick(store) == 1
+
+
+def test_of_two_attempts_of_a_run_the_current_one_is_settled(
+    store: Store, clock: VirtualClock
+) -> None:
+    old = claimed_run(store, clock).token
+    assert store.transact(lambda tx: tx.hand_back(old))
+    (current,) = (claimed.token for claimed in claim(store))
+    succeeded = Outcome("succeeded")
+    ended = [(current, succeeded), (old, succeeded)]
+    assert store.transact(lambda tx: tx.settle_all(ended)) == {current}

@@ -396,7 +396,7 @@ FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::
     AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
 WHERE r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND r.status || '' = 'running'
-RETURNING r.id, r.wakes, r.schedule_id, v.status = 'succeeded',
+RETURNING r.id, r.attempt, r.wakes, r.schedule_id, v.status = 'succeeded',
     EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
         SELECT 1 FROM runs AS other

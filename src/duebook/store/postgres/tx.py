@@ -87,8 +87,8 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
 
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
         """One statement for all; only what it did not find is looked at alone."""
-        tokens = {token.run_id: token for token, _ in ended}
-        self._hold(list(tokens))
+        tokens = {(token.run_id, token.attempt): token for token, _ in ended}
+        self._hold([token.run_id for token, _ in ended])
         columns: Values = {
             "run_id": [token.run_id for token, _ in ended],
             "attempt": [token.attempt for token, _ in ended],
@@ -101,14 +101,14 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
             "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
         }
         rows = self._all("settle_runs", now=self.now, **columns) if ended else []
-        settled = {tokens.pop(row[0]) for row in rows}
+        settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
         if any(others_wait for *_, others_wait in rows):
             self._tell(News.WORK)
-        if woken := [schedule_id for _, wakes, schedule_id, *_ in rows if wakes]:
+        if woken := [schedule_id for _, _, wakes, schedule_id, *_ in rows if wakes]:
             self._run("wake_schedules", ids=woken, now=self.now)
             self._tell(News.WAKE)
         if self._anybody_depends:
-            self._wake_dependents({row[2] for row in rows if row[3]})
+            self._wake_dependents({row[3] for row in rows if row[4]})
         return settled | {token for token in tokens.values() if self._settled_before(token)}
 
     def _extend_ledger(self, rows: list[Values]) -> list[Values]:
