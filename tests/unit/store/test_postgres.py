@@ -11,10 +11,11 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
-from duebook.model.run import LogLine, Outcome
+from duebook.model.run import LogLine, Outcome, Progress
 from duebook.store.base import News
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres import store as store_module
@@ -432,3 +433,57 @@ def test_a_settle_and_a_tick_that_cancels_the_same_run_do_not_deadlock(postgres_
         assert query(postgres_url, deadlocks) == [(0,)]
         assert counts == [0], "the schedule was held"
         assert tick(other) == 1
+
+
+LOCK_WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+@contextmanager
+def waiting_for(url: str, run_id: str, work: Callable[[], Any]) -> Iterator[None]:
+    """Within, `work` waits for a run that somebody else has locked."""
+    thread = threading.Thread(target=work)
+    with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
+        connection.execute("SELECT 1 FROM runs WHERE id = %s FOR UPDATE", [run_id])
+        thread.start()
+        eventually(lambda: query(url, LOCK_WAITS))
+        yield
+    thread.join()
+
+
+def is_free(url: str, table: str, id_: str) -> bool:
+    sql = f"SELECT 1 FROM {table} WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED"  # noqa: S608
+    return bool(query(url, sql, id_))
+
+
+@pytest.mark.parametrize("verb", ["settle", "progress", "give way"])
+def test_many_runs_are_locked_in_the_order_of_their_ids(postgres_url: str, verb: str) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        ids = [add_schedule(store, f"job-{number}", overlap="cancel") for number in range(4)]
+        for schedule_id in reversed(ids):
+            add_run(store, schedule_id)
+        begin(store, lease=timedelta(days=9))
+        tokens = sorted((c.token for c in claim(store)), key=lambda t: t.run_id, reverse=True)
+        clock.advance(MINUTE)
+        verbs: dict[str, Callable[[], Any]] = {
+            "settle": lambda: store.transact(
+                lambda tx: tx.settle_all([(token, Outcome("succeeded")) for token in tokens])
+            ),
+            "progress": lambda: store.transact(
+                lambda tx: tx.note_progress([(token, Progress(0.5)) for token in tokens])
+            ),
+            "give way": lambda: tick(store),
+        }
+        with waiting_for(postgres_url, tokens[-1].run_id, verbs[verb]):
+            assert all(is_free(postgres_url, "runs", token.run_id) for token in tokens[:-1])
+
+
+def test_an_update_locks_runs_before_their_schedule_as_a_claim_does(postgres_url: str) -> None:
+    with opened(postgres_url, Clock()) as store:
+        schedule_id = add_schedule(store)
+        run_id = add_run(store, schedule_id)
+        book = Book(store)
+        with waiting_for(postgres_url, run_id, lambda: book.schedules.update("job", priority=1)):
+            assert is_free(postgres_url, "schedules", schedule_id)

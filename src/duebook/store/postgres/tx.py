@@ -86,7 +86,9 @@ class PostgresTx(PostgresStatements, Checking, Upkeep):
         )
 
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
-        """One statement for all; only what it did not find is looked at alone."""
+        """One statement for all, in the order of their ids, so that no two such statements wait for
+        each other; only what it did not find is looked at alone."""
+        ended = sorted(ended, key=lambda end: end[0].run_id)
         tokens = {(token.run_id, token.attempt): token for token, _ in ended}
         self._hold([token.run_id for token, _ in ended])
         columns: Values = {

@@ -71,6 +71,13 @@ class People(Working):
 
     def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
         id_, now = schedule.id, self.now
+        limits = copied(schedule.namespace, spec)
+        self._run(  # before the schedule is locked: a claim holds runs when it locks schedules
+            "limit_queued_runs",
+            id=id_,
+            exclusive=limits.exclusive,
+            max_concurrent=limits.max_concurrent,
+        )
         labels = json.dumps(dict(spec.labels))
         text = json.dumps(spec.to_json())
         self._run("insert_revision", id=id_, version=plan.version, spec=text, now=now, by=clean(by))
@@ -78,13 +85,6 @@ class People(Working):
         self._run("update_state_version", id=id_, version=plan.version)
         self._run("delete_dependencies", schedule_id=id_)
         self._depend(id_, schedule.namespace, spec)
-        limits = copied(schedule.namespace, spec)
-        self._run(
-            "limit_queued_runs",
-            id=id_,
-            exclusive=limits.exclusive,
-            max_concurrent=limits.max_concurrent,
-        )
         for exception in plan.said:
             self.add_exception(id_, exception)
         if plan.status == "paused":

@@ -245,10 +245,14 @@ class Planning(Statements):
         )
         doubled = self._doubled(fires) if inserted < len(fires) else []
         kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
-        for _, plan, fire in fires:
-            if fire.cancels and (plan.schedule_id, fire.due_at) not in kept_out:
-                for run_id in fire.cancels:
-                    self._give_way(run_id)
+        replaced = [
+            run_id
+            for _, plan, fire in fires
+            if fire.cancels and (plan.schedule_id, fire.due_at) not in kept_out
+            for run_id in fire.cancels
+        ]
+        for run_id in sorted(replaced):  # in the order in which others lock runs
+            self._give_way(run_id)
         self._record(skips + doubled, session_id)
         self._tell_of(plans, inserted)
         return inserted

@@ -314,7 +314,7 @@ class Working(Planning):
                 "text": clean(progress.text),
                 "now": now,
             }
-            for token, progress in told
+            for token, progress in sorted(told, key=lambda item: item[0].run_id)
         )
         self._many("note_progress", rows)
 
