@@ -130,3 +130,51 @@ def test_a_note_while_another_thread_flushes_is_not_lost() -> None:
     pages.append_log = append  # type: ignore[method-assign]
     log.close()
     assert pages.texts() == ["stdout: first", "duebook: exit code 3"]
+
+
+def test_who_logs_does_not_wait_while_another_thread_writes() -> None:
+    pages = Pages()
+    log = new_log(pages, cap=4_000)
+    log.add("stdout", "first")
+    append, writes, goes_on = pages.append_log, threading.Event(), threading.Event()
+
+    def append_slowly(token: Token, first_seq: int, lines: list[LogLine]) -> None:
+        writes.set()
+        assert goes_on.wait(20)
+        append(token, first_seq, lines)
+
+    def flood() -> None:
+        for number in range(1_000):
+            log.add("stdout", f"line {number}")
+
+    pages.append_log = append_slowly  # type: ignore[method-assign]
+    flushing = threading.Thread(target=log.flush)
+    flushing.start()
+    assert writes.wait(5)
+    logging = threading.Thread(target=flood)
+    logging.start()
+    logging.join(5)
+    waited = logging.is_alive()
+    goes_on.set()
+    flushing.join()
+    logging.join()
+    log.close()
+    assert not waited
+    texts = pages.texts()
+    assert (texts[0], texts[-1]) == ("stdout: first", "stdout: line 999")
+    assert sum(len(line.text) + LINE_COST for line in pages.lines.values()) <= 4_000
+
+
+def test_a_flood_while_the_books_cannot_be_reached_keeps_its_head_and_its_tail() -> None:
+    pages = Pages()
+    log = new_log(pages, cap=4_000)
+    pages.fails = True
+    for number in range(1_000):
+        log.write("stdout", f"line {number}\n".encode())
+        if number % 10 == 0:
+            log.flush()
+    pages.fails = False
+    log.close()
+    texts = pages.texts()
+    assert (texts[0], texts[-1]) == ("stdout: line 0", "stdout: line 999")
+    assert sum(len(line.text) + LINE_COST for line in pages.lines.values()) <= 4_000
