@@ -94,18 +94,17 @@ class Fleet:
         self._proxies.append(made)
         return made
 
-    def load(self, seconds: float, names: tuple[str, ...] = tuple(LOAD)) -> None:
-        """Schedules that end after so many seconds."""
-        ends = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    def load(self, names: tuple[str, ...] = tuple(LOAD)) -> None:
+        """Schedules that go on until `end_load`."""
         if "narrow" in names:
             self.world.book.queues.limit("narrow", concurrency=1)
         self._loaded = names
         for name in names:
             shell, definition = LOAD[name]
-            self.world.add(name, shell, **definition, end_at=ends)
+            self.world.add(name, shell, **definition)
 
     def end_load(self) -> None:
-        """Now, instead of when it was to end."""
+        """Nothing more gets due from now on."""
         ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
         for name in self._loaded:
             self.world.book.schedules.update(name, end_at=ends)
@@ -209,6 +208,7 @@ class Fleet:
 
     def settle_accounts(self) -> None:
         """The end of most tests: everything is over, and everything is right."""
+        self.end_load()
         self.drain()
         self.end()
         wrong = self.verdict()

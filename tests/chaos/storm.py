@@ -56,7 +56,7 @@ class Storm:
         """Faults for so many seconds, each kind in turn; then all is left to heal and checked."""
         fleet = self._fleet
         self._began = time.monotonic()
-        fleet.load(2 * seconds + 60)
+        fleet.load()
         fleet.node()
         self._nodes = [self._new_node() for _ in range(NODES)]
         fleet.up()

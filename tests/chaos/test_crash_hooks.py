@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 LANES = 4
 TRIES = 3
-LONG = 600.0
-"""Seconds that nobody waits for: the load ends with the test."""
 
 
 def test_every_point_is_a_statement_of_the_store() -> None:
@@ -47,7 +45,7 @@ def kill_after_a_death(fleet: Fleet, point: str) -> bool:
 
 
 def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> None:
-    fleet.load(LONG)
+    fleet.load()
     fleet.node(lease=4 * LEASE, slots=2, roles=["worker"])  # it leaves the others enough to do
     missed: list[str] = []
 
@@ -59,6 +57,5 @@ def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> No
             lane.result()
     missed = [point for point in missed if not kill_after_a_death(fleet, point)]
     assert not missed, "no node reached these"
-    fleet.end_load()
     fleet.node()
     fleet.settle_accounts()

@@ -26,7 +26,7 @@ def trusted(fleet: Fleet) -> None:
 
 
 def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Fleet) -> None:
-    fleet.load(9, MANY)
+    fleet.load(MANY)
     stopped = fleet.start(stop_at="ticker before:COMMIT")
     fleet.wait_stopped(stopped)
     fleet.node()
@@ -41,7 +41,7 @@ def test_a_node_stopped_between_take_and_commit_and_beyond_its_lease(fleet: Flee
 
 def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -> None:
     """It holds a limited queue, a limited schedule, and its own session."""
-    fleet.load(60, ("all-1", "narrow", "pair", "queue"))
+    fleet.load(("all-1", "narrow", "pair", "queue"))
     fleet.node(slots=3)
     trusted(fleet)
     for point in ("dispatcher before:use_tokens", "dispatcher after:claim_limited"):
@@ -50,7 +50,6 @@ def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -
         fleet.wait_more("all-1", 2, timeout=LEASE + SLACK)
     for member in fleet.members[1:]:
         member.process.send(signal.SIGCONT)
-    fleet.end_load()
     fleet.settle_accounts()
     assert "session is lost" not in fleet.members[0].process.log
 
@@ -73,7 +72,7 @@ def test_the_late_success_of_a_stopped_node_does_not_end_the_next_attempt(fleet:
 
 def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
     fleet = durable_fleet
-    fleet.load(8, MANY)
+    fleet.load(MANY)
     fleet.node()
     fleet.node()
     for _ in range(2):
@@ -85,7 +84,7 @@ def test_a_server_that_crashes_twice_under_load(durable_fleet: Fleet) -> None:
 
 
 def test_commits_whose_replies_are_dropped(fleet: Fleet) -> None:
-    fleet.load(7, MANY)
+    fleet.load(MANY)
     node = fleet.node(proxied=True)
     fleet.node(slots=2)
     assert node.proxy is not None
@@ -119,7 +118,7 @@ def test_a_node_in_a_black_hole_stops_its_work_before_others_take_it_over(fleet:
 
 def test_a_node_whose_connections_were_forgotten_comes_back(fleet: Fleet) -> None:
     """Nobody closes them, and nobody answers on them any more."""
-    fleet.load(6, MANY)
+    fleet.load(MANY)
     node = fleet.node(proxied=True)
     assert node.proxy is not None
     fleet.wait_more("all-1", 2)
@@ -130,7 +129,7 @@ def test_a_node_whose_connections_were_forgotten_comes_back(fleet: Fleet) -> Non
 
 def test_clones_with_clocks_that_are_wrong_by_an_hour(fleet: Fleet) -> None:
     """They say the same about themselves, and none of them knows the time."""
-    fleet.load(7, MANY)
+    fleet.load(MANY)
     clocks = [fleet.world.folder / f"clock-{n}" for n in range(3)]
     for clock, shift in zip(clocks, (-3600, 3600, 0), strict=True):
         clock.write_text(str(shift))
@@ -138,15 +137,17 @@ def test_clones_with_clocks_that_are_wrong_by_an_hour(fleet: Fleet) -> None:
     fleet.wait_more("all-1", 2)
     clocks[0].write_text("3600")  # and one of them jumps
     fleet.members[1].process.end(signal.SIGKILL)
+    fleet.wait_more("all-1", 3)
     fleet.settle_accounts()
     names = {(session["node"], session["pid"]) for session in fleet.books().sessions}
     assert names == {("localhost", 1)}
 
 
 def test_when_every_hint_is_lost_things_only_happen_later(fleet: Fleet) -> None:
-    fleet.load(6, ("all-1", "queue"))
+    fleet.load(("all-1", "queue"))
     fleet.node(deaf=True, roles=["scheduler"])
     fleet.node(deaf=True, roles=["worker"])
+    fleet.wait_more("all-1", 5)
     fleet.settle_accounts()
     late = [line.at - line.due for line in fleet.world.evidence("start", "all-1")]
     assert max(late) < LEASE / 3 + SLACK

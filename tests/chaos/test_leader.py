@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 NAMES = ("all-1", "all-2", "cron", "queue", "skip")
 
 
-def start_three(fleet: Fleet, seconds: float) -> None:
-    fleet.load(seconds, NAMES)
+def start_three(fleet: Fleet) -> None:
+    fleet.load(NAMES)
     for _ in range(3):
         fleet.node(coordination="leader")
 
@@ -45,7 +45,7 @@ def wait_for_another(fleet: Fleet, term: int) -> None:
 
 
 def test_a_killed_leader_is_followed_and_nothing_is_lost_or_doubled(fleet: Fleet) -> None:
-    start_three(fleet, 8)
+    start_three(fleet)
     first, term = leader(fleet), lead(fleet)["term"]
     fleet.wait_more("all-1", 2)
     first.process.end(signal.SIGKILL)
@@ -56,7 +56,7 @@ def test_a_killed_leader_is_followed_and_nothing_is_lost_or_doubled(fleet: Fleet
 
 
 def test_a_leader_that_leaves_is_followed_at_once(fleet: Fleet) -> None:
-    start_three(fleet, 4)
+    start_three(fleet)
     first, term = leader(fleet), lead(fleet)["term"]
     fleet.wait_more("all-1", 2)
     assert first.process.end() == 0
@@ -67,7 +67,7 @@ def test_a_leader_that_leaves_is_followed_at_once(fleet: Fleet) -> None:
 
 
 def test_a_leader_stopped_beyond_its_lease_does_nothing_when_it_goes_on(fleet: Fleet) -> None:
-    start_three(fleet, 10)
+    start_three(fleet)
     first, term = leader(fleet), lead(fleet)["term"]
     fleet.wait_more("all-1", 2)
     fleet.stop(first)
@@ -81,7 +81,7 @@ def test_a_leader_stopped_beyond_its_lease_does_nothing_when_it_goes_on(fleet: F
 
 
 def test_a_leader_stopped_in_its_commit_holds_up_no_others_pulse(fleet: Fleet) -> None:
-    fleet.load(8, NAMES)
+    fleet.load(NAMES)
     stopped = fleet.start(coordination="leader", stop_at="ticker before:COMMIT")
     fleet.wait_stopped(stopped)
     others = [fleet.node(coordination="leader") for _ in range(2)]
