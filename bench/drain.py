@@ -70,7 +70,7 @@ class Kind:
 
 
 KINDS = (
-    Kind("async, no-op", idle_async, 1_000),
+    Kind("async, no-op", idle_async, 2_000),
     Kind("sync, no-op", idle_sync, 50),
     Kind("async, 1 ms each, 50 slots", wait_async, 50),
     Kind("sync, 1 ms each, 50 slots", wait_sync, 50),

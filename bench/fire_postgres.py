@@ -49,7 +49,7 @@ moved AS (
 INSERT INTO runs ({COLUMNS})
 SELECT gen_random_uuid()::text, schedule_id, version, next_due_at, 'schedule', false, %(now)s,
     %(now)s, 'default', {REST} FROM due
-ON CONFLICT (schedule_id, due_at) DO NOTHING
+ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 """  # noqa: S608
 MORE = """
 INSERT INTO schedules (id, namespace, name, version, created_at)

@@ -26,7 +26,7 @@ __all__ = ["Settler"]
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-MOST: Final = 500
+MOST: Final = 1_000
 """How many ends share a transaction at most."""
 
 

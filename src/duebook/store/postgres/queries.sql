@@ -18,14 +18,16 @@ FOR UPDATE
 
 -- name: lock_wakes
 -- What the end of the given runs may wake: their schedules, and those that depend on them.
+WITH owner AS MATERIALIZED (
+    SELECT r.schedule_id AS id, bool_or(r.wakes) AS wakes FROM runs AS r
+    WHERE r.id = ANY (:ids::text[]) GROUP BY r.schedule_id)
 SELECT schedule_id FROM schedule_state
 WHERE schedule_id IN (
-    SELECT r.schedule_id FROM runs AS r WHERE r.id = ANY (:ids::text[]) AND r.wakes
+    SELECT id FROM owner WHERE wakes
     UNION ALL
-    SELECT d.schedule_id FROM runs AS r
-    JOIN schedules AS s ON s.id = r.schedule_id
-    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
-    WHERE r.id = ANY (:ids::text[]))
+    SELECT d.schedule_id FROM owner
+    JOIN schedules AS s ON s.id = owner.id
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name)
 ORDER BY schedule_id
 FOR UPDATE
 
