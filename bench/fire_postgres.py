@@ -159,11 +159,12 @@ def claims_of_fifty(server: Server) -> tuple[float, float]:
     """Claims per second, and the p99 in milliseconds of one call, of 50 connections."""
     with books(server, BATCH, BATCH) as (url, clock), crew(fire_by_many, url, 4) as work:
         speeds, calls = [], []
-        for _ in range(4 * ROUNDS):
+        for number in range(8 * ROUNDS):
             clock.now += timedelta(minutes=1)
             taken, found = work(clock.now)
-            speeds.append(BATCH / taken)
-            calls += found
+            if number >= 4 * ROUNDS:  # each process has met the schedules by then
+                speeds.append(BATCH / taken)
+                calls += found
     return statistics.median(speeds), statistics.quantiles(calls, n=100)[98] * 1e3
 
 
