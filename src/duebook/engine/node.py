@@ -50,8 +50,6 @@ LONGEST_WAIT: Final = 3600.0
 """For loops that the keeper's pulse and the news of others wake."""
 SHORTEST_WAIT: Final = 0.02
 """Between two renewals of a keeper that has much to do."""
-LOGS_AGAIN: Final = 1.0
-"""Between two tries to write logs while the books are out of reach."""
 STOP_WITHIN: Final = 10.0
 _WORN_OUT: Final = "every slot is held by a task that does not end; start the node again"
 SPAWNER_PART: Final = 0.9
@@ -259,14 +257,8 @@ class Node:
         return max(min(self._keeper.due_in, self._options.lease.total_seconds() / 6), SHORTEST_WAIT)
 
     def _write_logs(self) -> float:
-        """In a thread of its own: while it waits for the books, others look after the lease.
-
-        They also tell of an outage: this one has often nothing to write, which proves nothing.
-        """
-        try:
-            self._performer.flush()
-        except Unavailable:
-            return LOGS_AGAIN
+        """In a thread of its own: while it waits for the books, others look after the lease."""
+        self._performer.flush()
         return POLL
 
     def _begin_again(self) -> None:
