@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from tests.postgres import CONTAINER, PASSWORD, USER, free_port, give, launch
+from tests.postgres import CONTAINER, PASSWORD, USER, answers, free_port, give, launch
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -94,9 +94,4 @@ class Bouncer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _answers(self) -> bool:
-        assert self._process.poll() is None, (self.folder / "log").read_text()
-        try:
-            psycopg.connect(self.url(CONTAINER), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        return answers(self._process, self.folder, self.url(CONTAINER))

@@ -166,12 +166,17 @@ class Server:
 
     def _answers(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, (self.folder / "log").read_text()
-        try:
-            psycopg.connect(self.url(CONTAINER), connect_timeout=2).close()
-        except psycopg.OperationalError:
-            return False
-        return True
+        return answers(self._process, self.folder, self.url(CONTAINER))
+
+
+def answers(process: subprocess.Popen[bytes], folder: Path, url: str) -> bool:
+    """Whether a server takes connections by now; one that has ended fails with its log."""
+    assert process.poll() is None, (folder / "log").read_text()
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def owner() -> pwd.struct_passwd:

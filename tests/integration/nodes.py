@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -197,6 +198,28 @@ class World:
 
     def wait_for(self, run: str, *statuses: str, timeout: float = 10) -> None:
         eventually(lambda: self.status(run) in statuses, timeout)
+
+    def dues(self, name: str) -> Counter[float]:
+        """How often a command began for each due time."""
+        return Counter(e.due for e in self.evidence("start", name))
+
+    def wait_for_more(self, name: str, number: int, timeout: float = 30) -> None:
+        """Until commands have begun for so many more due times."""
+        before = len(self.dues(name))
+        eventually(lambda: len(self.dues(name)) >= before + number, timeout)
+
+    def come_to_rest(self, names: list[str]) -> None:
+        """Pause these schedules, and wait until their runs have ended."""
+        for name in names:
+            self.book.schedules.pause(name)
+        eventually(
+            lambda: all(
+                run.status not in ("queued", "running")
+                for name in names
+                for run in self.book.runs.list(name, limit=1_000)
+            ),
+            30,
+        )
 
     def working(self) -> list[int]:
         """The processes of commands that live."""

@@ -11,7 +11,7 @@ import pytest
 
 from duebook.errors import Unavailable
 from tests.integration.nodes import BEATING, HELD, LEASE, NodeProcess, World, open_world
-from tests.integration.test_nodes_on_postgres import add_seconds, check_books, wait_for_more
+from tests.integration.test_nodes_on_postgres import add_seconds, check_books
 from tests.postgres import PASSWORD, USER, Server
 from tests.proxy import Proxy
 from tests.waiting import eventually
@@ -52,12 +52,12 @@ def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(
     with open_world(tmp_path, url) as world:
         add_seconds(world, "job")
         nodes = [world.node(), world.node()]
-        wait_for_more(world, "job", 3)
+        world.wait_for_more("job", 3)
         primary.stop(signal.SIGQUIT)
         for node in nodes:
             eventually(lambda node=node: said(node, "the server is read-only"), 20)  # type: ignore[misc]
         standby.promote()
-        wait_for_more(world, "job", int(2 * LEASE) + 2, timeout=60)
+        world.wait_for_more("job", int(2 * LEASE) + 2, timeout=60)
         check_books(world, ["job"])
         for node in nodes:
             waiting = said(node, "waiting for it and trying again")
@@ -75,7 +75,7 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
     with open_world(tmp_path, url) as world:
         add_seconds(world, "job")
         node = world.node()
-        wait_for_more(world, "job", 2)
+        world.wait_for_more("job", 2)
         with psycopg.connect(primary.url("postgres"), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             admin.execute("SELECT pg_reload_conf()")
@@ -83,7 +83,7 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
             admin.execute("SET default_transaction_read_only = off")
             admin.execute("ALTER SYSTEM RESET ALL")
             admin.execute("SELECT pg_reload_conf()")
-        wait_for_more(world, "job", 3, timeout=60)
+        world.wait_for_more("job", 3, timeout=60)
         check_books(world, ["job"])
         assert said(node, BACK)
 

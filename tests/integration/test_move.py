@@ -6,7 +6,6 @@ The evidence that the commands write outside the books shows each due time once.
 from __future__ import annotations
 
 import signal
-from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -25,15 +24,6 @@ EVERY_SECOND = {
 }
 
 
-def dues(world: World, name: str) -> Counter[float]:
-    return Counter(e.due for e in world.evidence("start", name))
-
-
-def wait_for_more(world: World, name: str, number: int) -> None:
-    before = len(dues(world, name))
-    eventually(lambda: len(dues(world, name)) >= before + number, 30)
-
-
 def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str) -> None:
     names = ["a", "b", "c"]
     with open_world(tmp_path) as old, open_world(tmp_path, postgres_url) as new:
@@ -44,7 +34,7 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         node = old.node()
         old.wait_evidence("start", "long")
         waiting = new.node()
-        wait_for_more(old, "a", 3)
+        old.wait_for_more("a", 3)
         copy = old.start("db", "copy", str(old.path), postgres_url)
         eventually(lambda: "waiting" in copy.log, 20)
         assert "long" in copy.log
@@ -52,10 +42,10 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         assert copy.process.wait(30) == 0, copy.log
         assert node.process.wait(30) != 0, "a node of the old books ends by itself"
         assert "were moved to the database" in node.log
-        wait_for_more(new, "a", 3)
+        new.wait_for_more("a", 3)
         second = new.node()
         waiting.end(signal.SIGKILL)
-        wait_for_more(new, "b", 8)
+        new.wait_for_more("b", 8)
         _check(new, names)
         assert new.status(held) == "succeeded"
         assert len(new.evidence("start", "long")) == 1
@@ -70,7 +60,7 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
         for name in names:
             old.add(name, QUICK, **EVERY_SECOND)
         node = old.node()
-        wait_for_more(old, "a", 3)
+        old.wait_for_more("a", 3)
         words = ("db", "copy", str(old.path), postgres_url)
         killed = old.start(*words)
         eventually(lambda: "copied" in killed.log or killed.process.poll() is not None, 20)
@@ -79,30 +69,21 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
         assert again.process.wait(30) == 0, again.log
         assert node.process.wait(30) != 0
         new.node()
-        wait_for_more(new, "a", 3)
+        new.wait_for_more("a", 3)
         _check(new, names)
 
 
 def _check(world: World, names: list[str]) -> None:
     """From the first second to the last each ran once, and the books say the same."""
-    for name in names:
-        world.book.schedules.pause(name)
-    eventually(
-        lambda: all(
-            run.status not in ("queued", "running")
-            for name in names
-            for run in world.book.runs.list(name, limit=1_000)
-        ),
-        30,
-    )
+    world.come_to_rest(names)
     for name in names:
         runs = world.book.runs.list(name, limit=1_000)
         due = sorted(run.due_at for run in runs if run.due_at)
         assert due == [due[0] + n * SECOND for n in range(len(due))], "none is missing"
         assert world.book.schedules.ledger(name) == []
-        assert {at.timestamp() for at in due} == dues(world, name).keys()
+        assert {at.timestamp() for at in due} == world.dues(name).keys()
         lost = {run.due_at.timestamp() for run in runs if run.due_at and run.losses}
-        twice = {at for at, number in dues(world, name).items() if number > 1}
+        twice = {at for at, number in world.dues(name).items() if number > 1}
         assert twice <= lost, "only what died with its node began again"
     checked = world.cli("db", "check")
     assert checked.returncode == 0, checked.stdout + checked.stderr

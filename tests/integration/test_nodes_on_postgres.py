@@ -12,7 +12,6 @@ import pytest
 
 from tests.integration.nodes import LEASE, QUICK, World, open_world
 from tests.postgres import Server
-from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,34 +33,16 @@ def add_seconds(world: World, name: str) -> None:
     world.add(name, QUICK, catchup="all", catchup_pace="0s", **every_second)
 
 
-def started(world: World, name: str) -> set[float]:
-    return {e.due for e in world.evidence("start", name)}
-
-
-def wait_for_more(world: World, name: str, number: int, timeout: float = 30) -> None:
-    before = len(started(world, name))
-    eventually(lambda: len(started(world, name)) >= before + number, timeout)
-
-
 def check_books(world: World, names: list[str]) -> None:
     """Every second from the first to the last has one run, and its command was executed."""
-    for name in names:
-        world.book.schedules.pause(name)
-    eventually(
-        lambda: all(
-            run.status not in ("queued", "running")
-            for name in names
-            for run in world.book.runs.list(name, limit=1_000)
-        ),
-        30,
-    )
+    world.come_to_rest(names)
     for name in names:
         runs = world.book.runs.list(name, limit=1_000)
         due = sorted(run.due_at for run in runs if run.due_at)
         expected: list[datetime] = [due[0] + n * SECOND for n in range(len(due))]
         assert due == expected, "none is missing and none is there twice"
         assert {run.status for run in runs} == {"succeeded"}
-        assert started(world, name) == {at.timestamp() for at in due}
+        assert set(world.dues(name)) == {at.timestamp() for at in due}
         attempts = Counter((e.run, e.attempt) for e in world.evidence("start", name))
         assert set(attempts.values()) == {1}, "no attempt begins twice"
         assert world.book.schedules.ledger(name) == []
@@ -77,15 +58,15 @@ def test_the_books_balance_after_a_kill_a_stop_and_a_crash_of_the_server(
         for name in names:
             add_seconds(world, name)
         killed, stopped, _ = world.node(), world.node(), world.node()
-        wait_for_more(world, "s0", 3)
+        world.wait_for_more("s0", 3)
         killed.end(signal.SIGKILL)
-        wait_for_more(world, "s1", 2)
+        world.wait_for_more("s1", 2)
         stopped.send(signal.SIGSTOP)
-        wait_for_more(world, "s2", int(2 * LEASE) + 1)
+        world.wait_for_more("s2", int(2 * LEASE) + 1)
         server.stop(signal.SIGQUIT)
         server.start()
         stopped.send(signal.SIGCONT)
-        wait_for_more(world, "s3", int(2 * LEASE) + 2, timeout=60)
+        world.wait_for_more("s3", int(2 * LEASE) + 2, timeout=60)
         check_books(world, names)
 
 
@@ -98,7 +79,7 @@ def test_nodes_whose_clocks_are_wrong_by_an_hour_fire_by_the_databases(
             clock = tmp_path / f"clock{shift}"
             clock.write_text(str(shift))
             world.node(clock=str(clock))
-        wait_for_more(world, "job", 6)
+        world.wait_for_more("job", 6)
         for evidence in world.evidence("start", "job"):
             assert evidence.at >= evidence.due, "nothing starts before it is due"
             assert evidence.at - evidence.due < 30

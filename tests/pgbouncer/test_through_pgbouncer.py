@@ -19,7 +19,7 @@ from tests.bouncer import SERVER_CONNECTIONS, Bouncer
 from tests.conformance.builders import add_schedule, begin
 from tests.integration.nodes import QUICK, open_world
 from tests.integration.test_failover import said
-from tests.integration.test_nodes_on_postgres import add_seconds, check_books, wait_for_more
+from tests.integration.test_nodes_on_postgres import add_seconds, check_books
 from tests.postgres import PASSWORD, Server
 from tests.waiting import eventually
 
@@ -150,12 +150,12 @@ def test_several_nodes_behind_pgbouncer_keep_the_books_balanced(
         for name in names:
             add_seconds(world, name)
         nodes = [world.node(), world.node()]
-        wait_for_more(world, "s0", 3)
+        world.wait_for_more("s0", 3)
         bouncer.command("RECONNECT")
-        wait_for_more(world, "s1", 2)
+        world.wait_for_more("s1", 2)
         server.stop()
         server.start()
-        wait_for_more(world, "s2", 5, timeout=60)
+        world.wait_for_more("s2", 5, timeout=60)
         check_books(world, names)
         assert all(node.process.poll() is None for node in nodes)
 

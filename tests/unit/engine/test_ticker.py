@@ -44,6 +44,10 @@ def store(tmp_path: Path, clock: VirtualClock) -> Iterator[SqliteStore]:
     store.close()
 
 
+def unreachable(*_: object) -> Any:
+    raise Unavailable("no disk")
+
+
 def step_until_done(ticker: Ticker, clock: VirtualClock) -> int:
     """Step while there is something to do at once; returns how often."""
     steps = 1
@@ -80,9 +84,6 @@ def test_books_out_of_reach_say_nothing_about_a_batch(
 ) -> None:
     add_schedule(store)
     clock.advance()
-
-    def unreachable(*_: object) -> Any:
-        raise Unavailable("no disk")
 
     with monkeypatch.context() as patched:
         patched.setattr(SqliteTx, "commit", unreachable)
@@ -159,10 +160,6 @@ def test_a_batch_that_came_to_nothing_is_looked_at_again(
     clock.advance()
     ticker = Ticker(store, batch=2)
     with monkeypatch.context() as patched:
-
-        def unreachable(*_: object) -> Any:
-            raise Unavailable("no disk")
-
         patched.setattr(SqliteTx, "commit", unreachable)
         with pytest.raises(Unavailable):
             ticker.step()
