@@ -3,6 +3,7 @@ they have been executed so often that the server might think of another plan."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,6 +148,19 @@ def test_a_run_that_is_named_is_found_by_its_id(
     assert "runs_pkey" in plan
     assert "runs_running" not in plan, plan
     assert "runs_queued" not in plan, plan
+
+
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    sql, number = percent_named(QUERIES[name]), 1_000
+    values = {k: v * number if isinstance(v, list) else v for k, v in BY_ID[name].items()}
+    values["run_id"] = [f"e{n}" for n in range(number)]
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
+    assert re.search(r"runs_pkey .*\n\s+Index Cond: ", plan), plan[:2_000]
 
 
 def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(

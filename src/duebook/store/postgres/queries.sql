@@ -388,7 +388,7 @@ RETURNING r.wakes, r.schedule_id,
             AND other.status IN ('queued', 'running'))
 
 -- name: settle_runs
--- As settle_run, for many.
+-- As settle_run, for many. By their ids: a join alone may read all runs there are.
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
@@ -396,10 +396,11 @@ SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::text[],
     :reason::text[], :error::text[], :exit_code::integer[], :output::text[], :output_ref::text[])
     AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
-WHERE r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+WHERE r.id = ANY (:run_id::text[])
+    AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND r.status || '' = 'running'
 RETURNING r.id, r.attempt, r.wakes, r.schedule_id, v.status = 'succeeded',
-    EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
+    r.queue IN (SELECT q.name FROM queues AS q WHERE q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
         SELECT 1 FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
@@ -437,7 +438,8 @@ SET progress = coalesce(v.progress, r.progress),
 FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[],
     :progress::float8[], :text::text[], :now::timestamptz[])
     AS v (run_id, attempt, session_id, progress, text, now)
-WHERE r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
+WHERE r.id = ANY (:run_id::text[])
+    AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND r.status || '' = 'running'
 
 -- name: list_stranded_tasks
