@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -10,12 +11,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.slots import Places
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Work
 
 __all__ = ["Dispatcher", "shares"]
 
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at work that somebody else was claiming just now."""
+GOOD_FOR: Final = 0.1
+"""Seconds for which places that gave all that was asked for are asked again without a look."""
 
 Place = tuple[str, str]
 """a queue and a namespace"""
@@ -40,29 +43,41 @@ class Dispatcher:
         session_id: str,
         queues: tuple[str, ...],
         tasks: Callable[[], Sequence[str]] = tuple,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._tasks = tasks
         self._slots = slots
         self.session_id = session_id
         self._queues = queues
+        self._monotonic = monotonic
         self._turn = 0
+        self._known: Work | None = None
+        """what the last look found, as long as there is plenty"""
+        self._looked_at = 0.0
 
     def step(self) -> datetime | None:
         """Fill the free slots; returns when to look again, None when nothing is foreseen."""
         while free := self._slots.free:
             tasks = self._tasks()
-            work = self._store.look_for_work(self._queues, tasks)
+            known = self._plenty()
+            looked_at = self._monotonic() if known is None else self._looked_at
+            work = known or self._store.look_for_work(self._queues, tasks)
             if not work.places:
                 return work.next_at
             self._turn += 1
-            claimed = [
-                self._claim(place, share, tasks)
-                for place, share in shares(free, work.places, self._turn)
-            ]
-            if not any(claimed):
+            asked = shares(free, work.places, self._turn)
+            given = [self._claim(place, share, tasks) for place, share in asked]
+            if known is None and not any(given):
                 return work.now + HELD_BY_OTHERS
+            gave_all = given == [share for _, share in asked]
+            self._known, self._looked_at = work if gave_all else None, looked_at
         return None  # a slot that gets free rings
+
+    def _plenty(self) -> Work | None:
+        """What was found a moment ago, while it gives all that is asked for."""
+        is_old = self._monotonic() - self._looked_at > GOOD_FOR
+        return None if is_old else self._known
 
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place

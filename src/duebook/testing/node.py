@@ -99,7 +99,7 @@ class SimulatedNode:
         )
         queues = ("default",)
         self._dispatcher = Dispatcher(
-            store, self.places, session_id, queues, lambda: stand_ins.tasks
+            store, self.places, session_id, queues, lambda: stand_ins.tasks, clock.monotonic
         )
         self._ticker = Ticker(store, clock=BooksClock(clock.monotonic))
         self._scheduler: str | None = None
