@@ -388,7 +388,7 @@ def stop_when(condition: Callable[[], bool], stop: Stop, reason: str) -> None:
 @pytest.mark.parametrize("path", ["/hold", "/flood"])
 def test_the_timeout_ends_a_request_that_is_silent_or_never_is(server: Server, path: str) -> None:
     claim = claim_of({"url": server.url(path)}, timeout="1s")
-    short = replace(claim, spec=replace(claim.spec, timeout=timedelta(seconds=0.2)))
+    short = claim._replace(spec=replace(claim.spec, timeout=timedelta(seconds=0.2)))
     outcome = Performed(short).outcome
     assert (outcome.status, outcome.reason) == ("failed", "timeout")
     assert server.gone.wait(5)

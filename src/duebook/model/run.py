@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -70,8 +70,7 @@ class Run:
     """the latest sign of life that its task gave by itself"""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """Proof of ownership: only the holder of the current one may settle the run."""
 
     run_id: str
@@ -79,8 +78,7 @@ class Token:
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A run that this node took, with its token and the definition it runs by."""
 
     run: Run

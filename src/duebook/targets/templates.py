@@ -124,7 +124,7 @@ def rendered(claim: Claim) -> Claim:
     target = _change_target(spec.target, text, value)
     if payload == spec.payload and target == spec.target:
         return claim
-    return replace(claim, spec=replace(spec, payload=payload, target=target))
+    return claim._replace(spec=replace(spec, payload=payload, target=target))
 
 
 def _has_templates(spec: ScheduleSpec) -> bool:
