@@ -401,11 +401,12 @@ def _check_evidence(world: World) -> None:
 
 
 def _check_no_overlap(world: World) -> None:
-    """Of a schedule whose runs exclude each other, no two attempts were at work at once."""
+    """Of a schedule whose runs exclude each other, no two attempts were at work at once; one that
+    says it was cancelled has noticed, and works no more."""
     exclusive = {row[0] for row in world.query("SELECT id FROM runs WHERE exclusive = 1")}
     spans: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
     for e in world.evidence():
-        if e.run in exclusive:
+        if e.run in exclusive and e.word != "cancelled":
             attempts = spans.setdefault(e.schedule, {})
             first, last = attempts.get((e.run, e.attempt), (e.at, e.at))
             attempts[e.run, e.attempt] = min(first, e.at), max(last, e.at)

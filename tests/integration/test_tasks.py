@@ -1,4 +1,4 @@
-"""Tasks of each kind on real nodes: a worker is killed, stopped and continued, cancelled, ended."""
+"""Tasks of each kind on real nodes: every day, when they are asked to end, and in odd places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,13 +19,9 @@ from tests.integration.nodes import (
     World,
     check,
     cmdline,
-    open_world,
     world,
 )
 from tests.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["world"]  # the fixture
 
@@ -198,52 +194,6 @@ def test_a_worker_with_a_task_that_hears_nothing_still_ends(world: World) -> Non
 
 
 # ------------------------------------------------------------ faults
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def either_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
-    with open_world(tmp_path, url) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_killed_worker_s_task_is_taken_over(either_world: World, kind: str) -> None:
-    world = either_world
-    first = worker(world)
-    run_id = run(world, kind)
-    world.wait_evidence("start", kind)
-    first.end(signal.SIGKILL)
-    eventually(lambda: not first.family())
-    world.go.touch()
-    worker(world)
-    world.wait_for(run_id, "succeeded", timeout=4 * LEASE + 10)
-    ended = world.book.runs.get(run_id)
-    assert (ended.attempt, ended.losses) == (2, 1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_worker_that_was_stopped_and_continued_does_not_settle_late(
-    world: World, kind: str
-) -> None:
-    first = worker(world)
-    run_id = run(world, kind)
-    world.wait_evidence("start", kind)
-    world.stop_outside_transactions(first)
-    worker(world)
-    world.wait_evidence("start", kind, 2, timeout=4 * LEASE + 10)
-    if kind == "process":
-        assert len(children(first)) == 0, "the spawner, which was not stopped, has killed it"
-    first.send(signal.SIGCONT)
-    eventually(lambda: "this node goes on as session" in first.log, 20)
-    world.go.touch()
-    world.wait_for(run_id, "succeeded")
-    ended = world.book.runs.get(run_id)
-    assert (ended.attempt, ended.losses) == (2, 1)
-    if kind != "process":
-        world.wait_evidence("cancelled", kind)
-    assert {e.attempt for e in world.evidence("end")} == {2}
-    assert world.cli("db", "check").returncode == 0
 
 
 def test_an_event_loop_that_is_blocked_costs_no_lease(world: World) -> None:
