@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,6 +14,7 @@ from duebook.errors import Conflict, Invalid, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import load_spec
 from duebook.settings import database_path, is_postgres, load_settings
+from duebook.targets.printing import keeping_prints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -185,13 +186,17 @@ class Duebook(Book):
         slots: int = 10,
         queues: Sequence[str] = ("default",),
         prune: bool = False,
+        keep_prints: bool = False,
     ) -> None:
         """Be a node until SIGTERM, Ctrl-C or `stop()`: plan what is due, and perform it.
 
-        In another thread than the main one no signal is handled; `stop()` ends it. Raises Invalid
-        for roles, queues and slots that are none.
+        In another thread than the main one no signal is handled; `stop()` ends it. With
+        `keep_prints`, meanwhile this process has other sys.stdout and sys.stderr, by which what
+        tasks print goes into the logs of their runs as well. Raises Invalid for roles, queues and
+        slots that are none.
         """
-        self._run(roles, slots, queues, prune, lambda: None)
+        with keeping_prints() if keep_prints else nullcontext():
+            self._run(roles, slots, queues, prune, lambda: None)
 
     @contextmanager
     def running(
@@ -201,18 +206,20 @@ class Duebook(Book):
         slots: int = 10,
         queues: Sequence[str] = ("default",),
         prune: bool = False,
+        keep_prints: bool = False,
     ) -> Iterator[None]:
         """Be a node beside what stands in the `with` block, such as a web server.
 
         Raises what `run` raises: when it cannot begin, or at the end of the block.
         """
         node = _Beside(lambda ready: self._run(roles, slots, queues, prune, ready))
-        node.begin()
-        try:
-            yield
-        finally:
-            self.stop()
-            node.end()
+        with keeping_prints() if keep_prints else nullcontext():
+            node.begin()
+            try:
+                yield
+            finally:
+                self.stop()
+                node.end()
 
     def _run(
         self,

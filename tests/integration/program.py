@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -87,6 +88,26 @@ def crash(ctx: Context) -> None:
     say("start", ctx)
     print("about to crash", flush=True)  # noqa: T201
     os.abort()
+
+
+def _chat() -> None:
+    print("printed")  # noqa: T201
+    logging.getLogger("chat").warning("logged")
+
+
+@book.task
+def chat_in_thread() -> None:
+    _chat()
+
+
+@book.task
+async def chat_in_loop() -> None:
+    await asyncio.to_thread(_chat)
+
+
+@book.task(isolation="process")
+def chat_in_process() -> None:
+    _chat()
 
 
 @book.task(isolation="process")

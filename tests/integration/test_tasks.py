@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,40 @@ def test_a_worker_runs_the_tasks_of_its_program(world: World) -> None:
     run_id = run(world, "quick", payload={"answer": 7})
     world.wait_for(run_id, "succeeded")
     assert output(world, run_id) == 7
-    assert "tasks: aside, crash, deaf, jam, loop, process, quick, thread" in node.output
+    assert "tasks: aside, chat_in_loop, " in node.output
     assert world.book.schedules.get("quick").problem is None
     assert node.end() == 0
     check(world)
+
+
+def test_what_tasks_print_is_kept_whatever_their_kind(world: World) -> None:
+    argv = world.cli_argv("worker", APP)
+    node = world._begin(argv, {"PYTHONPATH": str(ROOT)}).wait_ready()
+    for kind in KINDS:
+        run_id = run(world, f"chat_in_{kind}")
+        world.wait_for(run_id, "succeeded")
+        said = {(line.stream, line.text.split()[-1]) for _, line in world.book.runs.log(run_id)}
+        assert said == {("stdout", "printed"), ("stderr", "logged")}, kind
+    assert node.end() == 0
+    assert node.output.count("printed") == node.log.count("logged") == 2, "not of the process"
+
+
+def test_a_program_s_own_node_keeps_prints_only_when_it_is_asked_to(tmp_path: Path) -> None:
+    with Duebook(str(tmp_path / "books.db")) as book:
+        book.task(chat)
+        for keep_prints, kept in ((False, []), (True, ["hello"])):
+            with book.running(slots=1, keep_prints=keep_prints):
+                run_id = book.enqueue(chat).id
+                eventually(partial(has_succeeded, book, run_id), 10)
+            assert [line.text for _, line in book.runs.log(run_id)] == kept
+
+
+def chat() -> None:
+    print("hello")  # noqa: T201
+
+
+def has_succeeded(book: Duebook, run_id: str) -> bool:
+    return book.runs.get(run_id).status == "succeeded"
 
 
 def test_a_program_is_its_own_node(world: World) -> None:

@@ -17,6 +17,7 @@ from duebook.ids import check_name
 from duebook.settings import COORDINATIONS
 from duebook.store.opening import place_of
 from duebook.targets.addresses import read_networks
+from duebook.targets.printing import keeping_prints
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
 from duebook.version import __version__
@@ -118,7 +119,7 @@ def _serve(
         check_name(name, "--queue")
     networks = read_networks(settings.http_allow)
     _allow_descriptors(slots)
-    with Spawner() as spawner:  # before any thread
+    with keeping_prints(), Spawner() as spawner:  # before any thread
         from duebook.engine.node import NodeOptions
 
         book = load_app(app, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +72,8 @@ class TaskReports:
     """Of one run. Most tasks log nothing, and then there is no log to open or close."""
 
     __slots__ = ("_claim", "_desk", "_log", "_stop")
+    _opening: Final = threading.Lock()
+    """a task may have its first words in several threads at once"""
 
     def __init__(self, claim: Claim, stop: StopSignal, desk: Desk) -> None:
         self._claim = claim
@@ -85,7 +88,9 @@ class TaskReports:
     @property
     def log(self) -> RunLog:
         if self._log is None:
-            self._log = self._desk.open_log(self._claim)
+            with self._opening:
+                if self._log is None:
+                    self._log = self._desk.open_log(self._claim)
         return self._log
 
     def line(self, stream: Stream, text: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.run import Progress
 from duebook.targets.outcomes import Cancelled, returned
+from duebook.targets.printing import aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,7 +184,8 @@ class _Lines(logging.Handler):
         except Exception:  # wrong arguments for the message
             self.handleError(record)
             return
-        if record.levelno >= logging.WARNING:
-            self._reports.line("stderr", f"{record.levelname.lower()}: {text}")
-        else:
-            self._reports.line("stdout", text)
+        with aside():
+            if record.levelno >= logging.WARNING:
+                self._reports.line("stderr", f"{record.levelname.lower()}: {text}")
+            else:
+                self._reports.line("stdout", text)

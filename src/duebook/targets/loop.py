@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duebook.targets.outcomes import failed, returned, stopped
+from duebook.targets.printing import Printing
 from duebook.targets.task import begin_task
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class AsyncRun:
     async def perform(self, closers: ThreadPoolExecutor) -> None:
         """Its end is told even if its log cannot be written: the log is not worth the run."""
         try:
-            value = await begin_task(self.task, self.claim, self.stop, self.reports)
+            with Printing(self.reports):
+                value = await begin_task(self.task, self.claim, self.stop, self.reports)
         except BaseException as error:  # also a cancellation
             outcome = failed(self.stop, error, self.reports)
         else:

@@ -12,6 +12,7 @@ from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
 from duebook.targets.outcomes import Unfit, failed, returned, stopped
+from duebook.targets.printing import Printing
 from duebook.targets.signature import Signature
 from duebook.targets.templates import TemplateFailed, rendered
 
@@ -188,7 +189,8 @@ def begin_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> An
 def perform_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> Outcome:
     """Call a function and wait for its end, in this thread."""
     try:
-        value = begin_task(task, claim, stop, reports)
+        with Printing(reports):
+            value = begin_task(task, claim, stop, reports)
     except BaseException as error:
         return failed(stop, error, reports)
     return stopped(stop, None) or returned(value)

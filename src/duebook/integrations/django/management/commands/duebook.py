@@ -40,6 +40,7 @@ class Command(BaseCommand):
                     slots=options["slots"],
                     queues=options["queue"] or ["default"],
                     prune=options["prune"],
+                    keep_prints=True,
                 )
         except DuebookError as error:
             raise CommandError(str(error)) from error
