@@ -131,6 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _echo(self, ours: Server, *_: Any) -> None:
         self._answer(200, json.dumps(ours.asked[-1].headers).encode())
 
+    def _typed(self, ours: Server, kind: str, _: Any) -> None:
+        """What it was sent, as a type of content."""
+        self._answer(200, ours.asked[-1].body.encode(), Content_Type=kind)
+
     def _redirect(self, _: Server, code: str, query: dict[str, list[str]]) -> None:
         self._answer(int(code), b"", Location=query["to"][0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import threading
@@ -14,7 +15,9 @@ import pytest
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.model.schedule import load_spec
 from duebook.targets.addresses import read_networks
-from duebook.targets.http import MOST_READ, MOST_SHOWN, perform_http
+from duebook.targets.answer import MOST_SHOWN
+from duebook.targets.http import MOST_READ, perform_http
+from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.processes import Stop
 from tests.integration.http_server import Server, authority
 from tests.waiting import eventually
@@ -71,7 +74,12 @@ class Performed:
 
     @property
     def said(self) -> str:
-        return self.printed.decode() + "\n".join([*self.notes, self.outcome.error or ""])
+        told = [*self.notes, self.outcome.error or "", self.outcome.output or ""]
+        return self.printed.decode() + "\n".join(told)
+
+    @property
+    def output(self) -> Any:
+        return json.loads(str(self.outcome.output))
 
 
 def perform(http: dict[str, Any] | str, **options: Any) -> Performed:
@@ -90,7 +98,8 @@ def test_a_request_carries_its_run_and_its_body(server: Server) -> None:
             "json": {"ä": [1, None]},
         }
     )
-    assert done.outcome == Outcome("succeeded", exit_code=200)
+    kept = '{"status": 200, "text": "fine\\n"}'
+    assert done.outcome == Outcome("succeeded", exit_code=200, output=kept)
     (asked,) = server.asked
     assert (asked.method, asked.path, asked.json) == ("PUT", "/ok?a=1", {"ä": [1, None]})
     wanted = {
@@ -172,6 +181,47 @@ def test_what_is_no_plain_text_is_not_shown(server: Server, path: str) -> None:
     done = perform(server.url(path))
     assert (done.outcome.status, done.printed) == ("succeeded", b"")
     assert "is not shown" in done.notes[-1]
+    assert done.output == {"status": 200}
+
+
+JSON = "application/problem+json; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "kept"),
+    [
+        (JSON, '{"ü": [1, null]}', {"json": {"ü": [1, None]}}),
+        ("Application/JSON", "null", {"json": None}),
+        (JSON, "{oops", {"text": "{oops"}),
+        (JSON, "[NaN]", {"text": "[NaN]"}),
+        (JSON, "[" * 60_000, {"text": "[" * 60_000}),
+        ("text/plain", "[1]", {"text": "[1]"}),
+        ("text/plain", "", {}),
+    ],
+)
+def test_the_output_is_the_status_and_the_body(
+    server: Server, kind: str, body: str, kept: dict[str, Any]
+) -> None:
+    done = perform({"url": server.url(f"/typed/{kind}"), "body": body})
+    assert done.output == {"status": 200, **kept}
+
+
+@pytest.mark.parametrize("body", ["x" * 70_000, "é" * 20_000, "a" * 60_000 + "\x01" * 10_000])
+@pytest.mark.parametrize("kind", ["text/plain", "application/json"])
+def test_a_body_too_large_for_an_output_is_cut(server: Server, kind: str, body: str) -> None:
+    sent = json.dumps(body, ensure_ascii=False) if kind == "application/json" else body
+    done = perform({"url": server.url(f"/typed/{kind}"), "body": sent})
+    assert done.output.keys() == {"status", "text", "cut"}
+    assert sent.startswith(done.output["text"])
+    assert MOST_OUTPUT // 2 < len(str(done.outcome.output)) <= MOST_OUTPUT
+
+
+def test_the_output_of_a_failure_is_kept_too(server: Server) -> None:
+    done = perform(server.url("/status/503"))
+    assert (done.outcome.status, done.output) == (
+        "failed",
+        {"status": 503, "text": "this is 503\n"},
+    )
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/garbage", "protocol"), ("/cut", "protocol")])

@@ -59,6 +59,9 @@ def test_a_request_is_sent_with_the_values_of_its_run(world: World, server: Serv
     log = "\n".join(log_of(world, run))
     assert "answered 200 OK" in log
     assert '"Authorization": "***"' in log
+    output = world.book.runs.get(run).output
+    assert output["status"] == 200
+    assert "s3cret" not in str(output)
 
 
 def test_a_status_is_retried_under_the_same_key(world: World, server: Server) -> None:
@@ -73,6 +76,7 @@ def test_a_status_is_retried_under_the_same_key(world: World, server: Server) ->
     world.wait_for(other, "failed")
     found = world.book.runs.get(other)
     assert (found.attempt, found.exit_code, found.reason) == (1, 404, "http_status")
+    assert found.output == {"status": 404}
 
 
 def test_a_cancel_ends_the_request_of_a_run(world: World, server: Server) -> None:

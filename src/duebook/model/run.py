@@ -60,7 +60,7 @@ class Run:
     task: str | None = None
     """the task that it executes; None for other targets"""
     output: Any = None
-    """what its task returned"""
+    """what its task returned, or the answer to its request"""
     output_ref: str | None = None
     """where its task put what is too large for the books"""
     progress: float | None = None

@@ -1,4 +1,4 @@
-"""Performs http targets: one request with its redirects, what it may print, and how it ended.
+"""Performs http targets: one request with its redirects, and how it ended.
 
 No proxy, cookie or password of the machine is used, certificates are verified, and what an answer
 may cost is bounded.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import httpcore2
 import httpx2
 
 from duebook.model.http_target import HIDDEN, HttpTarget, is_public_header
 from duebook.model.run import Outcome
+from duebook.targets.answer import Answer
 from duebook.targets.wire import Interrupted, Refused, Wire, resolve
 from duebook.timetext import format_instant
 from duebook.version import __version__
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Claim
     from duebook.targets.addresses import Network
+    from duebook.targets.answer import Output
     from duebook.targets.processes import Stop
     from duebook.targets.wire import Resolver
-
-    Output = Callable[[Literal["stdout", "stderr"], bytes], None]
 
 __all__ = ["perform_http"]
 
@@ -41,8 +40,6 @@ LONGEST_TIMEOUT: Final = 864_000.0
 MOST_REDIRECTS: Final = 5
 MOST_READ: Final = 1_000_000
 """Bytes of an answer that are read; the connection is closed then."""
-MOST_SHOWN: Final = 10_000
-"""Characters of it that go into the log."""
 SHORTEST_SECRET: Final = 4
 """Shorter words of a header are not hidden elsewhere: they would hide half of every text."""
 _SCHEMES: Final = frozenset({"apikey", "basic", "bearer", "digest", "token"})
@@ -55,18 +52,6 @@ class Failed(Exception):
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back, as far as it was read."""
-
-    url: httpx2.URL
-    status: int
-    words: str
-    headers: httpx2.Headers
-    body: bytes
-    whole: bool
 
 
 def perform_http(
@@ -102,13 +87,14 @@ def perform_http(
         return Outcome("cancelled", error.reason)
     except Failed as error:
         return Outcome("failed", error.reason, hide(str(error)))
-    note(f"{_shown(answer.url)} answered {_status(answer)} in {time.monotonic() - began:.1f} s")
-    _print(answer, hide, output, note)
+    note(f"{_shown(answer.url)} answered {answer.status_line} in {time.monotonic() - began:.1f} s")
+    answer.show(hide, output, note)
+    kept = answer.kept(hide)
     if target.accepts(answer.status):
-        return Outcome("succeeded", exit_code=answer.status)
+        return Outcome("succeeded", exit_code=answer.status, output=kept)
     wanted = ", ".join(map(str, target.expect))
-    told = f"answered {_status(answer)}; expected {wanted}"
-    return Outcome("failed", "http_status", hide(told), answer.status)
+    told = f"answered {answer.status_line}; expected {wanted}"
+    return Outcome("failed", "http_status", hide(told), answer.status, kept)
 
 
 @cache
@@ -257,22 +243,3 @@ def _shown(url: httpx2.URL) -> str:
     port = "" if url.port is None else f":{url.port}"
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}{port}{url.path}{'?…' if url.query else ''}"
-
-
-def _status(answer: Answer) -> str:
-    return f"{answer.status} {answer.words}".strip()
-
-
-def _print(
-    answer: Answer, hide: Callable[[str], str], output: Output, note: Callable[[str], None]
-) -> None:
-    size = f"{len(answer.body):,} bytes" + ("" if answer.whole else " and more")
-    coding = answer.headers.get("content-encoding", "identity").lower()
-    if coding != "identity" or b"\0" in answer.body:
-        note(f"its body is not shown: {size}, no plain text")
-        return
-    text = hide(answer.body.decode("utf-8", "replace"))
-    if text:
-        output("stdout", text[:MOST_SHOWN].rstrip("\n").encode() + b"\n")
-    if len(text) > MOST_SHOWN or not answer.whole:
-        note(f"… these are its first {min(len(text), MOST_SHOWN):,} characters, of {size}")
