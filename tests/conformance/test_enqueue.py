@@ -340,13 +340,14 @@ def under_way(book: Book) -> Claim:
 
 def test_a_success_is_part_of_the_task_s_own_transaction(book: Book, caller: Caller) -> None:
     claimed = under_way(book)
+    told = reports(book.store, claimed)
     with caller.transaction() as execute:
         execute("INSERT INTO orders VALUES (1)")
-        outcome = Outcome("succeeded", output='"done"')
-        reports(book.store, claimed).settle_in(execute.connection, outcome)
+        told.settle_in(execute.connection, Outcome("succeeded", output='"done"'))
         assert get_run(book.store, claimed.run.id).status == "running"
     run = get_run(book.store, claimed.run.id)
     assert (run.status, run.output, caller.orders()) == ("succeeded", "done", 1)
+    assert told.settled() == Outcome("succeeded")
     assert settle(book.store, claimed.token, output="null"), "the engine's own settle is harmless"
     assert get_run(book.store, claimed.run.id).output == "done"
 
@@ -368,8 +369,12 @@ def test_a_lost_token_rolls_the_task_s_transaction_back(book: Book, caller: Call
 
 def test_a_transaction_that_rolls_back_settles_nothing(book: Book, caller: Caller) -> None:
     claimed = under_way(book)
+    told = reports(book.store, claimed)
     with caller.transaction(commit=False) as execute:
         execute("INSERT INTO orders VALUES (1)")
-        reports(book.store, claimed).settle_in(execute.connection, Outcome("succeeded"))
+        told.settle_in(execute.connection, Outcome("succeeded"))
     assert get_run(book.store, claimed.run.id).status == "running"
+    assert told.settles
+    outcome = told.settled()
+    assert (outcome.status, outcome.reason) == ("failed", "uncommitted")
     assert settle(book.store, claimed.token, "failed")

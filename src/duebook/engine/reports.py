@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -9,20 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
+from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
     from duebook.engine.slots import StopSignal
-    from duebook.model.run import Claim, Outcome, Progress, Token
+    from duebook.model.run import Claim, Progress, Token
     from duebook.store.base import Store
 
     Stream = Literal["stdout", "stderr"]
 
 __all__ = ["Desk", "TaskReports"]
 
+log = logging.getLogger(__name__)
+
 WRITE_EVERY: Final = 0.5
+UNCOMMITTED: Final = Outcome(
+    "failed", "uncommitted", "settle_in was called, and its transaction was not committed"
+)
 
 
 class Desk:
@@ -71,7 +78,7 @@ class Desk:
 class TaskReports:
     """Of one run. Most tasks log nothing, and then there is no log to open or close."""
 
-    __slots__ = ("_claim", "_desk", "_log", "_stop")
+    __slots__ = ("_claim", "_desk", "_log", "_stop", "settles")
     _opening: Final = threading.Lock()
     """a task may have its first words in several threads at once"""
 
@@ -80,6 +87,7 @@ class TaskReports:
         self._stop = stop
         self._desk = desk
         self._log: RunLog | None = None
+        self.settles = False
 
     @property
     def opened(self) -> bool:
@@ -111,6 +119,19 @@ class TaskReports:
                     f"run {self._claim.run.id} belongs to somebody else by now; "
                     "roll the transaction back"
                 )
+        self.settles = True
+
+    def settled(self) -> Outcome:
+        """The end that its task put on the books; a failure when that cannot be found there, for
+        the task may have forgotten to commit. The books know better if it was found too late."""
+        run_id, attempt = self._claim.token.run_id, self._claim.token.attempt
+        try:
+            run = self._desk.store.read(lambda tx: tx.get_run(run_id))
+        except Exception:
+            log.exception("run %s: whether its transaction was committed cannot be seen", run_id)
+            return UNCOMMITTED
+        is_open = run.status == "running" and run.attempt == attempt
+        return UNCOMMITTED if is_open else Outcome("succeeded")
 
     def close(self) -> None:
         if self._log is not None:

@@ -42,8 +42,15 @@ class Reports(Protocol):
 
     def progress(self, progress: Progress) -> None: ...
 
+    @property
+    def settles(self) -> bool:
+        """Whether the task has put the end of the run on the books itself."""
+
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
         """Put the end of the run on the books in the caller's transaction."""
+
+    def settled(self) -> Outcome:
+        """How the run ended by that; waits for the books."""
 
 
 class TaskStop:
@@ -161,9 +168,11 @@ class Context:
         """Make the success of this run part of the task's own transaction: both or neither.
 
         `connection` leads to the database of the books (psycopg, sqlite3, Django's, or
-        SQLAlchemy's connection or session), and the task commits it. What it returns afterwards
-        is not kept; give `output` here. Raises Conflict when the run belongs to somebody else by
-        now, so that the transaction rolls back; and Invalid in a process of its own.
+        SQLAlchemy's connection or session). Call it last: then the task commits, and returns; what
+        it returns is not kept, so give `output` here. Without a commit the run fails as
+        `uncommitted`. Raises Conflict when the run belongs to somebody else by now, so that the
+        transaction rolls back; and Invalid outside a transaction, on other databases, and in a
+        process of its own.
         """
         outcome = returned(output)
         if outcome.status != "succeeded":

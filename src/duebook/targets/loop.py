@@ -39,7 +39,12 @@ class ClosingReports(Protocol):
 
     def progress(self, progress: Progress) -> None: ...
 
+    @property
+    def settles(self) -> bool: ...
+
     def settle_in(self, connection: Any, outcome: Outcome) -> None: ...
+
+    def settled(self) -> Outcome: ...
 
     def close(self) -> None: ...
 
@@ -67,17 +72,24 @@ class AsyncRun:
 
     async def perform(self, closers: ThreadPoolExecutor) -> None:
         """Its end is told even if its log cannot be written: the log is not worth the run."""
+        loop = asyncio.get_running_loop()
         try:
             with Printing(self.reports):
                 value = await begin_task(self.task, self.claim, self.stop, self.reports)
         except BaseException as error:  # also a cancellation
+            self.over = True
             outcome = failed(self.stop, error, self.reports)
         else:
-            outcome = stopped(self.stop, None) or returned(value)
-        self.over = True
+            self.over = True
+            if (asked := stopped(self.stop, None)) is not None:
+                outcome = asked
+            elif self.reports.settles:
+                outcome = await loop.run_in_executor(closers, self.reports.settled)
+            else:
+                outcome = returned(value)
         try:
             if self.reports.opened:
-                await asyncio.get_running_loop().run_in_executor(closers, self.reports.close)
+                await loop.run_in_executor(closers, self.reports.close)
         except Exception:
             log.exception("run %s: its log could not be closed", self.claim.run.id)
         finally:

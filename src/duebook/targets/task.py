@@ -193,4 +193,4 @@ def perform_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> 
             value = begin_task(task, claim, stop, reports)
     except BaseException as error:
         return failed(stop, error, reports)
-    return stopped(stop, None) or returned(value)
+    return stopped(stop, None) or (reports.settled() if reports.settles else returned(value))

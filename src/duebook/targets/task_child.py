@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from importlib import import_module
 from inspect import iscoroutinefunction
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from duebook.errors import Invalid
 from duebook.model.enqueued import enqueued_spec
@@ -42,6 +42,7 @@ class Line:
     """The socket to the node; what is sent arrives in order."""
 
     opened = False
+    settles = False
 
     def __init__(self, address: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -80,6 +81,9 @@ class Line:
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:  # noqa: ARG002
         raise Invalid("settle_in needs the books, which a task in a process of its own has not")
+
+    def settled(self) -> NoReturn:
+        raise NotImplementedError("a task in a process of its own settles nothing")
 
     def close(self) -> None:
         """The log is the node's."""

@@ -34,6 +34,7 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.progresses: list[Progress] = []
+        self.settles = False
 
     def line(self, stream: str, text: str) -> None:
         self.lines.append((stream, text))
@@ -43,6 +44,10 @@ class Told:
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
         connection.append(outcome)
+        self.settles = True
+
+    def settled(self) -> Outcome:
+        return Outcome("failed", "uncommitted")
 
 
 def call(
@@ -265,7 +270,7 @@ def test_a_success_can_be_settled_in_the_task_s_own_transaction() -> None:
         with pytest.raises(Invalid, match="no JSON"):
             ctx.settle_in(connection, object())
 
-    call(settles)
+    assert call(settles).reason == "uncommitted", "the books say whether it was committed"
     assert connection == [Outcome("succeeded", output='{"rows": 3}')]
 
 
