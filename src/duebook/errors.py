@@ -6,6 +6,8 @@ DuebookError
 │   └── InvalidTrigger a trigger that cannot be built
 ├── NotFound           the named thing does not exist
 ├── Conflict           the thing exists, but not in the state the caller assumed
+│   └── KeyReused      an idempotency key that came with another request before
+├── Forbidden          the caller is known, but may not do this
 └── Unavailable        worth retrying later
 """
 
@@ -14,9 +16,11 @@ from __future__ import annotations
 __all__ = [
     "Conflict",
     "DuebookError",
+    "Forbidden",
     "Invalid",
     "InvalidTime",
     "InvalidTrigger",
+    "KeyReused",
     "NotFound",
     "Unavailable",
     "printable",
@@ -49,10 +53,22 @@ class Conflict(DuebookError):
     code = "conflict"
 
 
+class Forbidden(DuebookError):
+    """The caller is known, but may not do this."""
+
+    code = "forbidden"
+
+
 class Unavailable(DuebookError):
     """Something that is needed does not answer; worth retrying."""
 
     code = "unavailable"
+
+
+class KeyReused(Conflict):
+    """An idempotency key that came with another request before."""
+
+    code = "key_reused"
 
 
 class InvalidTime(Invalid):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COORDINATIONS",
+    "KEYS_KEPT",
     "RETENTION",
     "Settings",
     "database_path",
@@ -26,6 +27,8 @@ __all__ = [
 COORDINATIONS: Final = ("all", "leader")
 RETENTION: Final = timedelta(days=90)
 """How long runs and ledger entries are kept."""
+KEYS_KEPT: Final = timedelta(hours=24)
+"""How long the answer to a request with an idempotency key is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The client: every use case of schedules, templates, runs and queues, one transaction each."""
+"""The client: every use case, one transaction each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.book.templates import Templates
+from duebook.book.tokens import Tokens
 from duebook.closing import Closing
 from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
@@ -25,19 +26,25 @@ if TYPE_CHECKING:
 
 _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
-__all__ = ["Book", "Queues", "Runs", "Schedules", "Templates"]
+__all__ = ["Book", "Queues", "Runs", "Schedules", "Templates", "Tokens"]
 
 
 class Book(Closing):
     """A namespace of the books; safe to use from several threads.
 
-    `tasks` are those whose payloads can be checked here.
+    `tasks` are those whose payloads can be checked here. `by` is who uses it, such as `token:ci`
+    or `cli:alice`: it stands beside everything that is made or changed.
     """
 
     def __init__(
-        self, store: Store | None, namespace: str = "default", tasks: Tasks | None = None
+        self,
+        store: Store | None,
+        namespace: str = "default",
+        tasks: Tasks | None = None,
+        by: str = "",
     ) -> None:
         self._opened = store
+        self.by = by
         self.namespace = check_name(namespace, "namespace")
         self.tasks = tasks or Tasks()
 
@@ -61,6 +68,10 @@ class Book(Closing):
     @cached_property
     def queues(self) -> Queues:
         return Queues(self.store)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens(self.store, self.by)
 
     def enqueue(
         self,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from duebook.model.access import AccessToken
     from duebook.model.enqueued import Enqueued
     from duebook.model.finding import Finding
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
@@ -411,6 +412,39 @@ class Tx(Protocol):
     def remove_template(self, namespace: str, name: str) -> bool:
         """Whether there was one."""
 
+    # -- who may use the books from outside
+    def create_token(self, token: AccessToken, digest: str) -> None:
+        """Store a new token; raises Conflict when another has its name that was not revoked."""
+
+    def find_token(self, name: str) -> str:
+        """The id of a token by its name, unless it was revoked, or by its id; raises NotFound."""
+
+    def get_token(self, token_id: str) -> tuple[AccessToken, str] | None:
+        """A token and the digest of its secret."""
+
+    def list_tokens(self) -> list[AccessToken]:
+        """By name; also those that were revoked."""
+
+    def revoke_token(self, token_id: str) -> bool:
+        """False when it was revoked before."""
+
+    def use_token(self, token_id: str, before: datetime) -> None:
+        """Put down that it is used now, unless it was used since `before`."""
+
+    # -- requests that may be repeated
+    def keep_key(self, scope: str, key: str, fingerprint: str) -> Any:
+        """Make a key the one of this request; returns None, or what was answered to it before.
+
+        Waits while another transaction has the key. Raises KeyReused when it came with another
+        request. It is free again after a day.
+        """
+
+    def keep_answer(self, scope: str, key: str, answer: Any) -> None:
+        """What `keep_key` returns from now on: any JSON but null."""
+
+    def undoable(self, work: Callable[[], T]) -> T:
+        """A part of the transaction: when `work` raises, nothing of it stays, and the rest does."""
+
     # -- schedules and runs, for people
     def create_schedule(
         self,
@@ -519,7 +553,10 @@ class Tx(Protocol):
         """The nodes that lived at some time from `since` to `until`."""
 
     def purge(self, before: datetime, limit: int) -> int:
-        """Delete up to `limit` runs and ledger entries from before; returns how many."""
+        """Delete up to `limit` things from before: runs, entries of the ledger, nodes, tokens.
+
+        Answers to repeated requests go after a day. Returns how many there were.
+        """
 
     def inventory(self) -> Inventory:
         """What is in the books, who works on them, and what waits."""

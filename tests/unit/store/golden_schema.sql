@@ -22,6 +22,15 @@ CREATE TABLE events (
     UNIQUE (aggregate, version)
 ) STRICT;
 
+CREATE TABLE idempotency_keys (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL, -- of the request
+    answer TEXT, -- JSON, always there once the transaction of the request is over
+    at INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE leases (
     name TEXT PRIMARY KEY,
     term INTEGER NOT NULL,
@@ -233,6 +242,21 @@ CREATE TABLE schedules (
     deleted_at INTEGER
 ) STRICT;
 
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    namespaces TEXT NOT NULL CHECK (json_valid(namespaces)),
+    digest TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    expires_at INTEGER,
+    last_used_at INTEGER,
+    revoked_at INTEGER
+) STRICT;
+
+CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
+
 CREATE INDEX ledger_by_time ON ledger (at);
 
 CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to);
@@ -274,4 +298,6 @@ CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE delet
 
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;
+
+CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 

@@ -10,6 +10,7 @@ from duebook.model.finding import Finding
 from duebook.model.run import Run
 from duebook.store.base import News
 from duebook.store.postgres.statements import PostgresStatements
+from duebook.store.sql.access import Access
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.rows import clean
 from duebook.store.sql.upkeep import Upkeep
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresTx"]
 
 
-class PostgresTx(PostgresStatements, Checking, Upkeep):
+class PostgresTx(PostgresStatements, Access, Checking, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning

@@ -5,6 +5,18 @@
 -- When the next schedule wants to be looked at.
 SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after
 
+-- name: begin_part
+-- What comes now may be undone alone.
+SAVEPOINT part
+
+-- name: undo_part
+-- Nothing of what came since stays.
+ROLLBACK TO SAVEPOINT part
+
+-- name: end_part
+-- What came since belongs to the whole.
+RELEASE SAVEPOINT part
+
 -- name: get_state
 -- One schedule's state, for what people do to it.
 SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
@@ -235,6 +247,52 @@ ORDER BY name
 -- Nobody starts from it any more.
 DELETE FROM schedule_templates WHERE namespace = :namespace AND name = :name
 
+-- name: insert_token
+-- A new token, unless its name is taken.
+INSERT INTO tokens (id, name, role, namespaces, digest, created_at, created_by, expires_at)
+VALUES (:id, :name, :role, :namespaces, :digest, :now, :by, :expires_at)
+ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING
+
+-- name: get_token
+-- One token, with the digest of its secret.
+SELECT id, name, role, namespaces, created_at, created_by, expires_at, last_used_at, revoked_at,
+    digest
+FROM tokens WHERE id = :id
+
+-- name: find_token
+-- The id of the token that has this name now.
+SELECT id FROM tokens WHERE name = :name AND revoked_at IS NULL
+
+-- name: list_tokens
+-- Every token, also those that were revoked, by name.
+SELECT id, name, role, namespaces, created_at, created_by, expires_at, last_used_at, revoked_at
+FROM tokens ORDER BY name, created_at, id
+
+-- name: revoke_token
+-- From now on it opens nothing.
+UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL
+
+-- name: use_token
+-- When it was used last, unless that was put down a moment ago.
+UPDATE tokens SET last_used_at = :now
+WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :before)
+
+-- name: keep_key
+-- Who comes first with a key has it; who comes meanwhile waits here for how that ends.
+INSERT INTO idempotency_keys (scope, key, fingerprint, at)
+VALUES (:scope, :key, :fingerprint, :now)
+ON CONFLICT (scope, key) DO UPDATE
+SET fingerprint = excluded.fingerprint, answer = NULL, at = excluded.at
+WHERE idempotency_keys.at <= :before OR idempotency_keys.answer IS NULL
+
+-- name: get_answer
+-- To which request a key belongs, and what was answered to it.
+SELECT fingerprint, answer FROM idempotency_keys WHERE scope = :scope AND key = :key
+
+-- name: keep_answer
+-- What was answered to the request that brought this key.
+UPDATE idempotency_keys SET answer = :answer WHERE scope = :scope AND key = :key
+
 -- name: list_loads
 -- How much waits and runs in each queue.
 SELECT queue, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),
@@ -431,6 +489,16 @@ DELETE FROM runs WHERE id IN (
 -- name: delete_old_ledger
 -- Retention: a small batch of entries written long ago.
 DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < :before ORDER BY at LIMIT :limit)
+
+-- name: delete_old_keys
+-- Retention: requests that nobody repeats any more.
+DELETE FROM idempotency_keys WHERE (scope, key) IN (
+    SELECT scope, key FROM idempotency_keys WHERE at <= :before ORDER BY at LIMIT :limit)
+
+-- name: delete_old_tokens
+-- Retention: tokens that were of no use long ago.
+DELETE FROM tokens WHERE id IN (
+    SELECT id FROM tokens WHERE coalesce(revoked_at, expires_at) < :before LIMIT :limit)
 
 -- name: delete_old_sessions
 -- Retention: nodes that left long ago, once the runs that they ended are forgotten.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook.settings import KEYS_KEPT
 from duebook.store.base import Inventory
 from duebook.store.sql.statements import Statements
 
@@ -19,8 +20,14 @@ class Upkeep(Statements):
     def purge(self, before: datetime, limit: int) -> int:
         left = limit
         # in this order: a session is forgotten only when no old run is left
-        for query in ("delete_old_runs", "delete_old_ledger", "delete_old_sessions"):
+        for query in (
+            "delete_old_runs",
+            "delete_old_ledger",
+            "delete_old_sessions",
+            "delete_old_tokens",
+        ):
             left -= self._run(query, before=before, limit=left)
+        left -= self._run("delete_old_keys", before=self.now - KEYS_KEPT, limit=left)
         forgotten = self._all("list_old_schedules", before=before, limit=left)
         for (schedule_id,) in forgotten:
             self._run("delete_revisions", id=schedule_id)

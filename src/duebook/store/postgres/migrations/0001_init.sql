@@ -78,6 +78,32 @@ CREATE TABLE schedule_templates (
     PRIMARY KEY (namespace, name)
 );
 
+-- Who may use the books from outside. Of a secret only its digest is kept.
+CREATE TABLE tokens (
+    id text COLLATE "C" PRIMARY KEY,
+    name text COLLATE "C" NOT NULL,
+    role text NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    namespaces text NOT NULL CHECK (namespaces::json IS NOT NULL),
+    digest text NOT NULL,
+    created_at timestamptz NOT NULL,
+    created_by text NOT NULL,
+    expires_at timestamptz,
+    last_used_at timestamptz,
+    revoked_at timestamptz
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
+
+-- Requests that may be repeated without harm, and what was answered to the first.
+CREATE TABLE idempotency_keys (
+    scope text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    fingerprint text NOT NULL, -- of the request
+    answer text, -- JSON, always there once the transaction of the request is over
+    at timestamptz NOT NULL,
+    PRIMARY KEY (scope, key)
+) WITH (fillfactor = 70);
+CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
+
 CREATE TABLE node_sessions (
     id text COLLATE "C" PRIMARY KEY,
     node text NOT NULL,

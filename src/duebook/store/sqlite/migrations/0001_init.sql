@@ -80,6 +80,32 @@ CREATE TABLE schedule_templates (
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
 
+-- Who may use the books from outside. Of a secret only its digest is kept.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    namespaces TEXT NOT NULL CHECK (json_valid(namespaces)),
+    digest TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    expires_at INTEGER,
+    last_used_at INTEGER,
+    revoked_at INTEGER
+) STRICT;
+CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
+
+-- Requests that may be repeated without harm, and what was answered to the first.
+CREATE TABLE idempotency_keys (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL, -- of the request
+    answer TEXT, -- JSON, always there once the transaction of the request is over
+    at INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
+
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
     node TEXT NOT NULL,

@@ -1,0 +1,55 @@
+"""Lets a request be repeated without harm: who comes again with its key gets the first answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, quoted
+from duebook.store.joined import JoinedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.store.base import Store, Tx
+
+__all__ = ["Once", "perform_once"]
+
+_KEY: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A key that somebody chose, in the scope where it counts, and what tells requests apart."""
+
+    scope: str
+    key: str
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise Invalid(
+                f"Idempotency-Key {quoted(self.key)} is not 1 to 255 visible ASCII characters"
+            )
+
+
+def perform_once(
+    store: Store, once: Once, work: Callable[[Store], dict[str, Any]]
+) -> tuple[dict[str, Any], bool]:
+    """What `work` answers, a JSON object, and whether that is the answer to an earlier request.
+
+    Key, work and answer are one transaction: `work` gets a store inside it. When it raises nothing
+    stays, not even the key. The same key at the same time waits. Raises KeyReused when the key came
+    with another fingerprint; and Unavailable when it is under way elsewhere for too long.
+    """
+
+    def transaction(tx: Tx) -> tuple[dict[str, Any], bool]:
+        kept: dict[str, Any] | None = tx.keep_key(once.scope, once.key, once.fingerprint)
+        if kept is not None:
+            return kept, True
+        answer = work(JoinedStore(tx))
+        tx.keep_answer(once.scope, once.key, answer)
+        return answer, False
+
+    return store.transact(transaction)

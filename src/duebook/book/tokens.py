@@ -1,0 +1,122 @@
+"""What people do with tokens: make them, look at them, revoke them; and who holds one."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Conflict, DuebookError, Invalid, shorten
+from duebook.ids import check_name, new_id
+from duebook.model.access import (
+    AccessToken,
+    digest_of,
+    read_namespaces,
+    read_role,
+    secret_text,
+    split_secret,
+)
+from duebook.timetext import format_instant, parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.access import Role
+    from duebook.store.base import Store, Tx
+
+    TokenList = list[AccessToken]  # inside the class below `list` is a method
+
+__all__ = ["Tokens"]
+
+log = logging.getLogger(__name__)
+
+USE_KEPT_EVERY: Final = timedelta(minutes=1)
+
+
+class Tokens:
+    """Tokens of the whole books; each says which namespaces it sees."""
+
+    def __init__(self, store: Store, by: str = "") -> None:
+        self._store = store
+        self._by = by
+        self._used: dict[str, datetime] = {}
+
+    def create(
+        self,
+        name: str,
+        role: str | Role,
+        namespaces: str | Sequence[str],
+        expires_at: str | datetime | None = None,
+    ) -> tuple[AccessToken, str]:
+        """A new token and its secret text, which nobody can show again.
+
+        Raises Invalid, and Conflict when the name is taken by one that was not revoked.
+        """
+        token_id, secret = new_id(), secrets.token_urlsafe(32)
+        check_name(name, "token")
+        wanted, seen = read_role(role), read_namespaces(namespaces)
+        until = None if expires_at is None else parse_instant(expires_at)
+
+        def work(tx: Tx) -> AccessToken:
+            if until is not None and until <= tx.now:
+                raise Invalid(f"expires_at {format_instant(until)} is in the past")
+            token = AccessToken(token_id, name, wanted, seen, tx.now, self._by, until)
+            tx.create_token(token, digest_of(secret))
+            return token
+
+        return self._store.transact(work), secret_text(token_id, secret)
+
+    def list(self) -> TokenList:
+        """Every token by name, also those that were revoked or expired."""
+        return self._store.read(lambda tx: tx.list_tokens())
+
+    def revoke(self, name: str) -> AccessToken:
+        """From now on it opens nothing, by name or id; raises NotFound, and Conflict when it was
+        revoked before."""
+        if not isinstance(name, str):
+            raise Invalid(f"token {shorten(name)} is no text")
+
+        def work(tx: Tx) -> AccessToken:
+            token_id = tx.find_token(name)
+            if not tx.revoke_token(token_id):
+                raise Conflict(f'token "{shorten(name)}" was revoked already')
+            return _known(tx, token_id)
+
+        return self._store.transact(work)
+
+    def check(self, text: str) -> AccessToken | None:
+        """The token whose secret text this is, unless it was revoked or has expired.
+
+        That it was used is put down once a minute; should that fail, nobody is kept out.
+        """
+        parts = split_secret(text) if isinstance(text, str) else None
+        if parts is None:
+            return None
+        token_id, digest = parts
+        found, now = self._store.read(lambda tx: (tx.get_token(token_id), tx.now))
+        if found is None:
+            return None
+        token, kept = found
+        if not hmac.compare_digest(kept, digest) or not token.opens(now):
+            return None
+        self._note_use(token, now)
+        return token
+
+    def _note_use(self, token: AccessToken, now: datetime) -> None:
+        since = now - USE_KEPT_EVERY
+        known = [at for at in (token.last_used_at, self._used.get(token.id)) if at is not None]
+        if known and max(known) > since:
+            return
+        self._used[token.id] = now  # also when it fails: nobody waits for it at every request
+        try:
+            self._store.transact(lambda tx: tx.use_token(token.id, since))
+        except DuebookError as error:
+            log.warning("that token %s was used cannot be put down: %s", token.name, error)
+
+
+def _known(tx: Tx, token_id: str) -> AccessToken:
+    found: Any = tx.get_token(token_id)
+    token: AccessToken = found[0]
+    return token

@@ -1,0 +1,113 @@
+"""Who may use the books from outside: tokens as values, their roles, and the text that proves one.
+
+Of a token's secret only the digest is kept: who reads the books cannot use them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import total_ordering
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from duebook.errors import Invalid, quoted, shorten
+from duebook.ids import check_name
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = [
+    "EVERYWHERE",
+    "AccessToken",
+    "Role",
+    "digest_of",
+    "read_namespaces",
+    "read_role",
+    "secret_text",
+    "split_secret",
+]
+
+EVERYWHERE: Final = "*"
+"""Stands for all namespaces, also those to come."""
+_SECRET: Final = re.compile(r"dbk_([0-9a-f]{32})_([A-Za-z0-9_-]{43})", re.ASCII)
+
+
+@total_ordering
+class Role(Enum):
+    """What a token may do; each may do what the ones before it may."""
+
+    VIEWER = "viewer"
+    """read"""
+    OPERATOR = "operator"
+    """use every action, and write schedules for tasks and flows that exist"""
+    ADMIN = "admin"
+    """also define commands, requests, events and flows, tokens and limits"""
+
+    def __lt__(self, other: Role) -> bool:
+        order = list(Role)
+        return order.index(self) < order.index(other)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """What is known about a token, but for its secret."""
+
+    id: str
+    name: str
+    role: Role
+    namespaces: tuple[str, ...]
+    """those that it sees; ("*",) for all"""
+    created_at: datetime
+    created_by: str = ""
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """to the minute"""
+    revoked_at: datetime | None = None
+
+    def sees(self, namespace: str) -> bool:
+        return EVERYWHERE in self.namespaces or namespace in self.namespaces
+
+    def opens(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def secret_text(token_id: str, secret: str) -> str:
+    """What a person is shown once, and sends with each request."""
+    return f"dbk_{UUID(token_id).hex}_{secret}"
+
+
+def split_secret(text: str) -> tuple[str, str] | None:
+    """The id of a token, and the digest of the secret that shall prove it; None for other texts."""
+    found = _SECRET.fullmatch(text)
+    return None if found is None else (str(UUID(found[1])), digest_of(found[2]))
+
+
+def digest_of(secret: str) -> str:
+    """A secret has 256 random bits, so that a plain digest cannot be guessed back."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def read_role(value: Any) -> Role:
+    if isinstance(value, Role):
+        return value
+    known = {role.value: role for role in Role}
+    if isinstance(value, str) and value in known:
+        return known[value]
+    raise Invalid(f"role {quoted(value)} is not one of {', '.join(known)}")
+
+
+def read_namespaces(value: Any) -> tuple[str, ...]:
+    """Names of namespaces, or "*" for all of them; each once, in order."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set | frozenset) or not names:
+        raise Invalid(f'namespaces {shorten(value)} is no list of names; ["*"] means all')
+    if EVERYWHERE in names:
+        return (EVERYWHERE,)
+    return tuple(sorted({check_name(name, "namespace") for name in names}))

@@ -1,0 +1,58 @@
+"""A store inside a transaction that is open: what several use cases do becomes one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from duebook.errors import Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from duebook.store.base import Mark, News, Pulse, Tx, Work
+
+__all__ = ["JoinedStore"]
+
+T = TypeVar("T")
+
+
+class JoinedStore:
+    """Implements store.base.Store on the transaction of somebody else, who ends it.
+
+    What `transact` wrote is durable only then. When its work raises, nothing of that work stays,
+    and the transaction goes on. It must be used by one thread, and not after the transaction.
+    """
+
+    parallel = False
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def transact(self, work: Callable[[Tx], T]) -> T:
+        return self._tx.undoable(lambda: work(self._tx))
+
+    def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:  # noqa: ARG002
+        return work(self._tx)
+
+    def pulse(
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool = False,
+        after: Mark | None = None,  # noqa: ARG002 - a hint
+    ) -> Pulse:
+        return self._tx.pulse(session_id, lease, queues, leads)
+
+    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
+        return self._tx.list_work(queues, tasks)
+
+    def join(self, connection: object) -> NoReturn:  # noqa: ARG002
+        raise Invalid("connection: a transaction is open already, and cannot join another one")
+
+    def news(self, timeout: float) -> News:  # noqa: ARG002
+        raise Invalid("nobody waits for news inside a transaction: it sees none of others")
+
+    def close(self) -> None:
+        """Whoever opened the store closes it."""

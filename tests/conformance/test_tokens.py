@@ -1,0 +1,139 @@
+"""Tokens: made once, proven by their secret, revoked for good; their use is put down."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book import Book
+from duebook.errors import Conflict, Invalid, NotFound, Unavailable
+from duebook.ids import new_id
+from duebook.model.access import Role, secret_text
+from tests.conformance.builders import BEGIN, MINUTE, SECOND, VirtualClock
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
+
+
+@pytest.fixture
+def book(store: Store) -> Book:
+    return Book(store, by="cli:ann")
+
+
+def test_a_token_is_made_listed_and_proven_by_its_secret(book: Book) -> None:
+    token, secret = book.tokens.create("ci", "operator", ["shop", "mail"])
+    assert (token.name, token.role, token.namespaces) == ("ci", Role.OPERATOR, ("mail", "shop"))
+    assert (token.created_at, token.created_by, token.expires_at) == (BEGIN, "cli:ann", None)
+    assert book.tokens.list() == [token]
+    assert book.tokens.check(secret) == token
+
+
+def test_a_secret_is_nowhere_in_the_books(book: Book, backend: Backend) -> None:
+    _, secret = book.tokens.create("ci", "viewer", "*")
+    (row,) = backend.rows("SELECT * FROM tokens")
+    part = secret.rpartition("_")[2] or secret[-20:]
+    assert not any(part in str(value) or secret in str(value) for value in row)
+
+
+def test_what_is_wrong_unknown_expired_or_revoked_opens_nothing(
+    book: Book, clock: VirtualClock
+) -> None:
+    token, secret = book.tokens.create("ci", "viewer", "*", expires_at=BEGIN + MINUTE)
+    _, other = book.tokens.create("other", "viewer", "*")
+    assert book.tokens.check(secret[:-1] + ("A" if secret[-1] != "A" else "B")) is None
+    assert book.tokens.check(secret_text(new_id(), secret[-43:])) is None
+    assert book.tokens.check(secret_text(token.id, other[-43:])) is None
+    for wrong in ("", "nonsense", "dbk_\0", None, 7):
+        assert book.tokens.check(wrong) is None  # type: ignore[arg-type]
+    assert book.tokens.check(secret) is not None
+    clock.advance(MINUTE)
+    assert book.tokens.check(secret) is None
+    assert book.tokens.check(other) is not None
+    book.tokens.revoke("other")
+    assert book.tokens.check(other) is None
+
+
+def test_a_revoked_token_stays_revoked_and_leaves_its_name(book: Book, clock: VirtualClock) -> None:
+    first, secret = book.tokens.create("ci", "viewer", "*")
+    with pytest.raises(Conflict, match=r'token "ci" exists already; revoke it first'):
+        book.tokens.create("ci", "admin", "*")
+    clock.advance()
+    assert book.tokens.revoke("ci").revoked_at == clock.now
+    second, _ = book.tokens.create("ci", "admin", "*")
+    assert book.tokens.check(secret) is None
+    assert [token.id for token in book.tokens.list()] == [first.id, second.id]
+    with pytest.raises(Conflict, match="was revoked already"):
+        book.tokens.revoke(first.id)
+    assert book.tokens.revoke(second.id).id == second.id
+    for unknown in ("ci", "nobody", "x\0", new_id()):
+        with pytest.raises(NotFound, match="does not exist, or was revoked"):
+            book.tokens.revoke(unknown)
+    with pytest.raises(Invalid, match="token 7 is no text"):
+        book.tokens.revoke(7)  # type: ignore[arg-type]
+
+
+def test_a_wrong_token_is_refused_and_says_what_is_wrong(book: Book) -> None:
+    with pytest.raises(Invalid, match=r'token "No Name"'):
+        book.tokens.create("No Name", "viewer", "*")
+    with pytest.raises(Invalid, match="is not one of viewer, operator, admin"):
+        book.tokens.create("ci", "root", "*")
+    with pytest.raises(Invalid, match="namespaces"):
+        book.tokens.create("ci", "viewer", [])
+    with pytest.raises(Invalid, match="expires_at 2026-01-05T12:00:00Z is in the past"):
+        book.tokens.create("ci", "viewer", "*", expires_at=BEGIN)
+    assert book.tokens.list() == []
+
+
+def last_use(store: Store) -> object:
+    return Book(store).tokens.list()[0].last_used_at
+
+
+def test_the_last_use_is_put_down_at_most_once_a_minute(
+    backend: Backend, clock: VirtualClock
+) -> None:
+    points: list[str] = []
+    store = backend.open(points.append)
+    book = Book(store)
+    _, secret = book.tokens.create("ci", "viewer", "*")
+    assert last_use(store) is None
+    for _ in range(3):
+        book.tokens.check(secret)
+        Book(store).tokens.check(secret)
+        clock.advance(19 * SECOND)
+    assert last_use(store) == BEGIN
+    assert points.count("after:use_token") == 1
+    clock.advance(MINUTE)
+    book.tokens.check(secret)
+    assert last_use(store) == clock.now
+
+
+def test_a_use_that_cannot_be_put_down_keeps_nobody_out(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    def hook(point: str) -> None:
+        if point == "before:use_token":
+            raise Unavailable("the disk is full")
+
+    book = Book(backend.open(hook))
+    _, secret = book.tokens.create("ci", "viewer", "*")
+    assert book.tokens.check(secret) is not None
+    assert book.tokens.check(secret) is not None
+    assert len(caplog.records) == 1, "and nobody waits for it each time"
+    assert secret not in caplog.text
+
+
+def test_tokens_that_are_of_no_use_are_forgotten_with_the_history(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    book.tokens.create("lasts", "viewer", "*")
+    book.tokens.create("expires", "viewer", "*", expires_at=BEGIN + MINUTE)
+    book.tokens.create("revoked", "viewer", "*")
+    clock.advance(MINUTE)
+    book.tokens.revoke("revoked")
+    assert store.transact(lambda tx: tx.purge(clock.now, 10)) == 0
+    clock.advance(timedelta(days=90))
+    assert store.transact(lambda tx: tx.purge(clock.now, 10)) == 2
+    assert [token.name for token in book.tokens.list()] == ["lasts"]
