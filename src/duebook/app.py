@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from duebook.book import Book
+from duebook.book import Book, Schedules
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import load_spec
@@ -52,7 +52,8 @@ class Duebook(Book):
 
     Without one, the setting `database_url` decides, and the file .duebook/duebook.db otherwise.
     They are opened when they are first needed: declaring tasks needs no database. `app` names the
-    program among others that declare schedules; by default it is that of its package.
+    program among others that declare schedules; by default it is that of its package. `by` is who
+    changes things by it, for the audit.
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class Duebook(Book):
         database_url: str | None = None,
         namespace: str | None = None,
         app: str | None = None,
+        by: str = "",
     ) -> None:
         self._settings = load_settings({"database_url": database_url, "namespace": namespace})
         if not is_postgres(self._settings.database_url):
             database_path(self._settings.database_url)  # complain now, not at the first use
-        super().__init__(None, self._settings.namespace)
+        super().__init__(None, self._settings.namespace, by=by)
         self._app = None if app is None else check_name(app, "app")
         self._opening = threading.Lock()
         self._node: Node | None = None
@@ -173,7 +175,7 @@ class Duebook(Book):
         removed = [name for name in made if name not in {task.name for task in declared}]
         if prune:
             for name in removed:
-                self.schedules.delete(name)
+                Schedules(self.store, self.namespace, by=by).delete(name)
         names: dict[str, Any] = {what: tuple(given) for what, given in found.items()}
         declarations = Declarations(**names, removed=tuple(removed), refused=tuple(refused))
         _tell(declarations, prune)

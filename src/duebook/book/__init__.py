@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.audit import Audit
 from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
-__all__ = ["Book", "Queues", "Runs", "Schedules", "Templates", "Tokens"]
+__all__ = ["Audit", "Book", "Queues", "Runs", "Schedules", "Templates", "Tokens"]
 
 
 class Book(Closing):
@@ -55,23 +56,27 @@ class Book(Closing):
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self.store, self.namespace, self.tasks)
+        return Schedules(self.store, self.namespace, self.tasks, self.by)
 
     @cached_property
     def templates(self) -> Templates:
-        return Templates(self.store, self.namespace)
+        return Templates(self.store, self.namespace, self.by)
 
     @cached_property
     def runs(self) -> Runs:
-        return Runs(self.store, self.namespace)
+        return Runs(self.store, self.namespace, self.by)
 
     @cached_property
     def queues(self) -> Queues:
-        return Queues(self.store)
+        return Queues(self.store, self.by)
 
     @cached_property
     def tokens(self) -> Tokens:
         return Tokens(self.store, self.by)
+
+    @cached_property
+    def audit(self) -> Audit:
+        return Audit(self.store, self.namespace)
 
     def enqueue(
         self,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook.book.audit import SHARED, Auditor
 from duebook.errors import Invalid, NotFound
 from duebook.ids import check_name
 from duebook.model.fields import whole
+from duebook.model.forms import limits_form
 from duebook.model.queue import MOST, Queue, read_rate
 
 if TYPE_CHECKING:
     from duebook.model.queue import QueueLoad, Rate
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
 
     QueueList = list[QueueLoad]  # inside the class below `list` is a method
 
@@ -22,8 +24,9 @@ class Queues:
     """Queues come into being with their first run; only limits are kept. All namespaces share
     them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
+        self._audit = Auditor(SHARED, by)
 
     def list(self) -> QueueList:
         """Every queue that has limits or work, by name."""
@@ -42,11 +45,27 @@ class Queues:
             None if concurrency is None else whole(0, MOST)("concurrency", concurrency),
             None if rate is None else read_rate("rate", rate),
         )
-        self._store.transact(lambda tx: tx.limit_queue(queue))
-        return queue
+
+        def work(tx: Tx) -> Queue:
+            former = tx.get_queue(queue.name)
+            tx.limit_queue(queue)
+            self._note(tx, "limit", former or Queue(queue.name), queue)
+            return queue
+
+        return self._store.transact(work)
 
     def free(self, name: str) -> None:
         """Lift the limits of a queue; raises NotFound when it has none."""
         check_name(name, "queue")
-        if not self._store.transact(lambda tx: tx.free_queue(name)):
-            raise NotFound(f'queue "{name}" has no limits')
+
+        def work(tx: Tx) -> None:
+            former = tx.get_queue(name)
+            if former is None or not tx.free_queue(name):
+                raise NotFound(f'queue "{name}" has no limits')
+            self._note(tx, "free", former, Queue(name))
+
+        self._store.transact(work)
+
+    def _note(self, tx: Tx, action: str, was: Queue, is_now: Queue) -> None:
+        before, after = limits_form(was), limits_form(is_now)
+        self._audit.note(tx, action, "queue", is_now.name, "", before, after)

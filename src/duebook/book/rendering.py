@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.ids import new_id
 from duebook.model.run import Claim, Run, Token
-from duebook.model.target import HttpTarget
 from duebook.targets.templates import rendered
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ def render_form(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None) -> d
     )
     claim = Claim(run, Token(run.id, 0, ""), snapshot.spec, schedule.created_by)
     spec = rendered(claim).spec
-    target = spec.target.masked() if isinstance(spec.target, HttpTarget) else spec.target
     return {
-        "target": target.to_json(),
+        "target": spec.target.masked().to_json(),
         "payload": spec.payload if payload is None else payload,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook.book.audit import Auditor
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import looks_like_prefix, new_id
 from duebook.store.base import START, Page
@@ -24,9 +25,10 @@ __all__ = ["Runs"]
 class Runs:
     """What people do with runs. Every method takes an id or the beginning of one."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
         self._namespace = namespace
+        self._audit = Auditor(namespace, by)
 
     def get(self, run_id: str) -> Run:
         """Raises NotFound, also for the runs of other namespaces."""
@@ -53,7 +55,10 @@ class Runs:
         """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
 
         def work(tx: Tx) -> str:
-            return tx.cancel(self._find(tx, run_id).id, "cancelled")
+            run = self._find(tx, run_id)
+            how = tx.cancel(run.id, "cancelled")
+            self._note(tx, "cancel", run, how)
+            return how
 
         return self._store.transact(work)
 
@@ -63,6 +68,7 @@ class Runs:
         def work(tx: Tx) -> Run:
             run = self._find(tx, run_id)
             tx.reopen(run.id)
+            self._note(tx, "retry", run, "queued")
             return tx.get_run(run.id)
 
         return self._store.transact(work)
@@ -80,6 +86,10 @@ class Runs:
             return tx.list_log(self._find(tx, run_id).id, after, limit)
 
         return self._store.read(work)
+
+    def _note(self, tx: Tx, action: str, run: Run, status: str) -> None:
+        before, after = {"status": run.status}, {"status": status}
+        self._audit.note(tx, action, "run", run.schedule or run.task or "", run.id, before, after)
 
     def _find(self, tx: Tx, run_id: str) -> Run:
         if not isinstance(run_id, str) or not looks_like_prefix(run_id):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import find_missing
 from duebook.book.checks import (
     named_spec,
@@ -70,10 +71,13 @@ LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 class Schedules:
     """What people do with schedules. Every method takes a name or an id; raises NotFound."""
 
-    def __init__(self, store: Store, namespace: str, tasks: Tasks | None = None) -> None:
+    def __init__(
+        self, store: Store, namespace: str, tasks: Tasks | None = None, by: str = ""
+    ) -> None:
         self._store = store
         self._namespace = namespace
         self._tasks = tasks or Tasks()
+        self._audit = ScheduleAudit(namespace, by)
 
     @overload
     def create(self, name: str, by: str = "", **definition: Unpack[Definition]) -> Schedule: ...
@@ -107,7 +111,9 @@ class Schedules:
         next_due_at, wake_at = first_plan(name, fixed, tx.now)
         if next_due_at is None:
             raise never_due(fixed, tx.now)
-        tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, by)
+        maker = by or self._audit.by
+        tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, maker)
+        self._audit.created(tx, name, schedule_id, fixed, maker)
         return tx.get_schedule(schedule_id)
 
     def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]:
@@ -152,7 +158,9 @@ class Schedules:
             refuse_past(spec, tx.now)
         refuse_circle(tx, schedule.namespace, schedule.name, spec)
         planned = plan_edit(snapshot, spec, tx.now)
-        tx.update_schedule(schedule, spec, planned, by)
+        maker = by or self._audit.by
+        tx.update_schedule(schedule, spec, planned, maker)
+        self._audit.edited(tx, schedule, snapshot.spec, spec, maker)
         return tx.get_schedule(schedule.id)
 
     def get(self, name: str) -> Schedule:
@@ -212,6 +220,7 @@ class Schedules:
             # what nobody here can read has due times that nobody here can count
             skips = plan_end(tx.snapshot(schedule.id), tx.now) if schedule.spec else ()
             tx.delete_schedule(schedule, skips)
+            self._audit.deleted(tx, schedule)
 
         self._store.transact(work)
 
@@ -231,7 +240,7 @@ class Schedules:
             if moment is not None and moment <= tx.now:
                 raise Invalid(f"until {format_instant(moment)} is in the past")
             tx.pause(plan_pause(snapshot, tx.now), reason, moment)
-            return tx.get_schedule(snapshot.schedule_id)
+            return self._audit.acted(tx, "pause", snapshot, reason=reason, until=moment)
 
         return self._store.transact(work)
 
@@ -241,7 +250,7 @@ class Schedules:
         def work(tx: Tx) -> Schedule:
             snapshot = self._in_state(tx, name, "paused")
             tx.commit([plan_resume(snapshot, tx.now)], None)
-            return tx.get_schedule(snapshot.schedule_id)
+            return self._audit.acted(tx, "resume", snapshot)
 
         return self._store.transact(work)
 
@@ -260,6 +269,7 @@ class Schedules:
                     payload_variables(payload)
                 self._tasks.check(snapshot.spec.target, payload)
             tx.create_run(snapshot, run_id, payload)
+            self._audit.told(tx, "trigger", snapshot, run_id=run_id)
             return tx.get_run(run_id)
 
         return self._store.transact(work)
@@ -293,7 +303,9 @@ class Schedules:
                 if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
                     moved.add(next_due_at)  # it had been moved onto another one: both move on
             away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
-            return self._say(tx, snapshot, *away, DueException(moment, "moved_here"))
+            said = self._say(tx, snapshot, *away, DueException(moment, "moved_here"))
+            self._audit.moved(tx, "reschedule", snapshot, next_due_at, moment)
+            return said
 
         return self._store.transact(work)
 
@@ -302,7 +314,9 @@ class Schedules:
 
         def work(tx: Tx) -> tuple[Schedule, datetime]:
             snapshot, next_due_at = self._next(tx, name)
-            return self._say(tx, snapshot, DueException(next_due_at, "skip")), next_due_at
+            said = self._say(tx, snapshot, DueException(next_due_at, "skip"))
+            self._audit.moved(tx, "skip_next", snapshot, next_due_at, said.next_due_at)
+            return said, next_due_at
 
         return self._store.transact(work)
 
@@ -332,7 +346,11 @@ class Schedules:
             ids = tx.create_backfill(snapshot, missing)
             for run in again:
                 tx.reopen(run.id)
-            return [tx.get_run(run_id) for run_id in (*ids, *(run.id for run in again))]
+            if queued := [*ids, *(run.id for run in again)]:
+                times = {"start": since, "end": until}
+                how = {"reprocess": reprocess, "runs": len(queued)}
+                self._audit.told(tx, "backfill", snapshot, **times, **how)
+            return [tx.get_run(run_id) for run_id in queued]
 
         return self._store.read(work) if dry_run else self._store.transact(work)
 

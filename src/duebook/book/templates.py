@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from duebook.book.audit import Auditor
 from duebook.book.checks import named_spec
 from duebook.errors import Invalid, NotFound, shorten
+from duebook.model.forms import defaults_shown
 from duebook.model.template import ANY_SCHEDULE, complete, defaults_form, given_fields
 
 if TYPE_CHECKING:
@@ -21,9 +23,10 @@ class Templates:
     """Named defaults of a namespace. A schedule copies them when it is made, so that a change of
     the template changes no schedule."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
         self._store = store
         self._namespace = namespace
+        self._audit = Auditor(namespace, by)
 
     def save(self, name: str, by: str = "", **defaults: Any) -> ScheduleTemplate:
         """Keep some fields of a definition under a name; they replace all that it had.
@@ -38,7 +41,11 @@ class Templates:
         form = defaults_form(given, spec)
 
         def work(tx: Tx) -> ScheduleTemplate:
-            tx.save_template(self._namespace, name, form, by)
+            former = tx.get_template(self._namespace, name)
+            maker = by or self._audit.by
+            tx.save_template(self._namespace, name, form, maker)
+            before = None if former is None else former.defaults
+            self._note(tx, "create" if before is None else "update", name, before, form, maker)
             return find_template(tx, self._namespace, name)
 
         return self._store.transact(work)
@@ -55,10 +62,23 @@ class Templates:
         """Forget a template; its schedules stay as they are. Raises NotFound."""
 
         def work(tx: Tx) -> None:
-            find_template(tx, self._namespace, name)
+            former = find_template(tx, self._namespace, name)
             tx.remove_template(self._namespace, name)
+            self._note(tx, "delete", name, former.defaults, None)
 
         self._store.transact(work)
+
+    def _note(
+        self,
+        tx: Tx,
+        action: str,
+        name: str,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+        by: str = "",
+    ) -> None:
+        before, after = (form and defaults_shown(form) for form in (before, after))
+        self._audit.note(tx, action, "template", name, "", before, after, by)
 
 
 def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:

@@ -8,6 +8,7 @@ import secrets
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.audit import SHARED, Auditor
 from duebook.errors import Conflict, DuebookError, Invalid, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.access import (
@@ -18,6 +19,7 @@ from duebook.model.access import (
     secret_text,
     split_secret,
 )
+from duebook.model.forms import token_scope
 from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Tokens:
 
     def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
-        self._by = by
+        self._audit = Auditor(SHARED, by)
         self._used: dict[str, datetime] = {}
 
     def create(
@@ -62,8 +64,9 @@ class Tokens:
         def work(tx: Tx) -> AccessToken:
             if until is not None and until <= tx.now:
                 raise Invalid(f"expires_at {format_instant(until)} is in the past")
-            token = AccessToken(token_id, name, wanted, seen, tx.now, self._by, until)
+            token = AccessToken(token_id, name, wanted, seen, tx.now, self._audit.by, until)
             tx.create_token(token, digest_of(secret))
+            self._audit.note(tx, "create", "token", name, token_id, after=token_scope(token))
             return token
 
         return self._store.transact(work), secret_text(token_id, secret)
@@ -82,7 +85,9 @@ class Tokens:
             token_id = tx.find_token(name)
             if not tx.revoke_token(token_id):
                 raise Conflict(f'token "{shorten(name)}" was revoked already')
-            return _known(tx, token_id)
+            token = _known(tx, token_id)
+            self._audit.note(tx, "revoke", "token", token.name, token_id, token_scope(token))
+            return token
 
         return self._store.transact(work)
 

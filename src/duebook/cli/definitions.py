@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.arguments import complete_template, name_argument, user
+from duebook.cli.arguments import complete_template, name_argument
 from duebook.cli.definition_options import (
     ONE_TARGET,
     POLICIES,
@@ -66,7 +66,7 @@ def add_command(
     if template is None or names_trigger(options):
         definition["trigger"] = build_trigger(options, key=name)
     with open_book() as book:
-        schedule = book.schedules.create(name, by=user(), template=template, **definition)
+        schedule = book.schedules.create(name, template=template, **definition)
         if as_json:
             print_json(schedule_form(schedule))
             return
@@ -132,7 +132,7 @@ def update_command(
             changes["trigger"] = build_trigger(options, key=former.name)
         if not changes:
             raise click.UsageError("give what shall change")
-        schedule = book.schedules.update(former.id, user(), former.version, **changes)
+        schedule = book.schedules.update(former.id, version=former.version, **changes)
         if as_json:
             print_json(schedule_form(schedule))
             return

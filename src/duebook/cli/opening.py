@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.book import Book
+from duebook.cli.arguments import user
 from duebook.settings import Settings, load_settings
 from duebook.store.opening import open_store
 
@@ -27,7 +28,8 @@ def settings_of(ctx: click.Context | None = None, **flags: str | None) -> Settin
 def open_book() -> Iterator[Book]:
     """The book of the current command line, closed at the end."""
     settings = settings_of()
-    book = Book(open_store(settings.database_url, settings.listen_url), settings.namespace)
+    store = open_store(settings.database_url, settings.listen_url)
+    book = Book(store, settings.namespace, by=f"cli:{user()}")
     try:
         yield book
     finally:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.arguments import complete_template, user
+from duebook.cli.arguments import complete_template
 from duebook.cli.definition_options import (
     definition_options,
     policy_words,
@@ -58,12 +58,12 @@ def save_command(name: str, command: tuple[str, ...], as_json: bool, **options: 
       duebook template save hook --http https://example.com/hook --method POST
       duebook add orders --template nightly -- pg_dump orders
     """
-    defaults = {"trigger": trigger_form(options)} if names_trigger(options) else {}
+    defaults: dict[str, Any] = {"trigger": trigger_form(options)} if names_trigger(options) else {}
     if (target := read_target(command, options)) is not None:
         defaults["target"] = target
     defaults |= read_policies(options) | read_retry(options, None)
     with open_book() as book:
-        template = book.templates.save(name, by=user(), **defaults)
+        template = book.templates.save(name, **defaults)
     if as_json:
         print_json(template_form(template))
     else:

@@ -1,4 +1,4 @@
-"""Schedules, templates, runs, logs and queues as JSON objects, the same wherever they are shown."""
+"""What is on the books as JSON objects, the same wherever they are shown, without secrets."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid
 from duebook.model.http_target import HIDDEN
-from duebook.model.target import HttpTarget, load_target
+from duebook.model.target import load_target
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from duebook.model.queue import QueueLoad
+    from collections.abc import Collection
+
+    from duebook.model.access import AccessToken
+    from duebook.model.change import Change
+    from duebook.model.queue import Queue, QueueLoad
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule, ScheduleSpec
-    from duebook.model.target import Target
     from duebook.model.template import ScheduleTemplate
 
 __all__ = [
     "attempt_form",
+    "change_form",
+    "defaults_shown",
+    "definition_form",
+    "limits_form",
     "log_form",
     "queue_form",
     "run_form",
     "schedule_form",
     "template_form",
+    "token_form",
+    "token_scope",
 ]
 
 
@@ -51,27 +60,29 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
     run = schedule.last_run
     if run is not None:
         state |= {"last_run_id": run.id, "last_run_at": _plain(run.started_at or run.created_at)}
-    return state | (_definition(schedule.spec) if schedule.spec else {})
+    return state | (definition_form(schedule.spec) if schedule.spec else {})
 
 
-def _definition(spec: ScheduleSpec) -> dict[str, Any]:
-    return spec.to_json() | {"target": _target_form(spec.target)}
+def definition_form(spec: ScheduleSpec, always: Collection[str] = ()) -> dict[str, Any]:
+    """A definition as it may be shown; at their defaults only `always` these are in it."""
+    return spec.to_json(always) | {"target": spec.target.masked().to_json()}
 
 
-def _target_form(target: Target) -> dict[str, Any]:
-    return (target.masked() if isinstance(target, HttpTarget) else target).to_json()
+def defaults_shown(defaults: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of a template as they may be shown."""
+    if "target" not in defaults:
+        return defaults
+    try:
+        target: Any = load_target(defaults["target"]).masked().to_json()
+    except Invalid:  # a newer node wrote it: nobody here knows what is secret
+        target = HIDDEN
+    return defaults | {"target": target}
 
 
 def template_form(template: ScheduleTemplate) -> dict[str, Any]:
     """The whole template; its defaults as a schedule has them."""
     form = {field.name: _plain(getattr(template, field.name)) for field in fields(template)}
-    defaults = dict(template.defaults)
-    if "target" in defaults:
-        try:
-            defaults["target"] = _target_form(load_target(defaults["target"]))
-        except Invalid:  # a newer node wrote it: nobody here knows what is secret
-            defaults["target"] = HIDDEN
-    return form | {"defaults": defaults}
+    return form | {"defaults": defaults_shown(template.defaults)}
 
 
 def run_form(run: Run) -> dict[str, Any]:
@@ -82,17 +93,39 @@ def attempt_form(attempt: Attempt) -> dict[str, Any]:
     return {field.name: _plain(getattr(attempt, field.name)) for field in fields(attempt)}
 
 
+def change_form(change: Change) -> dict[str, Any]:
+    return {field.name: _plain(getattr(change, field.name)) for field in fields(change)}
+
+
 def log_form(line: LogLine) -> dict[str, Any]:
     return {"at": format_instant(line.at), "stream": line.stream, "text": line.text}
 
 
 def queue_form(load: QueueLoad) -> dict[str, Any]:
-    queue = load.queue
-    limits = {
+    limits = limits_form(load.queue)
+    return {"name": load.queue.name, **limits, "queued": load.queued, "running": load.running}
+
+
+def limits_form(queue: Queue) -> dict[str, Any]:
+    return {
         "concurrency": queue.concurrency,
         "rate": None if queue.rate is None else str(queue.rate),
     }
-    return {"name": queue.name, **limits, "queued": load.queued, "running": load.running}
+
+
+def token_form(token: AccessToken) -> dict[str, Any]:
+    """All that is known about a token; its secret is not."""
+    form = {field.name: _plain(getattr(token, field.name)) for field in fields(token)}
+    return form | token_scope(token)
+
+
+def token_scope(token: AccessToken) -> dict[str, Any]:
+    """What a token may do, where and until when."""
+    return {
+        "role": token.role.value,
+        "namespaces": list(token.namespaces),
+        "expires_at": _plain(token.expires_at),
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
-from duebook.model.http_target import HttpTarget, load_http
+from duebook.model.http_target import HIDDEN, HttpTarget, load_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,10 @@ class CommandTarget:
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
 
+    def masked(self) -> CommandTarget:
+        """As it may be shown: without the values of its environment."""
+        return replace(self, env=tuple((name, HIDDEN) for name, _ in self.env))
+
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = (
             {"command": list(self.argv)} if self.shell is None else {"shell": self.shell}
@@ -55,6 +59,9 @@ class TaskTarget:
     """A Python function, by the name under which workers know it."""
 
     name: str
+
+    def masked(self) -> TaskTarget:
+        return self
 
     def to_json(self) -> dict[str, Any]:
         return {"task": self.name}

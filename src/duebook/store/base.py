@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from duebook.model.access import AccessToken
+    from duebook.model.change import Change, ChangeFilter
     from duebook.model.enqueued import Enqueued
     from duebook.model.finding import Finding
+    from duebook.model.listing import Found, Place
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.run import Attempt, Claim, LogLine, Outcome, Progress, Run, Token
@@ -397,6 +399,9 @@ class Tx(Protocol):
     def free_queue(self, name: str) -> bool:
         """Lift the limits of a queue; whether it had any."""
 
+    def get_queue(self, name: str) -> Queue | None:
+        """The limits of a queue, locked; None when it has none."""
+
     def list_queues(self) -> list[QueueLoad]:
         """Every queue that has limits or work, by name."""
 
@@ -442,6 +447,16 @@ class Tx(Protocol):
     def keep_answer(self, scope: str, key: str, answer: Any) -> None:
         """What `keep_key` returns from now on: any JSON but null."""
 
+    # -- who changed what
+    def record(self, changes: Sequence[Change]) -> None:
+        """Put changes on the books, at their time; their ids are given here."""
+
+    def list_changes(
+        self, namespace: str | None, wanted: ChangeFilter, after: Place | None, limit: int
+    ) -> Found:
+        """The newest first, of a namespace or of all; an instant and an id are a place."""
+
+    # -- a part of a transaction
     def undoable(self, work: Callable[[], T]) -> T:
         """A part of the transaction: when `work` raises, nothing of it stays, and the rest does."""
 
@@ -553,7 +568,7 @@ class Tx(Protocol):
         """The nodes that lived at some time from `since` to `until`."""
 
     def purge(self, before: datetime, limit: int) -> int:
-        """Delete up to `limit` things from before: runs, entries of the ledger, nodes, tokens.
+        """Delete up to `limit` things from before: runs, ledger entries, changes, nodes, tokens.
 
         Answers to repeated requests go after a day. Returns how many there were.
         """

@@ -8,6 +8,19 @@ FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
 
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    by TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    action TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    subject_id TEXT NOT NULL,
+    before TEXT CHECK (before IS NULL OR json_valid(before)),
+    after TEXT CHECK (after IS NULL OR json_valid(after))
+) STRICT;
+
 CREATE TABLE events (
     id TEXT PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -254,6 +267,12 @@ CREATE TABLE tokens (
     last_used_at INTEGER,
     revoked_at INTEGER
 ) STRICT;
+
+CREATE INDEX audit_by_time ON audit (at);
+
+CREATE INDEX audit_of_namespace ON audit (namespace, at);
+
+CREATE INDEX audit_of_subject ON audit (namespace, subject, at);
 
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
 

@@ -34,6 +34,7 @@ OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
 PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 CLAIMABLE: Final[dict[str, Any]] = {**PLACE, "now": NOW, "limit": 5, "tasks": "{}"}
+PAGE: Final[dict[str, Any]] = {"since": NOW, "at": NOW, "id": 7, "limit": 5}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
     "get_earliest_wake": {"after": NOW},
@@ -73,6 +74,12 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_runs": {"namespace": "default", "limit": 5},
     "list_runs_of": {"schedule_id": "s1", "limit": 5},
     "delete_old_runs": {"before": NOW, "limit": 5},
+    "list_changes": {"namespace": "default", **PAGE},
+    "list_changes_of": {"namespace": "default", "subject": "s1", **PAGE},
+    "list_all_changes": PAGE,
+    "list_changes_by_id": {"ids": "{1,2}"},
+    "delete_old_changes": {"before": NOW, "limit": 5},
+    "delete_old_keys": {"before": NOW, "limit": 5},
 }
 BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
@@ -110,6 +117,10 @@ SELECT kind || n, 'default', 's' || n, 1, :now + shift * interval '1 s', 'schedu
 FROM (VALUES ('q', 1, 'queued', 40), ('r', 2, 'running', 9), ('e', 3, 'succeeded', :many),
     ('f', 4, 'succeeded', :many)) AS v (kind, shift, status, top)
 CROSS JOIN LATERAL generate_series(1, top) AS n;
+INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id)
+SELECT :now - n * interval '1 s', '', 'default', '', '', 's' || n % 9, ''
+FROM generate_series(1, :many) AS n;
+INSERT INTO idempotency_keys SELECT 's', n, '', '{}', :now FROM generate_series(1, :many) AS n;
 """
 
 

@@ -11,6 +11,7 @@ import pytest
 from duebook.store import queries
 from duebook.store.postgres import statements as postgres
 from duebook.store.queries import load_queries, names_of, percent_named, repeated
+from duebook.store.sql.auditing import NewChange
 from duebook.store.sql.rows import MovedState, NewRun
 from duebook.store.sql.statements import COMMON
 from duebook.store.sqlite import statements as sqlite
@@ -107,7 +108,12 @@ def test_names_become_those_of_psycopg_and_casts_stay() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
-    ("query", "fields"), [("insert_run", NewRun._fields), ("move_state", MovedState._fields)]
+    ("query", "fields"),
+    [
+        ("insert_run", NewRun._fields),
+        ("move_state", MovedState._fields),
+        ("insert_change", NewChange._fields),
+    ],
 )
 def test_the_values_of_a_row_are_in_the_order_of_its_statement(
     dialect: str, query: str, fields: tuple[str, ...]

@@ -100,7 +100,7 @@ class Target(Closing):
                 if needed != table:
                     order.add(table, needed)
             tables = {table: columns[table] for table in order.static_order()}
-            for table in tables:
+            for table in sorted(tables, key=lambda name: name != "schedules"):
                 if table not in _FILLED_BY_NODES and self._any(table):
                     raise Conflict(
                         f"the {self.place} is not empty: it has {table.replace('_', ' ')}; "

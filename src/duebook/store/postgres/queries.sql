@@ -145,6 +145,19 @@ ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
 WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = wanted.id)
 
+-- name: insert_change
+-- Who did what.
+INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id, before, after)
+SELECT v.at, v.by, v.namespace, v.action, v.kind, v.subject, v.subject_id, v.before, v.after
+FROM unnest(:at::timestamptz[], :by::text[], :namespace::text[], :action::text[], :kind::text[],
+    :subject::text[], :subject_id::text[], :before::text[], :after::text[])
+    AS v (at, by, namespace, action, kind, subject, subject_id, before, after)
+
+-- name: list_changes_by_id
+-- Several changes.
+SELECT id, at, by, namespace, action, kind, subject, subject_id, before, after FROM audit
+WHERE id = ANY (:ids::bigint[])
+
 -- name: insert_ledger
 -- Due times that did not become runs, and why.
 INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,

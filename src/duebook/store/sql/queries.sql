@@ -293,6 +293,27 @@ SELECT fingerprint, answer FROM idempotency_keys WHERE scope = :scope AND key = 
 -- What was answered to the request that brought this key.
 UPDATE idempotency_keys SET answer = :answer WHERE scope = :scope AND key = :key
 
+-- name: list_changes
+-- The changes of a namespace, the newest first, as far as filters ask for them.
+SELECT id, at, kind, subject, by FROM audit
+WHERE namespace = :namespace AND at >= :since AND (at, id) < (:at, :id)
+ORDER BY at DESC, id DESC
+LIMIT :limit
+
+-- name: list_changes_of
+-- The changes of one thing, the newest first, as far as filters ask for them.
+SELECT id, at, kind, subject, by FROM audit
+WHERE namespace = :namespace AND subject = :subject AND at >= :since AND (at, id) < (:at, :id)
+ORDER BY at DESC, id DESC
+LIMIT :limit
+
+-- name: list_all_changes
+-- The changes of all namespaces, the newest first, as far as filters ask for them.
+SELECT id, at, kind, subject, by FROM audit
+WHERE at >= :since AND (at, id) < (:at, :id)
+ORDER BY at DESC, id DESC
+LIMIT :limit
+
 -- name: list_loads
 -- How much waits and runs in each queue.
 SELECT queue, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),
@@ -499,6 +520,10 @@ DELETE FROM idempotency_keys WHERE (scope, key) IN (
 -- Retention: tokens that were of no use long ago.
 DELETE FROM tokens WHERE id IN (
     SELECT id FROM tokens WHERE coalesce(revoked_at, expires_at) < :before LIMIT :limit)
+
+-- name: delete_old_changes
+-- Retention: a small batch of changes made long ago.
+DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < :before ORDER BY at LIMIT :limit)
 
 -- name: delete_old_sessions
 -- Retention: nodes that left long ago, once the runs that they ended are forgotten.

@@ -23,6 +23,7 @@ class Upkeep(Statements):
         for query in (
             "delete_old_runs",
             "delete_old_ledger",
+            "delete_old_changes",
             "delete_old_sessions",
             "delete_old_tokens",
         ):

@@ -346,6 +346,10 @@ class Working(Planning):
         self._tell(News.WORK)
         return self._run("free_queue", name=name) == 1
 
+    def get_queue(self, name: str) -> Queue | None:
+        row = self._one("get_gate", queue=name)
+        return None if row is None else read_gate(row, self._time).queue
+
     def list_queues(self) -> list[QueueLoad]:
         loads = {name: (queued, running) for name, queued, running in self._all("list_loads")}
         queues = {name: Queue(name) for name in loads}

@@ -111,6 +111,16 @@ ON CONFLICT (schedule_id, due_at) DO NOTHING
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT value FROM json_each(:ids) WHERE value NOT IN (SELECT id FROM runs)
 
+-- name: insert_change
+-- Who did what.
+INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id, before, after)
+VALUES (:at, :by, :namespace, :action, :kind, :subject, :subject_id, :before, :after)
+
+-- name: list_changes_by_id
+-- Several changes.
+SELECT id, at, by, namespace, action, kind, subject, subject_id, before, after FROM audit
+WHERE id IN (SELECT value FROM json_each(:ids))
+
 -- name: insert_ledger
 -- Due times that did not become runs, and why.
 INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,

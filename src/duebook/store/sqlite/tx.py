@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from duebook.model.finding import Finding
 from duebook.store.base import Work
 from duebook.store.sql.access import Access
+from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.rows import read_run
 from duebook.store.sql.upkeep import Upkeep
@@ -33,7 +34,7 @@ def within_limits(found: list[Row]) -> list[str]:
     return ids
 
 
-class SqliteTx(SqliteStatements, Access, Checking, Upkeep):
+class SqliteTx(SqliteStatements, Access, Auditing, Checking, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from duebook.book import Book
+from duebook.book.once import Once, perform_once
 from duebook.errors import Conflict, NotFound, Unavailable
 from duebook.model.retry import Retry
 from duebook.model.run import LogLine, Progress
@@ -102,6 +103,26 @@ def test_logs_attempts_queues_and_limits_are_copied(move: Move, clock: VirtualCl
     assert new_rows(move, "SELECT text FROM run_logs") == [("a\tb\\n",)]
     (load,) = Book(new).queues.list()
     assert (load.queue.concurrency, str(load.queue.rate), load.queued) == (2, "3/m", 1)
+
+
+def test_tokens_answers_and_the_audit_are_copied_and_go_on(move: Move, clock: VirtualClock) -> None:
+    old = Book(move.old(), by="cli:ann")
+    token, secret = old.tokens.create("ci", "operator", ["shop"])
+    old.tokens.check(secret)
+    once = Once("a token", "order-17", "a body")
+    perform_once(old.store, once, lambda _: {"id": "ä"})
+    old.queues.limit("default", concurrency=2)
+    before = old.tokens.list(), old.audit.list(everywhere=True)
+    move()
+    new = Book(move.new(), by="cli:ann")
+    assert (new.tokens.list(), new.audit.list(everywhere=True)) == before
+    found = new.tokens.check(secret)
+    assert found is not None
+    assert found.id == token.id
+    assert perform_once(new.store, once, lambda _: {}) == ({"id": "ä"}, True)
+    clock.advance()
+    new.queues.free("default")
+    assert new.audit.list(limit=1, everywhere=True)[0].id > max(c.id for c in before[1])
 
 
 # -- what runs at that moment

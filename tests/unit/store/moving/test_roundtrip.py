@@ -33,6 +33,7 @@ def answers(store: Store, schedule_ids: list[str], end: Any) -> dict[str, Any]:
         "schedules": book.schedules.list(),
         "templates": book.templates.list(),
         "queues": book.queues.list(),
+        "audit": book.audit.list(everywhere=True, limit=1_000),
     }
     runs = book.runs.list(limit=1_000)
     found["runs"] = runs

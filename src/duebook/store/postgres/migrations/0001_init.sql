@@ -104,6 +104,23 @@ CREATE TABLE idempotency_keys (
 ) WITH (fillfactor = 70);
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
 
+-- Who changed what; its entries have their namespace, or none for what all share.
+CREATE TABLE audit (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL,
+    by text NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    action text NOT NULL,
+    kind text NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    subject_id text COLLATE "C" NOT NULL,
+    before text CHECK (before IS NULL OR before::json IS NOT NULL),
+    after text CHECK (after IS NULL OR after::json IS NOT NULL)
+);
+CREATE INDEX audit_by_time ON audit (at, id);
+CREATE INDEX audit_of_namespace ON audit (namespace, at, id);
+CREATE INDEX audit_of_subject ON audit (namespace, subject, at, id);
+
 CREATE TABLE node_sessions (
     id text COLLATE "C" PRIMARY KEY,
     node text NOT NULL,

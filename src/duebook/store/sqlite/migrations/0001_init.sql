@@ -106,6 +106,23 @@ CREATE TABLE idempotency_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
 
+-- Who changed what; its entries have their namespace, or none for what all share.
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    by TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    action TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    subject_id TEXT NOT NULL,
+    before TEXT CHECK (before IS NULL OR json_valid(before)),
+    after TEXT CHECK (after IS NULL OR json_valid(after))
+) STRICT;
+CREATE INDEX audit_by_time ON audit (at);
+CREATE INDEX audit_of_namespace ON audit (namespace, at);
+CREATE INDEX audit_of_subject ON audit (namespace, subject, at);
+
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
     node TEXT NOT NULL,

@@ -1,0 +1,146 @@
+"""What people ask of the audit, and how every use case that writes leaves its entry there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, quoted
+from duebook.model.change import Change, ChangeFilter
+from duebook.model.fields import read_instant, whole
+from duebook.model.forms import definition_form
+from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from duebook.model.plan import Snapshot
+    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.store.base import Store, Tx
+
+    Changes = Listing[Change]  # inside the class below `list` is a method
+
+__all__ = ["SHARED", "Audit", "Auditor", "ScheduleAudit"]
+
+LONGEST: Final = 200
+MOST_LISTED: Final = 10_000
+SCHEDULE: Final = "schedule"
+SHARED: Final = ""
+"""The namespace of what all share."""
+
+
+class Auditor:
+    """Writes down who did what, in the transaction that does it."""
+
+    def __init__(self, namespace: str, by: str) -> None:
+        self.namespace = namespace
+        self.by = by
+
+    def note(
+        self,
+        tx: Tx,
+        action: str,
+        kind: str,
+        subject: str,
+        subject_id: str = "",
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+        by: str = "",
+    ) -> None:
+        """One entry; `before` and `after` are JSON without secrets."""
+        made = by or self.by, self.namespace, action, kind, subject, subject_id
+        tx.record([Change(0, tx.now, *made, before, after)])
+
+
+class ScheduleAudit(Auditor):
+    """What is written down about schedules."""
+
+    def created(self, tx: Tx, name: str, schedule_id: str, spec: ScheduleSpec, by: str) -> None:
+        self.note(tx, "create", SCHEDULE, name, schedule_id, None, definition_form(spec), by)
+
+    def edited(
+        self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec, by: str
+    ) -> None:
+        """Secrets are compared, and not shown."""
+        old, new = was.to_json(), is_now.to_json()
+        fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        before, after = (
+            {key: form[key] for key in fields}
+            for form in (definition_form(was, fields), definition_form(is_now, fields))
+        )
+        self.note(tx, "update", SCHEDULE, schedule.name, schedule.id, before, after, by)
+
+    def deleted(self, tx: Tx, schedule: Schedule) -> None:
+        before = definition_form(schedule.spec) if schedule.spec else {}
+        self.note(tx, "delete", SCHEDULE, schedule.name, schedule.id, before)
+
+    def acted(self, tx: Tx, action: str, snapshot: Snapshot, **more: Any) -> Schedule:
+        """Its status changed; returns it as it is now."""
+        schedule = tx.get_schedule(snapshot.schedule_id)
+        after = {"status": schedule.status} | _given(more)
+        before = {"status": snapshot.status}
+        self.note(tx, action, SCHEDULE, schedule.name, schedule.id, before, after)
+        return schedule
+
+    def told(self, tx: Tx, action: str, snapshot: Snapshot, **more: Any) -> None:
+        self.note(tx, action, SCHEDULE, snapshot.name, snapshot.schedule_id, after=_given(more))
+
+    def moved(
+        self, tx: Tx, action: str, snapshot: Snapshot, was: datetime, is_now: datetime | None
+    ) -> None:
+        """Its next due time changed."""
+        before = {"next_due_at": format_instant(was)}
+        after = {"next_due_at": is_now and format_instant(is_now)}
+        self.note(tx, action, SCHEDULE, snapshot.name, snapshot.schedule_id, before, after)
+
+
+class Audit:
+    """Who changed what in a namespace, kept as long as the history of runs."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def list(
+        self,
+        kind: str | None = None,
+        subject: str | None = None,
+        by: str | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+        everywhere: bool = False,
+    ) -> Changes:
+        """The newest first; `everywhere` also those of other namespaces, and of what all share.
+
+        `next_cursor` leads to the next page; one may be short while there is a next. Raises
+        Invalid, and BadCursor for a cursor of another question.
+        """
+        whole(1, MOST_LISTED)("limit", limit)
+        wanted = ChangeFilter(
+            _text("kind", kind),
+            _text("subject", subject),
+            _text("by", by),
+            None if since is None else read_instant("since", since),
+            None if until is None else read_instant("until", until),
+        )
+        namespace = None if everywhere else self._namespace
+        asked = ["audit", namespace, wanted.asked]
+        after = read_cursor(asked, cursor, "ii")
+        found = self._store.read(lambda tx: tx.list_changes(namespace, wanted, after, limit))
+        return Listing(found.rows, write_cursor(asked, found.last))
+
+
+def _given(more: dict[str, Any]) -> dict[str, Any]:
+    """What is not None, as JSON."""
+    return {
+        key: format_instant(value) if isinstance(value, datetime) else value
+        for key, value in more.items()
+        if value is not None
+    }
+
+
+def _text(key: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and len(value) <= LONGEST):
+        return value
+    raise Invalid(f"{key} {quoted(value)} is no text of up to {LONGEST} characters")

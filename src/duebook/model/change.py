@@ -1,0 +1,50 @@
+"""Who changed what: an entry of the audit, with what was and what is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["Change", "ChangeFilter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that somebody did; of an update only what is different."""
+
+    id: int
+    """0 as long as it is not on the books"""
+    at: datetime
+    by: str
+    """such as `token:ci`, `cli:alice` or `code:shop`"""
+    namespace: str
+    """empty for what all share: queues and tokens"""
+    action: str
+    """such as create, update, delete, pause"""
+    kind: str
+    """of what: schedule, run, template, queue, token, namespace"""
+    subject: str
+    """its name; of a run that of its schedule or task"""
+    subject_id: str = ""
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes; what is None does not matter."""
+
+    kind: str | None = None
+    subject: str | None = None
+    by: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    """both ends included"""
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What tells this filter from others."""
+        return asdict(self)
