@@ -6,7 +6,8 @@ DuebookError
 │   └── InvalidTrigger a trigger that cannot be built
 ├── NotFound           the named thing does not exist
 ├── Conflict           the thing exists, but not in the state the caller assumed
-│   └── KeyReused      an idempotency key that came with another request before
+│   ├── KeyReused      an idempotency key that came with another request before
+│   └── QuotaReached   a namespace has no room for that
 ├── Forbidden          the caller is known, but may not do this
 └── Unavailable        worth retrying later
 """
@@ -22,6 +23,7 @@ __all__ = [
     "InvalidTrigger",
     "KeyReused",
     "NotFound",
+    "QuotaReached",
     "Unavailable",
     "printable",
     "quoted",
@@ -69,6 +71,12 @@ class KeyReused(Conflict):
     """An idempotency key that came with another request before."""
 
     code = "key_reused"
+
+
+class QuotaReached(Conflict):
+    """A namespace has no room for that."""
+
+    code = "quota"
 
 
 class InvalidTime(Invalid):

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Audit
+from duebook.book.namespaces import Namespaces
 from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
-__all__ = ["Audit", "Book", "Queues", "Runs", "Schedules", "Templates", "Tokens"]
+__all__ = ["Audit", "Book", "Namespaces", "Queues", "Runs", "Schedules", "Templates", "Tokens"]
 
 
 class Book(Closing):
@@ -73,6 +74,10 @@ class Book(Closing):
     @cached_property
     def tokens(self) -> Tokens:
         return Tokens(self.store, self.by)
+
+    @cached_property
+    def namespaces(self) -> Namespaces:
+        return Namespaces(self.store, self.by)
 
     @cached_property
     def audit(self) -> Audit:

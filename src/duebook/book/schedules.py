@@ -18,6 +18,7 @@ from duebook.book.checks import (
     refuse_payload,
     refuse_templates,
 )
+from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.rendering import render_form
 from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
@@ -93,8 +94,8 @@ class Schedules:
         """A new schedule from `trigger`, `target`, `payload` and policies.
 
         A `template` gives the fields that are not given here; a field that is None has Duebook's
-        own default. Raises InvalidSchedule with every wrong field, NotFound for the template, and
-        Conflict when the name is taken.
+        own default. Raises InvalidSchedule with every wrong field, NotFound for the template,
+        Conflict when the name is taken, and QuotaReached when the namespace has no room.
         """
         if template is not None:
             found = self._store.read(lambda tx: find_template(tx, self._namespace, template))
@@ -113,6 +114,7 @@ class Schedules:
             raise never_due(fixed, tx.now)
         maker = by or self._audit.by
         tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, maker)
+        admit(tx, namespace, [(name, fixed)], None)
         self._audit.created(tx, name, schedule_id, fixed, maker)
         return tx.get_schedule(schedule_id)
 
@@ -160,6 +162,7 @@ class Schedules:
         planned = plan_edit(snapshot, spec, tx.now)
         maker = by or self._audit.by
         tx.update_schedule(schedule, spec, planned, maker)
+        admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
         self._audit.edited(tx, schedule, snapshot.spec, spec, maker)
         return tx.get_schedule(schedule.id)
 
@@ -268,6 +271,7 @@ class Schedules:
                 if isinstance(snapshot.spec.target, CommandTarget):
                     payload_variables(payload)
                 self._tasks.check(snapshot.spec.target, payload)
+                refuse_large_payload(tx, self._namespace, payload)
             tx.create_run(snapshot, run_id, payload)
             self._audit.told(tx, "trigger", snapshot, run_id=run_id)
             return tx.get_run(run_id)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.access import AccessToken
     from duebook.model.change import Change
     from duebook.model.queue import Queue, QueueLoad
+    from duebook.model.quota import NamespaceUse, Quota
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
@@ -28,7 +29,9 @@ __all__ = [
     "definition_form",
     "limits_form",
     "log_form",
+    "namespace_form",
     "queue_form",
+    "quota_form",
     "run_form",
     "schedule_form",
     "template_form",
@@ -111,6 +114,20 @@ def limits_form(queue: Queue) -> dict[str, Any]:
         "concurrency": queue.concurrency,
         "rate": None if queue.rate is None else str(queue.rate),
     }
+
+
+def quota_form(quota: Quota) -> dict[str, Any]:
+    return {
+        "schedules": quota.schedules,
+        "fires_per_minute": quota.fires_per_minute,
+        "payload_bytes": quota.payload_bytes,
+    }
+
+
+def namespace_form(use: NamespaceUse) -> dict[str, Any]:
+    """The quota of a namespace, and what is used of it."""
+    used = {"schedules": use.schedules, "fires_per_minute": use.fires_per_minute}
+    return {"name": use.quota.namespace, "quota": quota_form(use.quota), "used": used}
 
 
 def token_form(token: AccessToken) -> dict[str, Any]:

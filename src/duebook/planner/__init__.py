@@ -12,11 +12,13 @@ from duebook.planner.lifecycle import (
     upcoming_after,
 )
 from duebook.planner.plan import plan
+from duebook.planner.rate import mean_rate
 
 __all__ = [
     "DueTimes",
     "first_plan",
     "instant_before",
+    "mean_rate",
     "plan",
     "plan_edit",
     "plan_end",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from duebook.model.listing import Found, Place
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
+    from duebook.model.quota import Quota
     from duebook.model.run import Attempt, Claim, LogLine, Outcome, Progress, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
@@ -446,6 +447,37 @@ class Tx(Protocol):
 
     def keep_answer(self, scope: str, key: str, answer: Any) -> None:
         """What `keep_key` returns from now on: any JSON but null."""
+
+    # -- quotas of namespaces
+    def get_quota(self, namespace: str) -> Quota | None: ...
+
+    def lock_quota(self, namespace: str) -> Quota | None:
+        """The limits of a namespace; others who lock them wait until this transaction ends."""
+
+    def list_quotas(self) -> list[Quota]:
+        """By namespace."""
+
+    def save_quota(self, quota: Quota) -> None:
+        """Put limits in force; they replace the ones that the namespace had."""
+
+    def remove_quota(self, namespace: str) -> None: ...
+
+    def count_schedules(self, namespace: str) -> int:
+        """Those that are not deleted."""
+
+    def count_by_namespace(self) -> dict[str, int]:
+        """As above, of every namespace that has any."""
+
+    def sum_rates(self, namespace: str) -> float:
+        """How often per minute its schedules are due that are not completed, where it is known."""
+
+    def list_unrated(
+        self, namespace: str, limit: int
+    ) -> list[tuple[str, int, str, ScheduleSpec | None]]:
+        """Schedules whose rate nobody knows: id, version, name and definition."""
+
+    def rate_revisions(self, rates: Sequence[tuple[str, int, float]]) -> None:
+        """How often per minute definitions are due: id of the schedule, version and rate."""
 
     # -- who changed what
     def record(self, changes: Sequence[Change]) -> None:

@@ -113,6 +113,13 @@ CREATE TABLE queues (
     CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
 ) STRICT;
 
+CREATE TABLE quotas (
+    namespace TEXT PRIMARY KEY,
+    schedules INTEGER CHECK (schedules >= 0),
+    fires_per_minute REAL CHECK (fires_per_minute >= 0),
+    payload_bytes INTEGER CHECK (payload_bytes >= 0)
+) STRICT;
+
 CREATE TABLE run_attempts (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     attempt INTEGER NOT NULL,
@@ -211,6 +218,7 @@ CREATE TABLE schedule_revisions (
     spec TEXT NOT NULL CHECK (json_valid(spec)),
     valid_from INTEGER NOT NULL,
     by TEXT NOT NULL DEFAULT '',
+    fires_per_minute REAL, -- in the mean, known where a quota asked for it
     PRIMARY KEY (schedule_id, version)
 ) STRICT;
 

@@ -145,6 +145,19 @@ ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
 WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = wanted.id)
 
+-- name: lock_quota
+-- The limits of a namespace that has any; who counts next waits until this transaction ends.
+SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
+WHERE namespace = :namespace
+FOR UPDATE
+
+-- name: rate_revision
+-- How often definitions are due.
+UPDATE schedule_revisions AS r SET fires_per_minute = v.rate
+FROM unnest(:rate::float8[], :schedule_id::text[], :version::integer[])
+    AS v (rate, schedule_id, version)
+WHERE r.schedule_id = v.schedule_id AND r.version = v.version
+
 -- name: insert_change
 -- Who did what.
 INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id, before, after)

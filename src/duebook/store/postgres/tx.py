@@ -13,6 +13,7 @@ from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
+from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean
 from duebook.store.sql.upkeep import Upkeep
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresTx"]
 
 
-class PostgresTx(PostgresStatements, Access, Auditing, Checking, Upkeep):
+class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Checking, Upkeep):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning

@@ -247,6 +247,49 @@ ORDER BY name
 -- Nobody starts from it any more.
 DELETE FROM schedule_templates WHERE namespace = :namespace AND name = :name
 
+-- name: get_quota
+-- The limits of a namespace that has any.
+SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
+WHERE namespace = :namespace
+
+-- name: list_quotas
+-- The limits of all namespaces that have any.
+SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas ORDER BY namespace
+
+-- name: save_quota
+-- The limits of a namespace; they replace the ones that it had.
+INSERT INTO quotas (namespace, schedules, fires_per_minute, payload_bytes)
+VALUES (:namespace, :schedules, :fires_per_minute, :payload_bytes)
+ON CONFLICT (namespace) DO UPDATE
+SET schedules = excluded.schedules, fires_per_minute = excluded.fires_per_minute,
+    payload_bytes = excluded.payload_bytes
+
+-- name: remove_quota
+-- A namespace without limits has no row.
+DELETE FROM quotas WHERE namespace = :namespace
+
+-- name: count_schedules_of
+-- How many schedules a namespace has.
+SELECT count(*) FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL
+
+-- name: count_by_namespace
+-- How many schedules each namespace has.
+SELECT namespace, count(*) FROM schedules WHERE deleted_at IS NULL GROUP BY namespace
+
+-- name: sum_rates
+-- How often the schedules of a namespace are due, as far as that is known.
+SELECT coalesce(sum(r.fires_per_minute), 0) FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND st.status <> 'completed'
+
+-- name: list_unrated
+-- Schedules of a namespace of which nobody knows how often they are due.
+SELECT s.id, s.version, s.name, r.spec FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND r.fires_per_minute IS NULL
+LIMIT :limit
+
 -- name: insert_token
 -- A new token, unless its name is taken.
 INSERT INTO tokens (id, name, role, namespaces, digest, created_at, created_by, expires_at)

@@ -111,6 +111,16 @@ ON CONFLICT (schedule_id, due_at) DO NOTHING
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT value FROM json_each(:ids) WHERE value NOT IN (SELECT id FROM runs)
 
+-- name: lock_quota
+-- The limits of a namespace that has any; nobody else writes meanwhile.
+SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
+WHERE namespace = :namespace
+
+-- name: rate_revision
+-- How often a definition is due.
+UPDATE schedule_revisions SET fires_per_minute = :rate
+WHERE schedule_id = :schedule_id AND version = :version
+
 -- name: insert_change
 -- Who did what.
 INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id, before, after)

@@ -33,6 +33,7 @@ def answers(store: Store, schedule_ids: list[str], end: Any) -> dict[str, Any]:
         "schedules": book.schedules.list(),
         "templates": book.templates.list(),
         "queues": book.queues.list(),
+        "namespaces": book.namespaces.list(),
         "audit": book.audit.list(everywhere=True, limit=1_000),
     }
     runs = book.runs.list(limit=1_000)
@@ -77,6 +78,7 @@ def test_the_copy_of_any_books_answers_as_they_did(
             book = Book(move.old())
             history = History(book, clock, seed)
             book.queues.limit("default", concurrency=3, rate="7/m")
+            book.namespaces.limit("default", schedules=9, fires_per_minute=1e6)
             book.templates.save("nightly", by="ann", cron="H 2 * * *", description=text)
             for _ in range(steps):
                 history.step()

@@ -22,6 +22,7 @@ CREATE TABLE schedule_revisions (
     spec text NOT NULL CHECK (spec::json IS NOT NULL),
     valid_from timestamptz NOT NULL,
     by text NOT NULL DEFAULT '',
+    fires_per_minute double precision, -- in the mean, known where a quota asked for it
     PRIMARY KEY (schedule_id, version)
 );
 
@@ -76,6 +77,14 @@ CREATE TABLE schedule_templates (
     updated_at timestamptz NOT NULL,
     updated_by text NOT NULL,
     PRIMARY KEY (namespace, name)
+);
+
+-- Namespaces with a quota; one without has no row.
+CREATE TABLE quotas (
+    namespace text COLLATE "C" PRIMARY KEY,
+    schedules integer CHECK (schedules >= 0),
+    fires_per_minute double precision CHECK (fires_per_minute >= 0),
+    payload_bytes integer CHECK (payload_bytes >= 0)
 );
 
 -- Who may use the books from outside. Of a secret only its digest is kept.

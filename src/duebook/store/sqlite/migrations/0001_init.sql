@@ -25,6 +25,7 @@ CREATE TABLE schedule_revisions (
     spec TEXT NOT NULL CHECK (json_valid(spec)),
     valid_from INTEGER NOT NULL,
     by TEXT NOT NULL DEFAULT '',
+    fires_per_minute REAL, -- in the mean, known where a quota asked for it
     PRIMARY KEY (schedule_id, version)
 ) STRICT;
 
@@ -79,6 +80,14 @@ CREATE TABLE schedule_templates (
     updated_by TEXT NOT NULL,
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
+
+-- Namespaces with a quota; one without has no row.
+CREATE TABLE quotas (
+    namespace TEXT PRIMARY KEY,
+    schedules INTEGER CHECK (schedules >= 0),
+    fires_per_minute REAL CHECK (fires_per_minute >= 0),
+    payload_bytes INTEGER CHECK (payload_bytes >= 0)
+) STRICT;
 
 -- Who may use the books from outside. Of a secret only its digest is kept.
 CREATE TABLE tokens (

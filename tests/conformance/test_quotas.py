@@ -1,0 +1,244 @@
+"""Quotas of namespaces: exact whoever writes, for what is new and for what grows."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.book import Book
+from duebook.errors import Conflict, Invalid, NotFound, QuotaReached
+from duebook.model.quota import NamespaceUse, Quota
+from tests.conformance.builders import MINUTE, VirtualClock, begin, claim, settle, tick
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
+
+
+@pytest.fixture
+def book(store: Store) -> Book:
+    return Book(store, "shop", by="token:ci")
+
+
+def make(book: Book, name: str, every: str = "1m", **more: Any) -> None:
+    book.schedules.create(name, trigger={"every": every}, target="report", **more)
+
+
+def use(book: Book) -> NamespaceUse:
+    return next(use for use in book.namespaces.list() if use.quota.namespace == book.namespace)
+
+
+def test_a_namespace_has_no_more_schedules_than_its_quota(book: Book, store: Store) -> None:
+    book.namespaces.limit("shop", schedules=2)
+    make(book, "a")
+    make(book, "b")
+    with pytest.raises(QuotaReached) as caught:
+        make(book, "c")
+    assert str(caught.value) == (
+        'namespace "shop" may have 2 schedules, and would have 3; delete some, or raise the '
+        "quota: duebook namespace limit shop --schedules …"
+    )
+    assert caught.value.code == "quota"
+    assert isinstance(caught.value, Conflict)
+    make(Book(store, "other"), "c")
+    book.schedules.delete("a")
+    make(book, "c")
+    assert [schedule.name for schedule in book.schedules.list()] == ["b", "c"]
+
+
+def test_what_was_there_before_the_quota_stays_and_can_be_edited(book: Book) -> None:
+    for name in "abc":
+        make(book, name)
+    limited = book.namespaces.limit("shop", schedules=1, fires_per_minute=1, payload_bytes=10)
+    assert limited.schedules == 3
+    assert limited.fires_per_minute == pytest.approx(3.0)
+    book.schedules.update("a", queue="slow")
+    book.schedules.update("a", trigger={"every": "2m"})
+    with pytest.raises(QuotaReached, match="schedules"):
+        make(book, "d")
+
+
+def test_the_rates_of_all_schedules_together_stay_within_the_quota(book: Book) -> None:
+    make(book, "before", "30s")
+    book.namespaces.limit("shop", fires_per_minute=4)
+    make(book, "a")
+    make(book, "b", "1h", max_runs=1)
+    with pytest.raises(QuotaReached) as caught:
+        make(book, "c", "15s")
+    assert str(caught.value) == (
+        'the schedules of namespace "shop" may be due 4 times a minute, and would be 7 times; '
+        "let some be due less often, or raise the quota: duebook namespace limit shop "
+        "--fires-per-minute …"
+    )
+    make(book, "c")
+    assert use(book).fires_per_minute == pytest.approx(4.0)
+    with pytest.raises(QuotaReached):
+        book.schedules.update("c", trigger={"every": "10s"})
+    book.schedules.update("before", trigger={"every": "1m"})
+    book.schedules.update("c", trigger={"every": "30s"})
+    assert use(book).fires_per_minute == pytest.approx(4.0)
+
+
+def test_an_edit_that_makes_nothing_worse_passes_whatever_the_quota(book: Book) -> None:
+    make(book, "a", "1s", payload={"text": "long enough to be refused"})
+    book.namespaces.limit("shop", fires_per_minute=1, payload_bytes=10)
+    book.schedules.update("a", priority=3)
+    book.schedules.update("a", trigger={"every": "2s"})
+    with pytest.raises(QuotaReached):
+        book.schedules.update("a", trigger={"every": "1s"})
+    with pytest.raises(QuotaReached):
+        book.schedules.update("a", payload={"text": "also long enough"})
+    book.schedules.update("a", payload={})
+
+
+def test_a_completed_schedule_is_due_no_more_and_its_edit_is_counted(
+    book: Book, clock: VirtualClock
+) -> None:
+    book.namespaces.limit("shop", fires_per_minute=2)
+    make(book, "a", "30s", max_runs=2)
+    begin(book.store, lease=60 * MINUTE)
+    for _ in range(3):
+        clock.advance(MINUTE / 2)
+        tick(book.store)
+        for claimed in book.store.transact(
+            lambda tx: tx.claim("node-1", "default", 9, ["report"], "shop")
+        ):
+            settle(book.store, claimed.token)
+        tick(book.store)
+    assert book.schedules.get("a").status == "completed"
+    assert claim(book.store) == []
+    make(book, "b", "30s")
+    with pytest.raises(QuotaReached):
+        make(book, "c")
+
+
+def test_a_payload_has_no_more_bytes_than_the_quota(book: Book) -> None:
+    book.namespaces.limit("shop", payload_bytes=13)
+    make(book, "a", payload={"a": "ää"})
+    for wrong in (
+        lambda: make(book, "b", payload={"a": "äääää"}),
+        lambda: book.schedules.update("a", payload={"a": "12345678"}),
+        lambda: book.schedules.trigger("a", {"a": "12345678"}),
+    ):
+        with pytest.raises(QuotaReached, match=r"has at most 13 bytes, and this one 1[79]; send"):
+            wrong()
+    book.schedules.trigger("a", {"a": 1})
+
+
+def test_namespaces_are_listed_with_their_quota_and_use(book: Book, store: Store) -> None:
+    assert book.namespaces.list() == []
+    make(Book(store, "mail"), "a")
+    book.namespaces.limit("shop", schedules=5)
+    make(book, "a")
+    make(book, "b")
+    assert book.namespaces.list() == [
+        NamespaceUse(Quota("mail"), 1, None),
+        NamespaceUse(Quota("shop", 5), 2, None),
+    ]
+    book.namespaces.limit("shop", fires_per_minute=9.5)
+    assert use(book).quota == Quota("shop", None, 9.5), "it replaces the former"
+    assert use(book).fires_per_minute == pytest.approx(2.0)
+    book.namespaces.free("shop")
+    assert use(book) == NamespaceUse(Quota("shop"), 2, None)
+    with pytest.raises(NotFound, match='namespace "shop" has no quota'):
+        book.namespaces.free("shop")
+
+
+def test_a_quota_is_put_down_in_the_audit_of_its_namespace(book: Book) -> None:
+    book.namespaces.limit("shop", schedules=5)
+    book.namespaces.free("shop")
+    free, limit = book.audit.list(kind="namespace")
+    assert (limit.action, limit.by, limit.subject) == ("limit", "token:ci", "shop")
+    assert limit.after == {"schedules": 5, "fires_per_minute": None, "payload_bytes": None}
+    assert (free.action, free.before) == ("free", limit.after)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({}, "a quota needs schedules, fires_per_minute, payload_bytes, or several"),
+        ({"schedules": -1}, "schedules -1"),
+        ({"schedules": 1.5}, "schedules 1.5"),
+        ({"fires_per_minute": float("nan")}, "fires_per_minute nan is no number 0 to"),
+        ({"fires_per_minute": "many"}, 'fires_per_minute "many" is no number'),
+        ({"payload_bytes": True}, "payload_bytes True"),
+        ({"payload_bytes": 10**12}, "payload_bytes 1000000000000"),
+    ],
+)
+def test_a_wrong_quota_is_refused(book: Book, limits: dict[str, Any], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        book.namespaces.limit("shop", **limits)
+    assert book.namespaces.list() == []
+
+
+def test_a_namespace_without_a_quota_pays_one_lookup(backend: Backend) -> None:
+    points: list[str] = []
+    book = Book(backend.open(points.append), "shop")
+    make(book, "a")
+    extra = [point for point in points if point.startswith("before:") and _of_quotas(point)]
+    assert extra == ["before:lock_quota"]
+    points.clear()
+    book.schedules.update("a", queue="slow")
+    assert [point for point in points if _of_quotas(point) and point.startswith("before:")] == extra
+
+
+def _of_quotas(point: str) -> bool:
+    words = ("quota", "rate", "unrated", "count_schedules_of")
+    return any(word in point for word in words) and "insert_change" not in point
+
+
+@pytest.mark.parametrize("limit", [{"schedules": 7}, {"fires_per_minute": 7}])
+def test_ten_who_create_at_once_never_exceed_the_quota(
+    backend: Backend, book: Book, limit: dict[str, Any]
+) -> None:
+    book.namespaces.limit("shop", **limit)
+    ready = threading.Barrier(10)
+    made: list[str] = []
+    refused: list[QuotaReached] = []
+
+    def create(number: int) -> None:
+        own = Book(backend.open(), "shop")
+        ready.wait(20)
+        for turn in range(3):
+            name = f"job-{number}-{turn}"
+            try:
+                make(own, name)
+                made.append(name)
+            except QuotaReached as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (len(made), len(refused)) == (7, 23)
+    assert sorted(made) == [schedule.name for schedule in book.schedules.list()]
+
+
+def test_ten_who_edit_at_once_never_exceed_the_quota(backend: Backend, book: Book) -> None:
+    for number in range(10):
+        make(book, f"job-{number}", "1h")
+    book.namespaces.limit("shop", fires_per_minute=5)
+    ready = threading.Barrier(10)
+    refused: list[QuotaReached] = []
+
+    def edit(number: int) -> None:
+        own = Book(backend.open(), "shop")
+        ready.wait(20)
+        try:
+            own.schedules.update(f"job-{number}", trigger={"every": "1m"})
+        except QuotaReached as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=edit, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(refused) == 6, "four, and six once an hour"
+    fires = use(book).fires_per_minute
+    assert fires is not None
+    assert fires <= 5
