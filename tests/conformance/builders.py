@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.ids import new_id
+from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter
 from duebook.model.run import Outcome
 from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.planner import plan
@@ -138,13 +139,19 @@ def get_run(store: Store, run_id: str) -> Run:
     return store.read(lambda tx: tx.get_run(run_id))
 
 
-def get_runs(store: Store, schedule_id: str | None = None) -> list[Run]:
-    return store.read(lambda tx: tx.list_runs("default", schedule_id, 1_000))
+def get_runs(store: Store, schedule_id: str | None = None, limit: int = 1_000) -> list[Run]:
+    wanted = RunFilter(schedule_id)
+    return list(store.read(lambda tx: tx.list_runs("default", wanted, None, limit)).rows)
 
 
 def get_schedule(store: Store, schedule_id: str) -> Schedule:
     return store.read(lambda tx: tx.get_schedule(schedule_id))
 
 
+def list_all(tx: Tx) -> list[Schedule]:
+    return list(tx.list_schedules("default", ScheduleFilter(), "name", None, 1_000).rows)
+
+
 def get_ledger(store: Store, schedule_id: str) -> list[LedgerEntry]:
-    return store.read(lambda tx: tx.list_ledger(schedule_id, 1_000))
+    wanted = LedgerFilter()
+    return list(store.read(lambda tx: tx.list_ledger(schedule_id, wanted, None, 1_000)).rows)

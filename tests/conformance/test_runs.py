@@ -30,7 +30,6 @@ from tests.conformance.builders import (
 if TYPE_CHECKING:
     from typing import Literal
 
-    from duebook.model.run import Run
     from duebook.store.base import Store
 
 
@@ -69,24 +68,17 @@ def test_runs_are_listed_the_newest_first(store: Store, clock: VirtualClock) -> 
         clock.advance(SECOND)
     assert [run.id for run in get_runs(store)] == made[::-1]
     assert [run.id for run in get_runs(store, first)] == [made[2], made[0]]
-    assert [run.id for run in store.read(lambda tx: tx.list_runs("default", None, 2))] == [
-        made[3],
-        made[2],
-    ]
+    assert [run.id for run in get_runs(store, limit=2)] == [made[3], made[2]]
 
 
 def test_of_runs_made_or_ended_at_the_same_instant_the_newest_is_first(store: Store) -> None:
     schedule_id = add_schedule(store, overlap="allow")
     made = [add_run(store, schedule_id) for _ in range(5)]
-    assert [run.id for run in listed(store, schedule_id, 2)] == [made[4], made[3]]
+    assert [run.id for run in get_runs(store, schedule_id, 2)] == [made[4], made[3]]
     begin(store)
     for claimed in claim(store):
         settle(store, claimed.token)
-    assert [run.id for run in listed(store, schedule_id, 2)] == [made[4], made[3]]
-
-
-def listed(store: Store, schedule_id: str, limit: int) -> list[Run]:
-    return store.read(lambda tx: tx.list_runs("default", schedule_id, limit))
+    assert [run.id for run in get_runs(store, schedule_id, 2)] == [made[4], made[3]]
 
 
 def test_runs_are_listed_for_their_namespace_only(store: Store) -> None:

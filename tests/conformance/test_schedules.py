@@ -90,23 +90,6 @@ def test_what_does_not_exist_is_not_found(store: Store) -> None:
         store.transact(lambda tx: tx.snapshot(new_id()))
 
 
-def test_schedules_are_listed_by_name_a_page_at_a_time(store: Store, book: Book) -> None:
-    for name in ("d", "a", "c", "b", "gone"):
-        add_schedule(store, name)
-    add_schedule(store, "aa", namespace="other")
-    book.schedules.delete("gone")
-
-    def page(after: str, limit: int) -> list[str]:
-        found = store.read(lambda tx: tx.list_schedules("default", after, limit))
-        return [schedule.name for schedule in found]
-
-    assert page("", 10) == ["a", "b", "c", "d"]
-    assert page("", 3) == ["a", "b", "c"]
-    assert page("c", 3) == ["d"]
-    assert page("bb", 1) == ["c"]
-    assert page("d", 3) == []
-
-
 def test_a_schedule_that_never_fires_again_has_no_next_due_time(store: Store) -> None:
     store.transact(lambda tx: tx.create_schedule("id", "default", "j", make_spec(), None, None, ""))
     assert get_schedule(store, "id").next_due_at is None

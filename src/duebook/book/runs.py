@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 from duebook.book.audit import Auditor
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import looks_like_prefix, new_id
+from duebook.model.filters import check_page, load_run_filter
+from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.store.base import START, Page
-from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Unpack
+
+    from duebook.model.filters import RunsWanted
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.store.base import Store, Tx
 
     # inside the class below `list` is a method
     Attempts = list[Attempt]
     Lines = list[tuple[Page, LogLine]]
-    RunList = list[Run]
+    RunList = Listing[Run]
 
 __all__ = ["Runs"]
 
@@ -34,20 +39,37 @@ class Runs:
         """Raises NotFound, also for the runs of other namespaces."""
         return self._store.read(lambda tx: self._find(tx, run_id))
 
-    def list(self, schedule: str | None = None, limit: int = 20) -> RunList:
-        """The newest first; of a schedule also after it was deleted."""
-        check_limit(limit)
+    def list(
+        self,
+        schedule: str | None = None,
+        limit: int = 20,
+        *,
+        cursor: str | None = None,
+        **wanted: Unpack[RunsWanted],
+    ) -> RunList:
+        """A page of runs, the newest first; of a schedule also after it was deleted.
+
+        Filters: `status`, `origin`, `queue`, and `since` and `until`: when they were made, and
+        with a `schedule`, which is ordered so, when they were due. `next_cursor` is where the next
+        page begins; one may be short, and have a next one. Raises NotFound, InvalidFilter with
+        every wrong filter, and BadCursor.
+        """
+        check_page(limit)
         namespace = self._namespace
 
         def work(tx: Tx) -> RunList:
             schedule_id = None
             if schedule is not None:
                 schedule_id = tx.find_schedule(namespace, schedule, deleted=True)
-            return tx.list_runs(namespace, schedule_id, limit)
+            found = load_run_filter(dict(wanted), schedule_id)
+            asked = ["runs", namespace, found.asked]
+            after = read_cursor(asked, cursor, "i" if schedule_id is None else "ii")
+            page = tx.list_runs(namespace, found, after, limit)
+            return Listing(page.rows, write_cursor(asked, page.last))
 
         return self._store.read(work)
 
-    def short_ids(self, runs: RunList) -> dict[str, str]:
+    def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
         """For each id the beginning of it that stands for this run alone, by now."""
         return self._store.read(lambda tx: {run.id: tx.short_id(run.id) for run in runs})
 

@@ -25,6 +25,13 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
 from duebook.model.fields import check_payload, read_text
+from duebook.model.filters import (
+    check_page,
+    load_ledger_filter,
+    load_schedule_filter,
+    load_sort,
+)
+from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.model.plan import DueException
 from duebook.model.schedule import load_changes, load_spec
 from duebook.model.target import CommandTarget, TaskTarget, payload_variables
@@ -40,11 +47,12 @@ from duebook.planner import (
 )
 from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
-from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Unpack
 
+    from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import Snapshot
     from duebook.model.policies import Definition
     from duebook.model.run import Run
@@ -52,9 +60,9 @@ if TYPE_CHECKING:
     from duebook.store.base import LedgerEntry, Store, Tx
 
     # inside the class below `list` is a method
-    Entries = list[LedgerEntry]
+    Entries = Listing[LedgerEntry]
     Explanations = list[Explanation]
-    Listed = list[Schedule]
+    Listed = Listing[Schedule]
     Moments = list[datetime]
     Revisions = list[Revision]
     RunList = list[Run]
@@ -67,6 +75,14 @@ Declared = Literal["created", "changed", "unchanged"]
 MOST_EXPLAINED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
 LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_SHAPES: Final = {
+    "name": ("s",),
+    "-name": ("s",),
+    "created_at": ("is",),
+    "-created_at": ("is",),
+    "next_due_at": ("is", "s"),
+}
+"""What a place is made of in each order."""
 
 
 class Schedules:
@@ -171,24 +187,38 @@ class Schedules:
 
         def work(tx: Tx) -> Schedule:
             schedule_id = self._find(tx, name)
-            runs = tx.list_runs(self._namespace, schedule_id, 1)
+            latest = tx.latest_runs([schedule_id])
             (schedule,) = _with_problems(tx, [tx.get_schedule(schedule_id)])
-            return replace(schedule, last_run=runs[0] if runs else None)
+            return replace(schedule, last_run=latest.get(schedule_id))
 
         return self._store.read(work)
 
-    def list(self, after: str = "", limit: int = 100) -> Listed:
-        """By name, from the one after `after` on."""
-        check_limit(limit)
-        namespace = self._namespace
-        return self._store.read(
-            lambda tx: _with_problems(tx, tx.list_schedules(namespace, after, limit))
-        )
+    def list(
+        self,
+        *,
+        sort: ScheduleSort = "name",
+        cursor: str | None = None,
+        limit: int = 100,
+        **wanted: Unpack[SchedulesWanted],
+    ) -> Listed:
+        """A page of schedules, each with its latest run; `next_cursor` is where the next begins.
 
-    def upcoming(self, limit: int = 3) -> Listed:
-        """The active schedules that are due first."""
-        namespace = self._namespace
-        return self._store.read(lambda tx: tx.list_upcoming(namespace, limit))
+        Filters: `status`, `label` ("team:sales", or an object, or several), `text` (a part of the
+        name, or its beginning: "etl-*"), `due_before`, `target` (task, task:NAME, command or http)
+        and `problem`. Sorted by `name`, `-name`, `created_at`, `-created_at`, or `next_due_at`:
+        then what nothing is due of comes last. A page may be short, and have a next one. Raises
+        InvalidFilter with every wrong one, and BadCursor.
+        """
+        check_page(limit)
+        found, order = load_schedule_filter(dict(wanted)), load_sort(sort)
+        asked = ["schedules", self._namespace, found.asked, order]
+        after = read_cursor(asked, cursor, *_SHAPES[order])
+
+        def work(tx: Tx) -> Listed:
+            page = tx.list_schedules(self._namespace, found, order, after, limit)
+            return Listing(_with_problems(tx, page.rows), write_cursor(asked, page.last))
+
+        return self._store.read(work)
 
     def update(
         self, name: str, by: str = "", version: int | None = None, **changes: Any
@@ -395,13 +425,27 @@ class Schedules:
 
         return self._store.read(work)
 
-    def ledger(self, name: str, limit: int = 20) -> Entries:
-        """The newest due times that did not become runs, and why; also of deleted schedules."""
-        check_limit(limit)
+    def ledger(
+        self,
+        name: str,
+        limit: int = 20,
+        *,
+        cursor: str | None = None,
+        **wanted: Unpack[EntriesWanted],
+    ) -> Entries:
+        """The newest due times that did not become runs, and why; also of deleted schedules.
+
+        Filters: `reason`, and `since` and `until` for their due times. Raises InvalidFilter and
+        BadCursor.
+        """
+        check_page(limit)
+        found = load_ledger_filter(dict(wanted))
 
         def work(tx: Tx) -> Entries:
             schedule_id = self._find(tx, name, deleted=True)
-            return tx.list_ledger(schedule_id, limit)
+            asked = ["ledger", schedule_id, found.asked]
+            page = tx.list_ledger(schedule_id, found, read_cursor(asked, cursor, "ii"), limit)
+            return Listing(page.rows, write_cursor(asked, page.last))
 
         return self._store.read(work)
 
@@ -437,7 +481,7 @@ class Schedules:
         return tx.get_schedule(snapshot.schedule_id)
 
 
-def _with_problems(tx: Tx, schedules: Listed) -> Listed:
+def _with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
     """Those whose task no live worker knows say so, as long as nothing else is wrong."""
     tasks = {
         schedule.id: schedule.spec.target.name

@@ -140,7 +140,7 @@ def _greet(book: Duebook) -> None:
     click.echo(f"duebook {__version__}, books in {printable(place)}")
     if book.tasks.names:
         click.echo(f"tasks: {', '.join(book.tasks.names)}")
-    for schedule in book.schedules.upcoming(limit=3):
+    for schedule in book.schedules.list(status="active", sort="next_due_at", limit=3):
         click.echo(f"next: {schedule.name} {when(schedule.next_due_at)}")
     if not book.tasks.names and not book.schedules.list(limit=1):
         click.echo("no schedules yet; in another terminal:")

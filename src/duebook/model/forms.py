@@ -61,8 +61,12 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
         )
     }
     run = schedule.last_run
-    if run is not None:
-        state |= {"last_run_id": run.id, "last_run_at": _plain(run.started_at or run.created_at)}
+    state |= {
+        "enabled": schedule.status == "active",
+        "last_run_id": run.id if run else None,
+        "last_run_at": _plain(run.at) if run else None,
+        "last_run_status": run.status if run else None,
+    }
     return state | (definition_form(schedule.spec) if schedule.spec else {})
 
 

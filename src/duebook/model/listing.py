@@ -9,7 +9,7 @@ import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from duebook.errors import Invalid, shorten
 
@@ -34,13 +34,13 @@ class BadCursor(Invalid):
     code = "bad_cursor"
 
 
-class Found(NamedTuple):
+class Found(NamedTuple, Generic[T]):
     """What a store found of a list, and after which place there may be more; None: these are all.
 
     It may be fewer than were asked for, even none: a request looks at a bounded number of rows.
     """
 
-    rows: Sequence[Any]
+    rows: Sequence[T]
     last: Place | None
 
 

@@ -56,4 +56,7 @@ class Definition(Policies, total=False):
     """A whole schedule, but for its name."""
 
     trigger: AnyTrigger
+    cron: str
+    """stands for a trigger, with `tz` beside it"""
+    tz: str
     target: str | Mapping[str, Any] | Target

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Attempt",
     "Claim",
+    "LatestRun",
     "LogLine",
     "Origin",
     "Outcome",
@@ -91,6 +92,16 @@ class Claim(NamedTuple):
     def payload(self) -> dict[str, Any]:
         """What a person gave for this run, else what its definition says."""
         return self.spec.payload if self.run.payload is None else self.run.payload
+
+
+@dataclass(frozen=True, slots=True)
+class LatestRun:
+    """What a schedule shows of its newest run."""
+
+    id: str
+    status: RunStatus
+    at: datetime
+    """when it began; before that, when it was made"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from duebook.triggers.weekly import Weekly
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from duebook.model.run import Run
+    from duebook.model.run import LatestRun
 
 __all__ = [
     "InvalidSchedule",
@@ -189,8 +189,8 @@ class Schedule:
     paused_until: datetime | None = None
     pause_reason: str | None = None
     problem: str | None = None
-    last_run: Run | None = None
-    """its newest run, where the caller asked for one schedule"""
+    last_run: LatestRun | None = None
+    """where the caller asked for schedules as they are; not after changing one"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from duebook.model.access import AccessToken
     from duebook.model.change import Change, ChangeFilter
     from duebook.model.enqueued import Enqueued
+    from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
     from duebook.model.listing import Found, Place
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.quota import Quota
-    from duebook.model.run import Attempt, Claim, LogLine, Outcome, Progress, Run, Token
+    from duebook.model.run import Attempt, Claim, LatestRun, LogLine, Outcome, Progress, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
 
@@ -519,14 +520,21 @@ class Tx(Protocol):
 
     def get_schedule(self, schedule_id: str) -> Schedule: ...
 
-    def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
-        """By name, from the one after `after` on."""
+    def list_schedules(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        sort: ScheduleSort,
+        after: Place | None,
+        limit: int,
+    ) -> Found[Schedule]:
+        """Schedules in an order, from the one after a place on, each with its latest run."""
+
+    def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
+        """The newest run of each schedule that has one."""
 
     def list_made_by(self, namespace: str, by: str) -> list[str]:
         """The names of the schedules that somebody made, in order."""
-
-    def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
-        """The active schedules that are due first."""
 
     def list_exceptions(self, schedule_id: str) -> list[DueException]:
         """What people said about due times that are not decided yet, by due time."""
@@ -580,15 +588,19 @@ class Tx(Protocol):
     def list_attempts(self, run_id: str) -> list[Attempt]:
         """The attempts that are over while the run goes on, or went on; the oldest first."""
 
-    def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
-        """The newest first."""
+    def list_runs(
+        self, namespace: str, wanted: RunFilter, after: Place | None, limit: int
+    ) -> Found[Run]:
+        """The newest first: of a schedule by when they were due or made, of all by creation."""
 
     def list_runs_due(
         self, schedule_id: str, since: datetime, until: datetime, limit: int
     ) -> list[Run]:
         """The runs of due times from `since` to `until`, the first one first."""
 
-    def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
+    def list_ledger(
+        self, schedule_id: str, wanted: LedgerFilter, after: Place | None, limit: int
+    ) -> Found[LedgerEntry]:
         """The newest first."""
 
     def list_ledger_between(

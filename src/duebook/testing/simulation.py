@@ -211,7 +211,10 @@ class Simulation(Closing):
 
     def runs(self, name: str | None = None) -> list[Run]:
         """Of a schedule (also a deleted one) or of all, the oldest first."""
-        return self.book.runs.list(name, limit=EVERYTHING)[::-1]
+        runs = self.book.runs.list(name, limit=EVERYTHING)
+        runs.reverse()
+        runs.sort(key=lambda run: run.created_at)
+        return runs
 
     def ledger(self, name: str) -> list[LedgerEntry]:
         """The due times of a schedule that did not run, the oldest first."""

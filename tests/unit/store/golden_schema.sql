@@ -212,6 +212,15 @@ CREATE TABLE schedule_exceptions (
     CHECK ((kind = 'moved_away') = (moved_to IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE schedule_labels (
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    label TEXT NOT NULL,
+    value TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (schedule_id, label)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE schedule_revisions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
     version INTEGER NOT NULL CHECK (version >= 1),
@@ -258,6 +267,7 @@ CREATE TABLE schedules (
     name TEXT NOT NULL,
     version INTEGER NOT NULL CHECK (version >= 1),
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
+    target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, command, http
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
     deleted_at INTEGER
@@ -306,6 +316,9 @@ CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS 
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 
+CREATE INDEX runs_failed ON runs (namespace, status)
+    WHERE status = 'failed' OR status = 'cancelled';
+
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
@@ -316,10 +329,17 @@ CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 
 CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
 
+CREATE INDEX runs_undue ON runs (schedule_id, created_at)
+    WHERE due_at IS NULL AND schedule_id IS NOT NULL;
+
 CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
+
+CREATE UNIQUE INDEX schedule_labels_by_value ON schedule_labels (namespace, label, value, name);
 
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;
+
+CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
 
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
 

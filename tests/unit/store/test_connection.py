@@ -15,7 +15,7 @@ from duebook.errors import Invalid, Unavailable
 from duebook.ids import new_id
 from duebook.store.sqlite import SqliteStore, connection
 from duebook.store.sqlite.connection import connect, translated
-from tests.conformance.builders import add_schedule
+from tests.conformance.builders import add_schedule, list_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +161,7 @@ def test_a_full_disk_is_unavailable_loses_nothing_and_heals(path: Path) -> None:
     writing.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(Unavailable, match="disk is full"):
         add_schedule(store, "big", payload={"big": "x" * 100_000})
-    assert [s.id for s in store.read(lambda tx: tx.list_schedules("default", "", 9))] == [kept]
+    assert [s.id for s in store.read(list_all)] == [kept]
     writing.execute("PRAGMA max_page_count = 1000000")
     add_schedule(store, "big", payload={"big": "x" * 100_000})
     store.close()

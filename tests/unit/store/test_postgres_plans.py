@@ -71,8 +71,11 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_expiring": {"now": NOW, "limit": 10},
     "get_earliest_expiry": {},
     "get_earliest_ready": {"now": NOW},
-    "list_runs": {"namespace": "default", "limit": 5},
-    "list_runs_of": {"schedule_id": "s1", "limit": 5},
+    "list_schedules_by_id": {"ids": IDS},
+    "list_latest_runs": {"ids": IDS},
+    "list_runs_by_id": {"ids": RUNS},
+    "get_place": {"namespace": "default", "place": 5_000},
+    "get_last_place": {"namespace": "default"},
     "delete_old_runs": {"before": NOW, "limit": 5},
     "list_changes": {"namespace": "default", **PAGE},
     "list_changes_of": {"namespace": "default", "subject": "s1", **PAGE},
@@ -80,6 +83,24 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_changes_by_id": {"ids": "{1,2}"},
     "delete_old_changes": {"before": NOW, "limit": 5},
     "delete_old_keys": {"before": NOW, "limit": 5},
+}
+NAMES: Final[dict[str, Any]] = {"namespace": "default", "after": "s5", "before": "s{", "limit": 51}
+LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}
+AGE: Final[dict[str, Any]] = {"namespace": "default", "at": NOW, "id": "s5", "limit": 51}
+PLACES: Final[dict[str, Any]] = {"namespace": "default", "first": 0, "before": 9_000, "limit": 51}
+STRETCH: Final[dict[str, Any]] = {"schedule_id": "s1", "since": NOW, "before": NOW, "limit": 51}
+PAGES: Final[dict[str, dict[str, Any]]] = {
+    "list_by_name": NAMES,
+    "list_by_name_back": NAMES,
+    "list_by_label": LABEL,
+    "list_by_label_back": LABEL,
+    "list_by_age": AGE,
+    "list_by_age_back": AGE,
+    "list_by_wake": {"at": NOW, "id": "", "limit": 51},
+    "list_runs_by_place": PLACES,
+    "list_failed_runs": {**PLACES, "status": "failed"},
+    "list_runs_of": {**STRETCH, "place": 5},
+    "list_ledger": {**STRETCH, "id": 5},
 }
 BY_ID: Final[dict[str, dict[str, Any]]] = {
     "settle_run": HOT["settle_run"],
@@ -104,6 +125,13 @@ SELECT 's' || n, 'default', 's' || n, 1, :now FROM generate_series(1, :many) AS 
 INSERT INTO schedule_state (schedule_id, version, status, watermark, wake_at)
 SELECT 's' || n, 1, 'active', :now, :now + n * interval '1 second'
 FROM generate_series(-9, :many) AS n WHERE n > 0;
+INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
+SELECT 's' || n, 'team', CASE WHEN n % 10 = 0 THEN 'x' ELSE 'y' END, 'default', 's' || n
+FROM generate_series(1, :many) AS n;
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,
+    at)
+SELECT 's' || n % 100, 1, :now + n * interval '1 s', :now + n * interval '1 s', 1, true, 'skipped',
+    'overlap', '{}', :now FROM generate_series(1, :many) AS n;
 INSERT INTO node_sessions
 SELECT 'n' || n, 'n', 1, '', '', '', :now, :now, :now, :now FROM generate_series(1, 50) AS n;
 INSERT INTO node_sessions VALUES ('alive', 'n', 1, '', '', '', :now, :now + '1 h', :now, NULL);
@@ -113,9 +141,9 @@ INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, 
 SELECT kind || n, 'default', 's' || n, 1, :now + shift * interval '1 s', 'schedule', '', 'default',
     0, n % 2 = 0, n % 3 = 0, 3, status, CASE WHEN status <> 'queued' THEN 'alive' END,
     CASE WHEN status <> 'queued' THEN :now END, :now, :now,
-    CASE WHEN status = 'succeeded' THEN :now + n * interval '1 s' END
+    CASE WHEN status IN ('succeeded', 'failed') THEN :now + n * interval '1 s' END
 FROM (VALUES ('q', 1, 'queued', 40), ('r', 2, 'running', 9), ('e', 3, 'succeeded', :many),
-    ('f', 4, 'succeeded', :many)) AS v (kind, shift, status, top)
+    ('f', 4, 'succeeded', :many), ('x', 5, 'failed', 300)) AS v (kind, shift, status, top)
 CROSS JOIN LATERAL generate_series(1, top) AS n;
 INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id)
 SELECT :now - n * interval '1 s', '', 'default', '', '', 's' || n % 9, ''
@@ -147,6 +175,27 @@ def test_a_hot_query_reads_no_table_from_end_to_end(
     plan = "\n".join(row[0] for row in rows)
     for table in ("runs", "schedules", "schedule_state"):
         assert f"Seq Scan on {table}" not in plan, plan
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_a_stretch_of_an_index(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    """It reads about as many rows as it shows, and sorts at most those."""
+    sql = percent_named(QUERIES[name])
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+    for _ in range(7):
+        rows = books.execute(explain, PAGES[name], prepare=True).fetchall()
+    for node in nodes(rows[0][0][0]["Plan"]):
+        assert "Seq Scan" not in node["Node Type"], node
+        read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        assert read * node["Actual Loops"] <= 3 * 51, node
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
 
 
 @pytest.mark.parametrize("name", BY_ID)

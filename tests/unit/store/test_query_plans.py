@@ -33,6 +33,26 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "get_earliest_ready": {"now": NOW},
     "end_expired_sessions": {"now": NOW},
 }
+NAMES: Final[dict[str, Any]] = {"namespace": "d", "after": "s1", "before": "s{", "limit": 51}
+LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}
+AGE: Final[dict[str, Any]] = {"namespace": "d", "at": 0, "id": "s1", "limit": 51}
+PLACES: Final[dict[str, Any]] = {"namespace": "default", "first": 0, "before": NOW, "limit": 51}
+STRETCH: Final[dict[str, Any]] = {"schedule_id": "s1", "since": 0, "before": NOW, "limit": 51}
+PAGES: Final[dict[str, dict[str, Any]]] = {
+    "list_by_name": NAMES,
+    "list_by_name_back": NAMES,
+    "list_by_label": LABEL,
+    "list_by_label_back": LABEL,
+    "list_by_age": AGE,
+    "list_by_age_back": AGE,
+    "list_by_wake": {"at": 0, "id": "", "limit": 51},
+    "list_runs_by_place": PLACES,
+    "list_failed_runs": {**PLACES, "status": "failed"},
+    "list_runs_of": {**STRETCH, "place": 5},
+    "list_ledger": {**STRETCH, "id": 5},
+    "list_schedules_by_id": {"ids": json.dumps(["s1", "s2"])},
+    "list_latest_runs": {"ids": json.dumps(["s1", "s2"])},
+}
 
 
 @pytest.fixture
@@ -79,7 +99,7 @@ def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
 
 def plan_of(connection: sqlite3.Connection, name: str) -> list[str]:
     sql = f"EXPLAIN QUERY PLAN {QUERIES[name]}"
-    return [row[3] for row in connection.execute(sql, HOT[name])]
+    return [row[3] for row in connection.execute(sql, (HOT | PAGES)[name])]
 
 
 def cost_of(connection: sqlite3.Connection, name: str) -> int:
@@ -129,3 +149,19 @@ def test_the_cost_of_a_hot_query_does_not_grow_with_the_history(tmp_path: Path, 
             fill(connection, ended, dead)
             costs.append(cost_of(connection, name))
     assert costs[1] <= 1.2 * costs[0] + 20
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("ended", [0, 50])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_a_stretch_of_an_index(
+    connection: sqlite3.Connection, name: str, ended: int, analyzed: bool
+) -> None:
+    """What is due and what is not are merged, or at most a page of them is sorted."""
+    fill(connection, ended)
+    if analyzed:
+        connection.execute("ANALYZE")
+    for line in plan_of(connection, name):
+        if re.match(r"(SCAN|SEARCH) (?!wanted|\()", line):
+            assert re.search(r"INDEX|PRIMARY KEY", line), line
+        assert "TEMP B-TREE" not in line or name in ("list_runs_of", "list_latest_runs"), line

@@ -488,23 +488,79 @@ FOR UPDATE SKIP LOCKED
 -- The policies of runs without a schedule.
 SELECT id, options FROM runs WHERE id = ANY (:ids::text[])
 
--- name: list_runs_of
--- The newest runs of a schedule: those that are active, and those that ended last.
-SELECT * FROM run_details
-WHERE place IN (
-    (SELECT place FROM runs
-        WHERE schedule_id = :schedule_id AND status = 'queued' AND status IN ('queued', 'running')
-        ORDER BY created_at DESC, place DESC LIMIT :limit)
+-- name: list_schedules_by_id
+-- The given schedules with their definitions and states.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
+FROM unnest(:ids::text[]) AS wanted (id)
+JOIN schedules AS s ON s.id = wanted.id
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+JOIN schedule_state AS st ON st.schedule_id = s.id
+
+-- name: list_latest_runs
+-- The newest run of each of the given schedules that has one.
+SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at)
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    (SELECT schedule_id, id, status, started_at, created_at, due_at AS at, place FROM runs
+        WHERE schedule_id = wanted.id AND due_at IS NOT NULL
+        ORDER BY due_at DESC LIMIT 1)
     UNION ALL
-    (SELECT place FROM runs
-        WHERE schedule_id = :schedule_id AND status = 'running' AND status IN ('queued', 'running')
-        ORDER BY created_at DESC, place DESC LIMIT :limit)
-    UNION ALL
-    (SELECT place FROM runs
-        WHERE schedule_id = :schedule_id AND finished_at IS NOT NULL
-        ORDER BY finished_at DESC, place DESC LIMIT :limit))
+    (SELECT schedule_id, id, status, started_at, created_at, created_at AS at, place FROM runs
+        WHERE schedule_id = wanted.id AND due_at IS NULL
+        ORDER BY created_at DESC, place DESC LIMIT 1)
+    ORDER BY at DESC, place DESC LIMIT 1) AS r
+
+-- name: list_runs_by_id
+-- Several runs.
+SELECT d.* FROM unnest(:ids::text[]) AS wanted (id) JOIN run_details AS d ON d.id = wanted.id
+
+-- name: list_runs_by_place
+-- The runs of a namespace, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, place FROM runs
+WHERE namespace = :namespace AND place >= :first AND place < :before
 ORDER BY place DESC
 LIMIT :limit
+
+-- name: list_failed_runs
+-- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, place FROM runs
+WHERE namespace = :namespace AND status = :status AND status IN ('failed', 'cancelled')
+    AND place >= :first AND place < :before
+ORDER BY place DESC
+LIMIT :limit
+
+-- name: list_runs_of
+-- The runs of a schedule by when they were due or made, as far as filters ask for them.
+(SELECT id, namespace, status, origin, queue, due_at AS at, place FROM runs
+    WHERE schedule_id = :schedule_id AND due_at IS NOT NULL AND due_at >= :since
+        AND (due_at, place) < (:before, :place)
+    ORDER BY due_at DESC LIMIT :limit)
+UNION ALL
+(SELECT id, namespace, status, origin, queue, created_at, place FROM runs
+    WHERE schedule_id = :schedule_id AND due_at IS NULL AND created_at >= :since
+        AND (created_at, place) < (:before, :place)
+    ORDER BY created_at DESC, place DESC LIMIT :limit)
+ORDER BY at DESC, place DESC
+LIMIT :limit
+
+-- name: get_place
+-- The first run of a namespace from a place on, and when it was made.
+SELECT place, created_at FROM runs WHERE namespace = :namespace AND place >= :place
+ORDER BY place
+LIMIT 1
+
+-- name: get_last_place
+-- The place of the newest run of a namespace.
+SELECT max(place) FROM runs WHERE namespace = :namespace
+
+-- name: insert_label
+-- What a schedule is found by.
+INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
+SELECT v.schedule_id, v.label, v.value, v.namespace, v.name
+FROM unnest(:schedule_id::text[], :label::text[], :value::text[], :namespace::text[],
+    :name::text[]) AS v (schedule_id, label, value, namespace, name)
 
 -- name: insert_log
 -- What runs printed.

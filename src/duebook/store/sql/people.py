@@ -11,6 +11,7 @@ from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
 from duebook.store.base import LedgerEntry, News, Page, SessionSpan
+from duebook.store.sql.lists import Lists, read_entry
 from duebook.store.sql.planning import new_run, skips_of, state_row
 from duebook.store.sql.rows import (
     NewRun,
@@ -20,23 +21,23 @@ from duebook.store.sql.rows import (
     read_schedule,
     read_spec,
     read_template,
+    target_text,
     without_nul,
 )
-from duebook.store.sql.working import Working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.enqueued import Enqueued
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
-    from duebook.store.sql.statements import Row, Values
+    from duebook.store.sql.statements import Values
 
 __all__ = ["People"]
 
 
-class People(Working):
+class People(Lists):
     """What the client's use cases need."""
 
     def create_schedule(
@@ -50,13 +51,14 @@ class People(Working):
         by: str,
     ) -> None:
         made: Values = {"id": schedule_id, "now": self.now, "by": clean(by)}
-        labels = json.dumps(dict(spec.labels))
-        if not self._run("insert_schedule", namespace=namespace, name=name, labels=labels, **made):
+        found: Values = {"labels": json.dumps(dict(spec.labels)), "target": target_text(spec)}
+        if not self._run("insert_schedule", namespace=namespace, name=name, **found, **made):
             raise Conflict(f'schedule "{name}" exists already; choose another name')
         self._run("insert_revision", version=1, spec=json.dumps(spec.to_json()), **made)
         times = {"next_due_at": next_due_at, "wake_at": wake_at}
         self._run("insert_state", id=schedule_id, now=self.now, **times)
         self._depend(schedule_id, namespace, spec)
+        self._label(schedule_id, namespace, name, spec)
         if wake_at is not None:
             self._tell(News.WAKE, wake_at)
 
@@ -68,6 +70,10 @@ class People(Working):
                 upstream=dependency.schedule,
                 schedule_id=schedule_id,
             )
+
+    def _label(self, schedule_id: str, namespace: str, name: str, spec: ScheduleSpec) -> None:
+        rows = [(schedule_id, label, value, namespace, name) for label, value in spec.labels]
+        self._insert("insert_label", rows)
 
     def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
         id_, now = schedule.id, self.now
@@ -81,10 +87,13 @@ class People(Working):
         labels = json.dumps(dict(spec.labels))
         text = json.dumps(spec.to_json())
         self._run("insert_revision", id=id_, version=plan.version, spec=text, now=now, by=clean(by))
-        self._run("update_schedule", id=id_, version=plan.version, labels=labels)
+        found: Values = {"labels": labels, "target": target_text(spec)}
+        self._run("update_schedule", id=id_, version=plan.version, **found)
         self._run("update_state_version", id=id_, version=plan.version)
         self._run("delete_dependencies", schedule_id=id_)
         self._depend(id_, schedule.namespace, spec)
+        self._run("delete_labels", schedule_id=id_)
+        self._label(id_, schedule.namespace, schedule.name, spec)
         for exception in plan.said:
             self.add_exception(id_, exception)
         if plan.status == "paused":
@@ -143,16 +152,8 @@ class People(Working):
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist')
         return read_schedule(row, self._time)
 
-    def list_schedules(self, namespace: str, after: str, limit: int) -> list[Schedule]:
-        rows = self._all("list_schedules", namespace=namespace, after=after, limit=limit)
-        return [read_schedule(row, self._time) for row in rows]
-
     def list_made_by(self, namespace: str, by: str) -> list[str]:
         return [name for (name,) in self._all("list_made_by", namespace=namespace, by=clean(by))]
-
-    def list_upcoming(self, namespace: str, limit: int) -> list[Schedule]:
-        rows = self._all("list_upcoming", namespace=namespace, limit=limit)
-        return [read_schedule(row, self._time) for row in rows]
 
     def list_exceptions(self, schedule_id: str) -> list[DueException]:
         said = self._exceptions([schedule_id]).get(schedule_id, [])
@@ -180,6 +181,7 @@ class People(Working):
         self._states(id_)
         self._record([((id_, schedule.version), skip) for skip in skips], None)
         self._run("delete_dependencies", schedule_id=id_)
+        self._run("delete_labels", schedule_id=id_)
         self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED.value)
         self._run("delete_exceptions", id=id_)
         self._run("delete_state", id=id_)
@@ -298,13 +300,6 @@ class People(Working):
             )
         ]
 
-    def list_runs(self, namespace: str, schedule_id: str | None, limit: int) -> list[Run]:
-        if schedule_id is None:
-            rows = self._all("list_runs", namespace=namespace, limit=limit)
-        else:
-            rows = self._all("list_runs_of", schedule_id=schedule_id, limit=limit)
-        return [read_run(row, self._time) for row in rows]
-
     def list_runs_due(
         self, schedule_id: str, since: datetime, until: datetime, limit: int
     ) -> list[Run]:
@@ -317,11 +312,6 @@ class People(Working):
         )
         return [read_run(row, self._time) for row in rows]
 
-    def list_ledger(self, schedule_id: str, limit: int) -> list[LedgerEntry]:
-        return [
-            _entry(row, self._time) for row in self._all("list_ledger", id=schedule_id, limit=limit)
-        ]
-
     def list_ledger_between(
         self, schedule_id: str, since: datetime, until: datetime, limit: int
     ) -> list[LedgerEntry]:
@@ -332,7 +322,7 @@ class People(Working):
             until=until,
             limit=limit,
         )
-        return [_entry(row, self._time) for row in rows]
+        return [read_entry(row, self._time) for row in rows]
 
     def list_sessions(self, since: datetime, until: datetime) -> list[SessionSpan]:
         time = self._time
@@ -349,19 +339,3 @@ class People(Working):
             (Page(attempt, seq), LogLine(self._time(at), stream, text))
             for attempt, seq, at, stream, text in rows
         ]
-
-
-def _entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:
-    first, last, count, exact, verdict, reason, facts, at, version, session_id = row
-    return LedgerEntry(
-        due_from=time(first),
-        due_to=time(last),
-        count=count,
-        exact=bool(exact),
-        verdict=verdict,
-        reason=reason,
-        facts=json.loads(facts),
-        at=time(at),
-        version=version,
-        session_id=session_id,
-    )

@@ -55,10 +55,14 @@ ON CONFLICT DO NOTHING
 -- What a schedule depended on before.
 DELETE FROM schedule_deps WHERE schedule_id = :schedule_id
 
+-- name: delete_labels
+-- What a schedule could be found by before.
+DELETE FROM schedule_labels WHERE schedule_id = :schedule_id
+
 -- name: insert_schedule
 -- A new schedule, unless its name is taken.
-INSERT INTO schedules (id, namespace, name, version, labels, created_at, created_by)
-VALUES (:id, :namespace, :name, 1, :labels, :now, :by)
+INSERT INTO schedules (id, namespace, name, version, labels, target, created_at, created_by)
+VALUES (:id, :namespace, :name, 1, :labels, :target, :now, :by)
 ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision
@@ -73,7 +77,7 @@ ORDER BY version
 
 -- name: update_schedule
 -- Another definition comes into force.
-UPDATE schedules SET version = :version, labels = :labels WHERE id = :id
+UPDATE schedules SET version = :version, labels = :labels, target = :target WHERE id = :id
 
 -- name: update_state_version
 -- The state follows the definition.
@@ -115,16 +119,73 @@ JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.id = :id
 
--- name: list_schedules
--- The schedules of a namespace by name, a page at a time.
-SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
-    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem
-FROM schedules AS s
-JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
-JOIN schedule_state AS st ON st.schedule_id = s.id
-WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
+-- name: list_by_name
+-- The schedules of a namespace in a stretch of names, as far as filters ask for them.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
 ORDER BY s.name
+LIMIT :limit
+
+-- name: list_by_name_back
+-- As list_by_name, from the last one on.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
+ORDER BY s.name DESC
+LIMIT :limit
+
+-- name: list_by_label
+-- The schedules with a label in a stretch of names, as far as filters ask for them.
+SELECT s.id, l.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedule_labels AS l
+JOIN schedules AS s ON s.id = l.schedule_id
+JOIN schedule_state AS st ON st.schedule_id = l.schedule_id
+WHERE l.namespace = :namespace AND l.label = :label AND l.value = :value AND l.name > :after
+    AND l.name < :before
+ORDER BY l.name
+LIMIT :limit
+
+-- name: list_by_label_back
+-- As list_by_label, from the last one on.
+SELECT s.id, l.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedule_labels AS l
+JOIN schedules AS s ON s.id = l.schedule_id
+JOIN schedule_state AS st ON st.schedule_id = l.schedule_id
+WHERE l.namespace = :namespace AND l.label = :label AND l.value = :value AND l.name > :after
+    AND l.name < :before
+ORDER BY l.name DESC
+LIMIT :limit
+
+-- name: list_by_age
+-- The schedules of a namespace from the oldest on, as far as filters ask for them.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND (s.created_at, s.id) > (:at, :id)
+ORDER BY s.created_at, s.id
+LIMIT :limit
+
+-- name: list_by_age_back
+-- As list_by_age, from the newest on.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND (s.created_at, s.id) < (:at, :id)
+ORDER BY s.created_at DESC, s.id DESC
+LIMIT :limit
+
+-- name: list_by_wake
+-- The schedules of all namespaces in the order in which they are looked at.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.wake_at IS NOT NULL AND (st.wake_at, st.schedule_id) > (:at, :id)
+ORDER BY st.wake_at, st.schedule_id
 LIMIT :limit
 
 -- name: list_made_by
@@ -132,18 +193,6 @@ LIMIT :limit
 SELECT name FROM schedules
 WHERE namespace = :namespace AND created_by = :by AND deleted_at IS NULL
 ORDER BY name
-
--- name: list_upcoming
--- The active schedules of a namespace that are due first.
-SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
-    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem
-FROM schedule_state AS st
-JOIN schedules AS s ON s.id = st.schedule_id
-JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
-WHERE s.namespace = :namespace AND st.wake_at IS NOT NULL AND st.next_due_at IS NOT NULL
-ORDER BY st.wake_at
-LIMIT :limit
 
 -- name: insert_session
 -- A node begins.
@@ -508,10 +557,6 @@ LEFT JOIN node_sessions AS n ON n.id = a.session_id
 WHERE a.run_id = :id
 ORDER BY a.attempt
 
--- name: list_runs
--- The newest runs of a namespace.
-SELECT * FROM run_details WHERE namespace = :namespace ORDER BY place DESC LIMIT :limit
-
 -- name: list_runs_due
 -- The runs whose due time lies in a stretch, both ends included.
 SELECT * FROM run_details
@@ -520,9 +565,10 @@ ORDER BY due_at
 LIMIT :limit
 
 -- name: list_ledger
--- The newest entries about a schedule's due times.
-SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id
-FROM ledger WHERE schedule_id = :id
+-- The entries about a schedule's due times, the newest first.
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id, id
+FROM ledger
+WHERE schedule_id = :schedule_id AND due_to >= :since AND (due_to, id) < (:before, :id)
 ORDER BY due_to DESC, id DESC
 LIMIT :limit
 

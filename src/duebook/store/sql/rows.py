@@ -15,7 +15,7 @@ from duebook.model.plan import Stretch
 from duebook.model.queue import Gate, Queue, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
-from duebook.model.target import TaskTarget
+from duebook.model.target import HttpTarget, TaskTarget
 from duebook.model.template import ScheduleTemplate
 from duebook.timetext import format_instant
 
@@ -41,6 +41,7 @@ __all__ = [
     "read_stretches",
     "read_template",
     "stretches_text",
+    "target_text",
     "to_micros",
     "without_nul",
 ]
@@ -112,6 +113,16 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
         spec.max_concurrent,
         spec.max_takeovers,
     )
+
+
+def target_text(spec: ScheduleSpec) -> str:
+    """What a schedule runs, as lists filter it: task:NAME, command or http."""
+    match spec.target:
+        case TaskTarget(name):
+            return f"task:{name}"
+        case HttpTarget():
+            return "http"
+    return "command"
 
 
 def micros(moment: datetime) -> int:

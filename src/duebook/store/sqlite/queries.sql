@@ -293,20 +293,77 @@ SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = w
 -- Several runs, in the order of the given ids.
 SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value
 
--- name: list_runs_of
--- The newest runs of a schedule: those that are active, and those that ended last.
-SELECT * FROM run_details
-WHERE place IN (
-    SELECT rowid FROM runs INDEXED BY runs_active
-    WHERE schedule_id = :schedule_id AND status IN ('queued', 'running')
-    UNION ALL
-    SELECT rowid FROM (
-        SELECT rowid FROM runs INDEXED BY runs_ended
-        WHERE schedule_id = :schedule_id AND finished_at IS NOT NULL
-        ORDER BY finished_at DESC, rowid DESC
-        LIMIT :limit))
-ORDER BY place DESC
+-- name: list_schedules_by_id
+-- The given schedules with their definitions and states.
+SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
+    s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
+    st.problem
+FROM json_each(:ids) AS wanted
+CROSS JOIN schedules AS s ON s.id = wanted.value
+CROSS JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+CROSS JOIN schedule_state AS st ON st.schedule_id = s.id
+
+-- name: list_latest_runs
+-- The newest run of each of the given schedules that has one.
+SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at)
+FROM json_each(:ids) AS wanted
+JOIN runs AS r ON r.rowid = (
+    SELECT place FROM (
+        SELECT place, at FROM (
+            SELECT rowid AS place, due_at AS at FROM runs
+            WHERE schedule_id = wanted.value AND due_at IS NOT NULL
+            ORDER BY due_at DESC LIMIT 1)
+        UNION ALL
+        SELECT place, at FROM (
+            SELECT rowid AS place, created_at AS at FROM runs INDEXED BY runs_undue
+            WHERE schedule_id = wanted.value AND due_at IS NULL
+            ORDER BY created_at DESC, rowid DESC LIMIT 1))
+    ORDER BY at DESC, place DESC LIMIT 1)
+
+-- name: list_runs_by_place
+-- The runs of all namespaces, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs
+WHERE rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
 LIMIT :limit
+
+-- name: list_failed_runs
+-- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_failed
+WHERE namespace = :namespace AND status = :status AND (status = 'failed' OR status = 'cancelled')
+    AND rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
+LIMIT :limit
+
+-- name: list_runs_of
+-- The runs of a schedule by when they were due or made, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, at, place FROM (
+    SELECT id, namespace, status, origin, queue, due_at AS at, rowid AS place FROM runs
+    WHERE schedule_id = :schedule_id AND due_at IS NOT NULL AND due_at >= :since
+        AND due_at <= :before AND (due_at, rowid) < (:before, :place)
+    ORDER BY due_at DESC LIMIT :limit)
+UNION ALL
+SELECT id, namespace, status, origin, queue, at, place FROM (
+    SELECT id, namespace, status, origin, queue, created_at AS at, rowid AS place
+    FROM runs INDEXED BY runs_undue
+    WHERE schedule_id = :schedule_id AND due_at IS NULL AND created_at >= :since
+        AND created_at <= :before AND (created_at, rowid) < (:before, :place)
+    ORDER BY created_at DESC, rowid DESC LIMIT :limit)
+ORDER BY at DESC, place DESC
+LIMIT :limit
+
+-- name: get_place
+-- The first run from a place on, and when it was made.
+SELECT rowid, created_at FROM runs WHERE rowid >= :place ORDER BY rowid LIMIT 1
+
+-- name: get_last_place
+-- The place of the newest run.
+SELECT max(rowid) FROM runs
+
+-- name: insert_label
+-- What a schedule is found by.
+INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
+VALUES (:schedule_id, :label, :value, :namespace, :name)
 
 -- name: insert_log
 -- What a run printed.

@@ -8,6 +8,7 @@ CREATE TABLE schedules (
     name text COLLATE "C" NOT NULL,
     version integer NOT NULL CHECK (version >= 1),
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL),
+    target text COLLATE "C" NOT NULL DEFAULT '', -- what it runs: task:NAME, command, http
     created_at timestamptz NOT NULL,
     created_by text NOT NULL DEFAULT '',
     deleted_at timestamptz
@@ -15,6 +16,18 @@ CREATE TABLE schedules (
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;
+CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
+
+-- The labels of schedules that are not deleted, so that those with one are found by name.
+CREATE TABLE schedule_labels (
+    schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
+    label text COLLATE "C" NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (schedule_id, label)
+);
+CREATE UNIQUE INDEX schedule_labels_by_value ON schedule_labels (namespace, label, value, name);
 
 CREATE TABLE schedule_revisions (
     schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
@@ -224,13 +237,18 @@ CREATE INDEX runs_active ON runs (schedule_id, status, created_at)
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
-CREATE INDEX runs_by_place ON runs (place);
+CREATE INDEX runs_by_place ON runs (namespace, place);
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
     WHERE due_at IS NULL AND status = 'succeeded';
+-- For lists. Neither costs a due time anything that succeeds.
+CREATE INDEX runs_undue ON runs (schedule_id, created_at, place)
+    WHERE due_at IS NULL AND schedule_id IS NOT NULL;
+CREATE INDEX runs_failed ON runs (namespace, status, place)
+    WHERE status IN ('failed', 'cancelled');
 
 CREATE TABLE run_attempts (
     run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

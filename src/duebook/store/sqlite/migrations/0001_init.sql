@@ -11,6 +11,7 @@ CREATE TABLE schedules (
     name TEXT NOT NULL,
     version INTEGER NOT NULL CHECK (version >= 1),
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
+    target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, command, http
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
     deleted_at INTEGER
@@ -18,6 +19,18 @@ CREATE TABLE schedules (
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;
+CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
+
+-- The labels of schedules that are not deleted, so that those with one are found by name.
+CREATE TABLE schedule_labels (
+    schedule_id TEXT NOT NULL REFERENCES schedules (id),
+    label TEXT NOT NULL,
+    value TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (schedule_id, label)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX schedule_labels_by_value ON schedule_labels (namespace, label, value, name);
 
 CREATE TABLE schedule_revisions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
@@ -234,6 +247,11 @@ CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 's
 CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
     WHERE due_at IS NULL AND status = 'succeeded';
+-- For lists. Neither costs a due time anything that succeeds.
+CREATE INDEX runs_undue ON runs (schedule_id, created_at)
+    WHERE due_at IS NULL AND schedule_id IS NOT NULL;
+CREATE INDEX runs_failed ON runs (namespace, status)
+    WHERE status = 'failed' OR status = 'cancelled';
 
 CREATE TABLE run_attempts (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

@@ -1,0 +1,257 @@
+"""What people ask of lists: which schedules, runs and ledger entries, and in which order.
+
+Filters are validated once, here, for library, command line and REST alike; every wrong one is
+named at once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
+
+from duebook.errors import Invalid, quoted, shorten
+from duebook.model.fields import one_of, read_flag, read_instant, read_labels, read_name
+from duebook.model.plan import Reason
+from duebook.model.run import Origin, RunStatus
+from duebook.model.target import load_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+__all__ = [
+    "EntriesWanted",
+    "InvalidFilter",
+    "LedgerFilter",
+    "RunFilter",
+    "RunsWanted",
+    "ScheduleFilter",
+    "ScheduleSort",
+    "SchedulesWanted",
+    "check_page",
+    "load_ledger_filter",
+    "load_run_filter",
+    "load_schedule_filter",
+    "load_sort",
+]
+
+Status = Literal["active", "paused", "completed"]
+ScheduleSort = Literal["name", "-name", "created_at", "-created_at", "next_due_at"]
+
+_PART: Final = re.compile(r"[a-z0-9._-]{0,128}\*?")
+MOST_ASKED: Final = 10
+MOST_LISTED: Final = 1_000_000
+
+
+class InvalidFilter(Invalid):
+    """A filter with wrong fields; `problems` maps each field to what is wrong with it."""
+
+    code = "invalid_filter"
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.problems = problems
+
+    def __reduce__(self) -> tuple[type[InvalidFilter], tuple[dict[str, str]]]:
+        return type(self), (self.problems,)
+
+
+class SchedulesWanted(TypedDict, total=False):
+    """The filters of schedules as Python gives them to a call."""
+
+    status: Status | None
+    label: str | Sequence[str] | Mapping[str, str] | None
+    text: str | None
+    due_before: str | datetime | None
+    target: str | None
+    problem: bool | None
+
+
+class RunsWanted(TypedDict, total=False):
+    """The filters of runs as Python gives them to a call."""
+
+    status: RunStatus | None
+    origin: Origin | None
+    queue: str | None
+    since: str | datetime | None
+    until: str | datetime | None
+
+
+class EntriesWanted(TypedDict, total=False):
+    """The filters of a ledger as Python gives them to a call."""
+
+    reason: str | None
+    since: str | datetime | None
+    until: str | datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFilter:
+    """Which schedules; what is None does not matter."""
+
+    status: Status | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    """each of them"""
+    text: str = ""
+    """a part of the name"""
+    prefix: str = ""
+    """its beginning"""
+    due_before: datetime | None = None
+    """active, and due next before that"""
+    target: str | None = None
+    """what they run: task:NAME, or one of task, command, http"""
+    problem: bool | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What tells this filter from others."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs; what is None does not matter."""
+
+    schedule_id: str | None = None
+    status: RunStatus | None = None
+    origin: Origin | None = None
+    queue: str | None = None
+    since: datetime | None = None
+    """of a schedule: due from then on; of all: made from then on"""
+    until: datetime | None = None
+    """both ends included"""
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFilter:
+    """Which entries about a schedule's due times."""
+
+    reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def load_schedule_filter(form: dict[str, Any]) -> ScheduleFilter:
+    """`status`, `label`, `text`, `due_before`, `target` and `problem`; raises InvalidFilter."""
+    values = _read(form, _OF_SCHEDULES)
+    text = values.pop("text", "")
+    if "label" in values:
+        values["labels"] = values.pop("label")
+    if text.endswith("*"):
+        return ScheduleFilter(prefix=text[:-1], **values)
+    return ScheduleFilter(text=text, **values)
+
+
+def load_run_filter(form: dict[str, Any], schedule_id: str | None = None) -> RunFilter:
+    """`status`, `origin`, `queue`, `since` and `until`; raises InvalidFilter."""
+    return RunFilter(schedule_id, **_read(form, _OF_RUNS))
+
+
+def load_ledger_filter(form: dict[str, Any]) -> LedgerFilter:
+    """`reason`, `since` and `until`; raises InvalidFilter."""
+    return LedgerFilter(**_read(form, _OF_LEDGER))
+
+
+def load_sort(sort: Any) -> ScheduleSort:
+    if sort in get_args(ScheduleSort):
+        return sort  # type: ignore[no-any-return]
+    known = ", ".join(get_args(ScheduleSort))
+    raise InvalidFilter({"sort": f'sort "{shorten(sort)}" is not one of {known}'})
+
+
+def check_page(limit: Any) -> None:
+    """Refuse what is no number of rows for a page."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
+        told = f"limit {quoted(limit)} is no whole number 1 to {MOST_LISTED:,}"
+        raise InvalidFilter({"limit": told})
+
+
+def _read(form: dict[str, Any], readers: dict[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    problems = {
+        str(key): f"{shorten(key)} is no filter; known are {', '.join(readers)}"
+        for key in form
+        if key not in readers
+    }
+    for key, read in readers.items():
+        if form.get(key) is not None:
+            try:
+                values[key] = read(key, form[key])
+            except Invalid as error:
+                problems[key] = str(error)
+    if problems:
+        raise InvalidFilter(problems)
+    return values
+
+
+def _label(key: str, value: Any) -> tuple[tuple[str, str], ...]:
+    """An object, or texts such as team:x or team=x."""
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    else:
+        items = value if isinstance(value, list | tuple) else [value]
+        pairs = [_pair(key, item) for item in items]
+    if len(pairs) > MOST_ASKED:
+        raise Invalid(f"{key}: at most {MOST_ASKED} labels can be asked for, not {len(pairs)}")
+    if len(dict(pairs)) < len(pairs):
+        raise Invalid(f"{key}: a label has one value, so nothing has two of {shorten(value)}")
+    return read_labels(key, dict(pairs))
+
+
+def _pair(key: str, item: Any) -> tuple[str, str]:
+    if isinstance(item, str):
+        for sign in sorted(":=", key=lambda s: item.find(s) % (len(item) + 1)):
+            name, found, value = item.partition(sign)
+            if found and name:
+                return name, value
+    raise Invalid(f'{key} {quoted(item)} is not written as NAME:VALUE, such as "team:sales"')
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, str) and _PART.fullmatch(value.lower()):
+        return value.lower()
+    raise Invalid(
+        f'{key} {quoted(value)} is no part of a name: up to 128 of a-z, 0-9, ".", "_", "-", '
+        'and "*" at the end for names that begin so'
+    )
+
+
+def _target(key: str, value: Any) -> str:
+    if value in ("task", "command", "http"):
+        return str(value)
+    kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind != "task":
+        raise Invalid(f"{key} {quoted(value)} is not one of task, task:NAME, command, http")
+    load_target({"task": name})
+    return f"task:{name}"
+
+
+_OF_SCHEDULES: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "status": one_of(get_args(Status)),
+    "label": _label,
+    "text": _text,
+    "due_before": read_instant,
+    "target": _target,
+    "problem": read_flag,
+}
+_OF_RUNS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "status": one_of(get_args(RunStatus)),
+    "origin": one_of(get_args(Origin)),
+    "queue": read_name,
+    "since": read_instant,
+    "until": read_instant,
+}
+_OF_LEDGER: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "reason": one_of(tuple(reason.value for reason in Reason)),
+    "since": read_instant,
+    "until": read_instant,
+}

@@ -1,0 +1,353 @@
+"""Lists of schedules, runs and ledger entries, a page at a time and by index.
+
+Every look is along one index and at a bounded number of rows; what no index knows is filtered
+here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from duebook.model.listing import Found
+from duebook.model.run import LatestRun
+from duebook.store.base import LedgerEntry
+from duebook.store.sql.rows import micros, moment, read_run, read_schedule
+from duebook.store.sql.working import Working
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
+    from duebook.model.listing import Place
+    from duebook.model.run import Run
+    from duebook.model.schedule import Schedule
+    from duebook.store.sql.statements import Row, Values
+
+    Read = Callable[[Place | None, int], list[Row]]
+
+__all__ = ["Lists", "read_entry"]
+
+MOST_LOOKED: Final = 10_000
+"""Rows that one request looks at, unless it asks for more."""
+PORTION: Final = 2_000
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+LAST_PLACE: Final = 2**62
+SLACK: Final = timedelta(seconds=10)
+"""How far the order of creation and the times of creation may be apart."""
+AFTER_NAMES: Final = "{"
+"""Comes after every character of a name."""
+
+
+class _Seen(NamedTuple):
+    """What filters ask about a schedule."""
+
+    id: str
+    name: str
+    created_at: datetime
+    labels: str
+    target: str
+    status: str
+    next_due_at: datetime | None
+    wake_at: datetime | None
+    problem: str | None
+    namespace: str
+
+
+class _SeenRun(NamedTuple):
+    """What filters ask about a run; `at` is when it was due, or made."""
+
+    id: str
+    namespace: str
+    status: str
+    origin: str
+    queue: str
+    at: datetime
+    place: int
+
+
+def look(
+    read: Read,
+    matches: Callable[[Row], bool],
+    place_of: Callable[[Row], Place],
+    after: Place | None,
+    limit: int,
+) -> Found[Row]:
+    """Up to `limit` rows that match, in the order in which `read` gives them from a place on."""
+    found: list[Row] = []
+    left, portion = max(MOST_LOOKED, limit + 1), limit + 1
+    while True:
+        rows = read(after, portion)
+        for number, row in enumerate(rows, 1):
+            after = place_of(row)
+            if matches(row):
+                found.append(row)
+            if len(found) == limit:
+                more = number < len(rows) or len(rows) == portion
+                return Found(found, after if more else None)
+        if len(rows) < portion:
+            return Found(found, None)
+        left -= portion
+        if left <= 0:
+            return Found(found, after)
+        portion = min(max(4 * portion, 100), PORTION, left)
+
+
+class Lists(Working):
+    """Pages of schedules, runs and ledger entries."""
+
+    def list_schedules(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        sort: ScheduleSort,
+        after: Place | None,
+        limit: int,
+    ) -> Found[Schedule]:
+        known = self.list_known_tasks() if wanted.problem is not None else set()
+
+        def matches(row: Row) -> bool:
+            seen = _Seen._make(row)
+            if wanted.due_before and not self._due_before(seen, wanted.due_before):
+                return False
+            return seen.namespace == namespace and _matches(seen, wanted, known)
+
+        if sort == "next_due_at":
+            found = self._by_wake(namespace, wanted, matches, after, limit)
+        else:
+            read, place_of = self._reader(namespace, wanted, sort)
+            found = look(read, matches, place_of, after, limit)
+        return Found(self._schedules([row[0] for row in found.rows]), found.last)
+
+    def _due_before(self, seen: _Seen, moment: datetime) -> bool:
+        due = seen.status == "active" and seen.next_due_at is not None
+        return due and bool(self._time(seen.next_due_at) < moment)
+
+    def _reader(
+        self, namespace: str, wanted: ScheduleFilter, sort: str
+    ) -> tuple[Read, Callable[[Row], Place]]:
+        if sort in ("created_at", "-created_at"):
+            return self._by_age(namespace, "list_by_age" if sort[0] != "-" else "list_by_age_back")
+        back = sort == "-name"
+        values: Values = {"namespace": namespace}
+        query = "list_by_name_back" if back else "list_by_name"
+        if wanted.labels:
+            label, value = wanted.labels[0]
+            values |= {"label": label, "value": value}
+            query = "list_by_label_back" if back else "list_by_label"
+        low, high = "", wanted.prefix + AFTER_NAMES
+        if wanted.prefix:
+            low = wanted.prefix[:-1] + chr(ord(wanted.prefix[-1]) - 1) + AFTER_NAMES
+
+        def read(after: Place | None, most: int) -> list[Row]:
+            at = {} if after is None else {"before" if back else "after": after[0]}
+            return self._all(query, **(values | {"after": low, "before": high, "limit": most} | at))
+
+        return read, lambda row: (row[1],)
+
+    def _by_age(self, namespace: str, query: str) -> tuple[Read, Callable[[Row], Place]]:
+        end = (micros(LATEST if query.endswith("back") else EARLIEST), "")
+
+        def read(after: Place | None, most: int) -> list[Row]:
+            at, id_ = after or end
+            place = {"at": moment(int(at)), "id": id_}
+            return self._all(query, namespace=namespace, limit=most, **place)
+
+        return read, lambda row: (micros(self._time(row[2])), row[0])
+
+    def _by_wake(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        matches: Callable[[Row], bool],
+        after: Place | None,
+        limit: int,
+    ) -> Found[Row]:
+        """Those that somebody will look at, then the others by name."""
+
+        def waking(after: Place | None, most: int) -> list[Row]:
+            at, id_ = after or (micros(EARLIEST), "")
+            return self._all("list_by_wake", at=moment(int(at)), id=id_, limit=most)
+
+        found: Found[Row] = Found([], None)
+        if after is None or len(after) == 2:
+            found = look(waking, matches, self._wake_place, after, limit)
+            if found.last is not None:
+                return found
+            after = ("",)
+            if wanted.due_before:
+                return found
+            if len(found.rows) == limit:
+                return Found(found.rows, after)
+        read, place_of = self._reader(namespace, wanted, "name")
+        asleep = look(
+            read,
+            lambda row: row[7] is None and matches(row),
+            place_of,
+            after,
+            limit - len(found.rows),
+        )
+        return Found([*found.rows, *asleep.rows], asleep.last)
+
+    def _wake_place(self, row: Row) -> Place:
+        return micros(self._time(row[7])), row[0]
+
+    def _schedules(self, ids: list[str]) -> list[Schedule]:
+        if not ids:
+            return []
+        rows = self._all("list_schedules_by_id", ids=ids)
+        latest = self.latest_runs(ids)
+        schedules = {row[0]: read_schedule(row, self._time) for row in rows}
+        return [
+            replace(schedules[id_], last_run=latest.get(id_)) for id_ in ids if id_ in schedules
+        ]
+
+    def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
+        rows = self._all("list_latest_runs", ids=list(schedule_ids))
+        return {owner: LatestRun(id_, status, self._time(at)) for owner, id_, status, at in rows}
+
+    def list_runs(
+        self, namespace: str, wanted: RunFilter, after: Place | None, limit: int
+    ) -> Found[Run]:
+        def matches(row: Row) -> bool:
+            seen = _SeenRun._make(row)
+            return seen.namespace == namespace and self._run_matches(seen, wanted)
+
+        if wanted.schedule_id is not None:
+            read = self._runs_of(wanted.schedule_id, wanted)
+            found = look(read, matches, self._due_place, after, limit)
+        else:
+            read = self._newest_runs(namespace, wanted)
+            found = look(read, matches, lambda row: (row[6],), after, limit)
+        return Found(self._runs([row[0] for row in found.rows]), found.last)
+
+    def _due_place(self, row: Row) -> Place:
+        return micros(self._time(row[5])), row[6]
+
+    def _run_matches(self, seen: _SeenRun, wanted: RunFilter) -> bool:
+        asked = (wanted.status, wanted.origin, wanted.queue)
+        if any(
+            value is not None and value != found
+            for value, found in zip(asked, seen[2:5], strict=True)
+        ):
+            return False
+        at = self._time(seen.at) if wanted.since or wanted.until else LATEST
+        return (wanted.since is None or at >= wanted.since) and (
+            wanted.until is None or at <= wanted.until
+        )
+
+    def _runs_of(self, schedule_id: str, wanted: RunFilter) -> Read:
+        def read(after: Place | None, most: int) -> list[Row]:
+            at, place = after or (micros(wanted.until or LATEST), LAST_PLACE)
+            return self._all(
+                "list_runs_of",
+                schedule_id=schedule_id,
+                since=wanted.since or EARLIEST,
+                before=moment(int(at)),
+                place=place,
+                limit=most,
+            )
+
+        return read
+
+    def _newest_runs(self, namespace: str, wanted: RunFilter) -> Read:
+        ended = wanted.status in ("failed", "cancelled")
+        query = "list_failed_runs" if ended else "list_runs_by_place"
+        values: Values = {"namespace": namespace, "first": 0}
+        if ended:
+            values["status"] = wanted.status
+        if wanted.since is not None:
+            values["first"] = self._place_of(namespace, wanted.since - SLACK)
+
+        def read(after: Place | None, most: int) -> list[Row]:
+            before = LAST_PLACE if after is None else after[0]
+            if after is None and wanted.until is not None:
+                before = self._place_of(namespace, wanted.until + SLACK)
+            return self._all(query, before=before, limit=most, **values)
+
+        return read
+
+    def _place_of(self, namespace: str, at: datetime) -> int:
+        """The place of the first run that was made from `at` on, by halving: no index is needed."""
+        low, high = 0, (self._value("get_last_place", namespace=namespace) or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            row = self._one("get_place", namespace=namespace, place=middle)
+            if row is None or self._time(row[1]) >= at:
+                high = middle
+            else:
+                low = row[0] + 1
+        return low
+
+    def _runs(self, ids: list[str]) -> list[Run]:
+        if not ids:
+            return []
+        rows = self._all("list_runs_by_id", ids=ids)
+        runs = {row[0]: read_run(row, self._time) for row in rows}
+        return [runs[id_] for id_ in ids if id_ in runs]
+
+    def list_ledger(
+        self, schedule_id: str, wanted: LedgerFilter, after: Place | None, limit: int
+    ) -> Found[LedgerEntry]:
+        time = self._time
+
+        def read(after: Place | None, most: int) -> list[Row]:
+            at, id_ = after or (micros(LATEST), LAST_PLACE)
+            return self._all(
+                "list_ledger",
+                schedule_id=schedule_id,
+                since=wanted.since or EARLIEST,
+                before=moment(int(at)),
+                id=id_,
+                limit=most,
+            )
+
+        def matches(row: Row) -> bool:
+            return (wanted.reason is None or row[5] == wanted.reason) and (
+                wanted.until is None or time(row[0]) <= wanted.until
+            )
+
+        found = look(read, matches, lambda row: (micros(time(row[1])), row[10]), after, limit)
+        return Found([read_entry(row, time) for row in found.rows], found.last)
+
+
+def _matches(seen: _Seen, wanted: ScheduleFilter, known: set[str]) -> bool:
+    if wanted.status is not None and seen.status != wanted.status:
+        return False
+    if wanted.text not in seen.name or not seen.name.startswith(wanted.prefix):
+        return False
+    if wanted.target is not None and not _runs_target(seen.target, wanted.target):
+        return False
+    if wanted.labels and not set(wanted.labels) <= set(json.loads(seen.labels).items()):
+        return False
+    return wanted.problem is None or wanted.problem == _has_problem(seen, known)
+
+
+def _runs_target(target: str, wanted: str) -> bool:
+    return target == wanted or (wanted == "task" and target.startswith("task:"))
+
+
+def _has_problem(seen: _Seen, known: set[str]) -> bool:
+    if seen.problem is not None:
+        return True
+    kind, _, task = seen.target.partition(":")
+    return seen.status == "active" and kind == "task" and task not in known
+
+
+def read_entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:
+    first, last, count, exact, verdict, reason, facts, at, version, session_id = row[:10]
+    return LedgerEntry(
+        due_from=time(first),
+        due_to=time(last),
+        count=count,
+        exact=bool(exact),
+        verdict=verdict,
+        reason=reason,
+        facts=json.loads(facts),
+        at=time(at),
+        version=version,
+        session_id=session_id,
+    )

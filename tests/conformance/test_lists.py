@@ -1,0 +1,393 @@
+"""Lists: filters, orders and cursors, of schedules, runs and the ledger."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from duebook.book import Book
+from duebook.model.filters import InvalidFilter, ScheduleSort
+from duebook.model.forms import schedule_form
+from duebook.model.listing import BadCursor, Listing
+from duebook.store.sql import lists
+from tests.conformance.builders import (
+    BEGIN,
+    MINUTE,
+    SECOND,
+    add_schedule,
+    begin,
+    claim,
+    settle,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+
+SORTS: Final = get_args(ScheduleSort)
+
+
+def pages(ask: Callable[..., Listing[Any]], **asked: Any) -> list[list[Any]]:
+    """All pages of a list; no page is longer than asked for, and they come to an end."""
+    found, cursor = [], None
+    for _ in range(500):
+        page = ask(cursor=cursor, **asked)
+        assert len(page) <= asked["limit"]
+        found.append(list(page))
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+    raise AssertionError("no end")
+
+
+def names(ask: Callable[..., Listing[Any]], **asked: Any) -> list[str]:
+    return [row.name for page in pages(ask, **{"limit": 2, **asked}) for row in page]
+
+
+@pytest.fixture
+def mixed(store: Store, clock: VirtualClock) -> Book:
+    """Schedules of several kinds, each a second older than the next."""
+    book = Book(store)
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("etl-load", {"labels": {"team": "data", "tier": "1"}}),
+        ("report", {"labels": {"team": "sales"}, "target": "report"}),
+        ("etl-extract", {"labels": {"team": "data"}, "trigger": {"every": "1h"}}),
+        ("hook", {"target": {"http": {"url": "https://example.com/"}}}),
+        ("an-etl", {"target": "etl", "trigger": {"every": "2h"}}),
+        ("etl", {"labels": {"team": "data", "tier": "2"}, "trigger": {"every": "3h"}}),
+    ]
+    for number, (name, more) in enumerate(kinds):
+        definition: dict[str, Any] = {"trigger": {"every": f"{number + 1}m"}}
+        definition |= {"target": {"command": ["true"]}}
+        book.schedules.create(name, **(definition | more))
+        clock.advance(SECOND)
+    book.schedules.pause("hook")
+    add_schedule(store, "foreign", namespace="other", labels={"team": "data"})
+    return book
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, ["an-etl", "etl", "etl-extract", "etl-load", "hook", "report"]),
+        ({"status": "paused"}, ["hook"]),
+        ({"status": "active", "text": "e"}, ["an-etl", "etl", "etl-extract", "etl-load", "report"]),
+        ({"status": "completed"}, []),
+        ({"label": "team:data"}, ["etl", "etl-extract", "etl-load"]),
+        ({"label": "team=data"}, ["etl", "etl-extract", "etl-load"]),
+        ({"label": {"team": "data", "tier": "1"}}, ["etl-load"]),
+        ({"label": ["team:data", "tier:2"]}, ["etl"]),
+        ({"label": "team:nobody"}, []),
+        ({"label": "team:data", "text": "load"}, ["etl-load"]),
+        ({"label": "team:data", "text": "etl-*"}, ["etl-extract", "etl-load"]),
+        ({"text": "etl"}, ["an-etl", "etl", "etl-extract", "etl-load"]),
+        ({"text": "ETL*"}, ["etl", "etl-extract", "etl-load"]),
+        ({"text": "etl-*"}, ["etl-extract", "etl-load"]),
+        ({"text": "*"}, ["an-etl", "etl", "etl-extract", "etl-load", "hook", "report"]),
+        ({"target": "task"}, ["an-etl", "report"]),
+        ({"target": "task:etl"}, ["an-etl"]),
+        ({"target": "http"}, ["hook"]),
+        ({"target": "command"}, ["etl", "etl-extract", "etl-load"]),
+        ({"due_before": "2026-01-05T12:10:00Z"}, ["etl-load", "report"]),
+        ({"problem": True}, ["an-etl", "report"]),
+        ({"problem": False}, ["etl", "etl-extract", "etl-load", "hook"]),
+    ],
+)
+def test_a_filter_finds_the_same_schedules_in_every_order(
+    mixed: Book, wanted: dict[str, Any], found: list[str]
+) -> None:
+    assert names(mixed.schedules.list, **wanted) == found
+    assert names(mixed.schedules.list, sort="-name", **wanted) == found[::-1]
+    for sort in SORTS:
+        assert sorted(names(mixed.schedules.list, sort=sort, **wanted)) == found
+
+
+def test_schedules_are_listed_by_age_and_by_what_is_due_next(mixed: Book) -> None:
+    by_age = ["etl-load", "report", "etl-extract", "hook", "an-etl", "etl"]
+    assert names(mixed.schedules.list, sort="created_at") == by_age
+    assert names(mixed.schedules.list, sort="-created_at") == by_age[::-1]
+    assert names(mixed.schedules.list, sort="next_due_at") == [
+        "etl-load",
+        "report",
+        "etl-extract",
+        "an-etl",
+        "etl",
+        "hook",
+    ], "what is paused has no next due time, and comes last"
+
+
+def test_labels_follow_a_schedule_through_its_life(store: Store) -> None:
+    book = Book(store)
+    add_schedule(store, "job", labels={"team": "data"})
+
+    def of(label: str) -> list[str]:
+        return [schedule.name for schedule in book.schedules.list(label=label)]
+
+    book.schedules.update("job", labels={"team": "sales", "tier": "1"})
+    assert (of("team:data"), of("team:sales"), of("tier:1")) == ([], ["job"], ["job"])
+    book.schedules.delete("job")
+    assert of("team:sales") == []
+    add_schedule(store, "job", labels={"team": "sales"})
+    assert of("team:sales") == ["job"]
+
+
+def test_a_list_shows_the_latest_run_of_each_schedule(store: Store, clock: VirtualClock) -> None:
+    book = Book(store)
+    for name in ("a", "b", "c"):
+        add_schedule(store, name, overlap="allow", trigger={"cron": "* * * * *"})
+    clock.advance(MINUTE)
+    tick(store)
+    begin(store)
+    for claimed in claim(store):
+        settle(store, claimed.token, "failed" if claimed.run.schedule == "a" else "succeeded")
+    clock.advance(SECOND)
+    manual = book.schedules.trigger("b")
+    add_schedule(store, "d")
+    shown = {schedule.name: schedule for schedule in book.schedules.list()}
+    forms = {name: schedule_form(schedule) for name, schedule in shown.items()}
+    assert forms["a"]["last_run_id"] == book.runs.list("a")[0].id
+    assert forms["a"]["last_run_status"] == "failed"
+    assert forms["a"]["last_run_at"] == "2026-01-05T12:01:00Z"
+    assert forms["a"]["next_due_at"] == "2026-01-05T12:02:00Z"
+    assert forms["b"]["last_run_id"] == manual.id
+    assert forms["b"]["last_run_status"] == "queued"
+    assert forms["c"]["last_run_status"] == "succeeded"
+    assert forms["d"]["last_run_id"] is None
+    assert forms["d"]["enabled"] is True
+    for name, schedule in shown.items():
+        assert book.schedules.get(name) == schedule
+
+
+def test_a_run_says_by_which_trigger_it_came(store: Store, clock: VirtualClock) -> None:
+    Book(store).schedules.create("job", cron="*/5 * * * *", target="job")
+    clock.advance(5 * MINUTE)
+    tick(store)
+    assert [run.trigger for run in Book(store).runs.list()] == ["schedule:*/5 * * * *"]
+
+
+@pytest.fixture
+def worked(store: Store, clock: VirtualClock) -> Book:
+    """Three schedules with ten due times each; every third run failed."""
+    book = Book(store)
+    for name, queue in (("a", "default"), ("b", "reports"), ("c", "default")):
+        add_schedule(store, name, overlap="allow", queue=queue)
+    add_schedule(store, "foreign", namespace="other", overlap="allow")
+    begin(store, lease=timedelta(days=1))
+    for number in range(10):
+        clock.advance(MINUTE)
+        tick(store)
+        for queue in ("default", "reports"):
+            for place, claimed in enumerate(claim(store, queue=queue)):
+                bad = (number + place) % 3 == 0
+                settle(store, claimed.token, "failed" if bad else "succeeded")
+        if number % 4 == 0:
+            clock.advance(SECOND)
+            book.schedules.trigger("a")
+    return book
+
+
+FACTS: Final = {"status", "origin", "queue"}
+
+
+def ids(ask: Callable[..., Listing[Any]], **asked: Any) -> list[str]:
+    return [row.id for page in pages(ask, **{"limit": 2, **asked}) for row in page]
+
+
+@pytest.mark.parametrize("schedule", [None, "a", "b"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"status": "failed"},
+        {"status": "cancelled"},
+        {"status": "queued"},
+        {"status": "succeeded", "origin": "schedule"},
+        {"origin": "manual"},
+        {"queue": "reports"},
+        {"since": BEGIN + 4 * MINUTE},
+        {"until": BEGIN + 4 * MINUTE},
+        {"since": BEGIN + 3 * MINUTE, "until": BEGIN + 5 * MINUTE, "status": "failed"},
+    ],
+)
+def test_a_filter_of_runs_finds_what_it_says(
+    worked: Book, schedule: str | None, wanted: dict[str, Any]
+) -> None:
+    def told(run: Any) -> bool:
+        at = (run.due_at or run.created_at) if schedule else run.created_at
+        return (
+            all(getattr(run, key) == wanted[key] for key in wanted.keys() & FACTS)
+            and at >= wanted.get("since", at)
+            and at <= wanted.get("until", at)
+        )
+
+    every = worked.runs.list(schedule, limit=1_000)
+    assert every.next_cursor is None
+    assert ids(worked.runs.list, schedule=schedule, **wanted) == [r.id for r in every if told(r)]
+
+
+def test_the_ledger_is_listed_by_reason_and_time(store: Store, clock: VirtualClock) -> None:
+    book = Book(store)
+    add_schedule(store, "job")
+    for _ in range(6):
+        clock.advance(MINUTE)
+        tick(store)  # the first is queued, and the others overlap
+        book.schedules.skip_next("job")
+        clock.advance(MINUTE)
+        tick(store)
+    every = book.schedules.ledger("job", limit=100)
+    assert {entry.reason for entry in every} == {"overlap", "skipped_by_user"}
+
+    def listed(**wanted: Any) -> list[Any]:
+        def ask(**asked: Any) -> Listing[Any]:
+            return book.schedules.ledger("job", **asked)
+
+        return [entry for page in pages(ask, limit=2, **wanted) for entry in page]
+
+    assert listed() == list(every)
+    for reason in ("overlap", "skipped_by_user", "paused"):
+        assert listed(reason=reason) == [entry for entry in every if entry.reason == reason]
+    since, until = BEGIN + 3 * MINUTE, BEGIN + 7 * MINUTE
+    assert listed(since=since, until=until) == [
+        entry for entry in every if entry.due_to >= since and entry.due_from <= until
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fields"),
+    [
+        ({"status": "asleep"}, {"status"}),
+        (
+            {"status": "asleep", "due_before": "soon", "problem": "yes"},
+            {"status", "due_before", "problem"},
+        ),
+        ({"label": "team"}, {"label"}),
+        ({"label": ":x"}, {"label"}),
+        ({"label": 3}, {"label"}),
+        ({"label": ["team:a", "team:b"]}, {"label"}),
+        ({"text": "a b"}, {"text"}),
+        ({"text": "x" * 200}, {"text"}),
+        ({"text": "' OR 1=1 --"}, {"text"}),
+        ({"target": "flow"}, {"target"}),
+        ({"target": "task:"}, {"target"}),
+        ({"colour": "red"}, {"colour"}),
+        ({"sort": "id; DROP TABLE runs"}, {"sort"}),
+        ({"limit": 0}, {"limit"}),
+        ({"limit": True}, {"limit"}),
+        ({"limit": "10"}, {"limit"}),
+    ],
+)
+def test_wrong_filters_are_all_named(book: Book, asked: dict[str, Any], fields: set[str]) -> None:
+    with pytest.raises(InvalidFilter) as refused:
+        book.schedules.list(**asked)
+    assert set(refused.value.problems) == fields
+    for field, problem in refused.value.problems.items():
+        assert field in problem
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "x", "eyJ9", "W10", "WyJhIl0", "é", "a" * 5_000, "W1tbW1tb", 7, b"W10", "WzFlOTld"],
+)
+def test_a_cursor_that_is_none_is_refused(mixed: Book, cursor: Any) -> None:
+    lists: list[Callable[..., Listing[Any]]] = [mixed.schedules.list, mixed.runs.list]
+    for ask in lists:
+        with pytest.raises(BadCursor, match="cursor"):
+            ask(cursor=cursor)
+
+
+def test_a_cursor_is_good_for_the_list_that_gave_it(mixed: Book, store: Store) -> None:
+    cursor = mixed.schedules.list(text="etl", limit=1).next_cursor
+    assert mixed.schedules.list(text="etl", limit=3, cursor=cursor)
+    for other in (
+        lambda: mixed.schedules.list(cursor=cursor),
+        lambda: mixed.schedules.list(text="etl", sort="-name", cursor=cursor),
+        lambda: mixed.schedules.list(text="etl", sort="created_at", cursor=cursor),
+        lambda: Book(store, "other").schedules.list(text="etl", cursor=cursor),
+        lambda: mixed.runs.list(cursor=cursor),
+    ):
+        with pytest.raises(BadCursor):
+            other()
+
+
+def test_a_page_looks_at_a_bounded_number_of_rows(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it may be short, even empty, and the list goes on."""
+    monkeypatch.setattr(lists, "MOST_LOOKED", 4)
+    book = Book(store)
+    for number in range(20):
+        add_schedule(store, f"job-{number:02}")
+    add_schedule(store, "needle-job")
+    for sort in SORTS:
+        found = pages(book.schedules.list, text="needle", limit=2, sort=sort)
+        assert [schedule.name for page in found for schedule in page] == ["needle-job"]
+        assert len(found) > 3
+
+
+FILTERS: Final[st.SearchStrategy[dict[str, Any]]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "status": st.sampled_from(["active", "paused"]),
+        "label": st.sampled_from(["team:a", "team:b", {"team": "a", "tier": "1"}]),
+        "text": st.sampled_from(["1", "job-*", "job-1*", "x"]),
+        "target": st.sampled_from(["task", "command"]),
+    },
+)
+
+
+@settings(
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(data=st.data())
+def test_whatever_is_asked_for_each_row_comes_once(
+    store: Store, clock: VirtualClock, data: st.DataObject
+) -> None:
+    """Also while others are added and go between pages."""
+    book = Book(store, f"n{clock.advance().timestamp():.0f}")
+    kinds = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=12))
+    clock_steps = data.draw(st.booleans())
+    for number, kind in enumerate(kinds):
+        labels = {"team": "ab"[kind % 2]} | ({"tier": "1"} if kind & 2 else {})
+        add_schedule(
+            store,
+            f"job-{number}",
+            book.namespace,
+            labels=labels,
+            target="work" if kind & 4 else {"command": ["true"]},
+        )
+        if kind & 8:
+            book.schedules.pause(f"job-{number}")
+        book.schedules.trigger(f"job-{number}")
+        if clock_steps:
+            clock.advance(SECOND)
+    wanted, sort = data.draw(FILTERS), data.draw(st.sampled_from(SORTS))
+    expected = [s.id for s in book.schedules.list(limit=1_000, sort=sort, **wanted)]
+    runs = [run.id for run in book.runs.list(limit=1_000)]
+    limit, extra = data.draw(st.integers(1, 5)), 0
+    asked_for: list[tuple[Callable[..., Listing[Any]], list[str], dict[str, Any]]] = [
+        (book.schedules.list, expected, {"sort": sort, **wanted}),
+        (book.runs.list, runs, {}),
+    ]
+    for ask, those, asked in asked_for:
+        seen: list[str] = []
+        cursor = None
+        while True:
+            page = ask(limit=limit, cursor=cursor, **asked)
+            seen += [row.id for row in page]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+            extra += 1
+            if extra <= 10:
+                name = f"{data.draw(st.sampled_from(['a', 'job-1', 'z']))}-{extra}"
+                add_schedule(store, name, book.namespace, labels={"team": "a"})
+                book.schedules.trigger(name)
+        assert len(seen) == len(set(seen))
+        assert [id_ for id_ in seen if id_ in set(those)] == those
