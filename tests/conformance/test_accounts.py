@@ -68,7 +68,7 @@ def test_entries_that_touch_a_stretch_come_in_order(store: Store, clock: Virtual
         Skip(minute(6), minute(6), 1, True, Reason.OVERLAP),
         Skip(minute(8), minute(9), 2, True, Reason.PAUSED),
     ]
-    store.transact(lambda tx: tx.delete_schedule(schedule, skips))
+    store.transact(lambda tx: tx.delete_schedules([(schedule, skips)]))
     assert clock.now == BEGIN
 
     def found(first: int, last: int, limit: int = 100) -> list[str]:

@@ -13,7 +13,7 @@ from duebook.book import Book
 from duebook.model.filters import InvalidFilter, ScheduleSort
 from duebook.model.forms import schedule_form
 from duebook.model.listing import BadCursor, Listing
-from duebook.store.sql import lists
+from duebook.store.sql import looking
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,
@@ -320,7 +320,7 @@ def test_a_page_looks_at_a_bounded_number_of_rows(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it may be short, even empty, and the list goes on."""
-    monkeypatch.setattr(lists, "MOST_LOOKED", 4)
+    monkeypatch.setattr(looking, "MOST_LOOKED", 4)
     book = Book(store)
     for number in range(20):
         add_schedule(store, f"job-{number:02}")

@@ -13,9 +13,11 @@ from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import NewSchedule, Store, Tx
 
     Changes = Listing[Change]  # inside the class below `list` is a method
 
@@ -54,8 +56,11 @@ class Auditor:
 class ScheduleAudit(Auditor):
     """What is written down about schedules."""
 
-    def created(self, tx: Tx, name: str, schedule_id: str, spec: ScheduleSpec, by: str) -> None:
-        self.note(tx, "create", SCHEDULE, name, schedule_id, None, definition_form(spec), by)
+    def created(self, tx: Tx, made: Sequence[NewSchedule], by: str) -> None:
+        common = tx.now, by or self.by, self.namespace, "create", SCHEDULE
+        tx.record(
+            [Change(0, *common, new.name, new.id, None, definition_form(new.spec)) for new in made]
+        )
 
     def edited(
         self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec, by: str

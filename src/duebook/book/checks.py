@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import InvalidSchedule, load_spec
 from duebook.targets.templates import check_templates, has_templates
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duebook.targets.task import Tasks
 
 __all__ = [
+    "check_definition",
     "named_spec",
     "never_due",
     "refuse_circle",
@@ -27,6 +28,7 @@ __all__ = [
     "refuse_past",
     "refuse_payload",
     "refuse_templates",
+    "split_enabled",
 ]
 
 MOST_FOLLOWED: Final = 1_000
@@ -51,6 +53,29 @@ def named_spec(name: str, definition: dict[str, Any], key: str | None = None) ->
     return spec
 
 
+def split_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool, dict[str, str]]:
+    """A definition without `enabled`, whether it is, and what is wrong with that."""
+    rest = {key: value for key, value in definition.items() if key != "enabled"}
+    given = definition.get("enabled")
+    if given is None or isinstance(given, bool):
+        return rest, given is not False, {}
+    return rest, True, {"enabled": f"enabled {quoted(given)} is neither true nor false"}
+
+
+def check_definition(
+    name: Any, definition: dict[str, Any], tasks: Tasks, wrong: dict[str, str]
+) -> ScheduleSpec:
+    """As `named_spec`, and as `refuse_payload`; `wrong` is what is known to be wrong already."""
+    try:
+        spec = named_spec(name, definition)
+        refuse_payload(tasks, spec)
+    except InvalidSchedule as error:
+        raise InvalidSchedule(error.problems | wrong) from None
+    if wrong:
+        raise InvalidSchedule(wrong)
+    return spec
+
+
 def refuse_templates(spec: ScheduleSpec) -> None:
     """Templates that no run could render; raises InvalidSchedule."""
     if problems := check_templates(spec):
@@ -65,9 +90,19 @@ def refuse_payload(tasks: Tasks, spec: ScheduleSpec) -> None:
         raise InvalidSchedule({"payload": str(error)}) from None
 
 
-def refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None:
-    """Schedules that wait for each other would never run; raises InvalidSchedule."""
+def refuse_circle(
+    tx: Tx,
+    namespace: str,
+    name: str,
+    spec: ScheduleSpec,
+    upstreams: dict[str, list[str]] | None = None,
+) -> None:
+    """Schedules that wait for each other would never run; raises InvalidSchedule.
+
+    `upstreams` are those of schedules that are known; others are looked up and added.
+    """
     known: set[str] = set()
+    upstreams = {} if upstreams is None else upstreams
     waiting = [dependency.schedule for dependency in spec.depends_on]
     while waiting and len(known) < MOST_FOLLOWED:
         upstream = waiting.pop()
@@ -76,7 +111,9 @@ def refuse_circle(tx: Tx, namespace: str, name: str, spec: ScheduleSpec) -> None
             raise InvalidSchedule({"depends_on": told})
         if upstream not in known:
             known.add(upstream)
-            waiting += _depends_on(tx, namespace, upstream)
+            if upstream not in upstreams:
+                upstreams[upstream] = _depends_on(tx, namespace, upstream)
+            waiting += upstreams[upstream]
 
 
 def _depends_on(tx: Tx, namespace: str, name: str) -> list[str]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import find_missing
+from duebook.book.bulk import ACTIONS, Wanted, act_on, create_all, first_state, read_all
 from duebook.book.checks import (
+    check_definition,
     named_spec,
-    never_due,
     refuse_circle,
     refuse_decided,
     refuse_past,
     refuse_payload,
     refuse_templates,
+    split_enabled,
 )
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.rendering import render_form
@@ -33,11 +36,10 @@ from duebook.model.filters import (
 )
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.model.plan import DueException
-from duebook.model.schedule import load_changes, load_spec
+from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.target import CommandTarget, TaskTarget, payload_variables
 from duebook.planner import (
     DueTimes,
-    first_plan,
     plan,
     plan_edit,
     plan_end,
@@ -49,14 +51,16 @@ from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
+    from duebook.book.bulk import Acted, Action
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import Snapshot
     from duebook.model.policies import Definition
     from duebook.model.run import Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.template import ScheduleTemplate
     from duebook.store.base import LedgerEntry, Store, Tx
 
     # inside the class below `list` is a method
@@ -110,29 +114,63 @@ class Schedules:
         """A new schedule from `trigger`, `target`, `payload` and policies.
 
         A `template` gives the fields that are not given here; a field that is None has Duebook's
-        own default. Raises InvalidSchedule with every wrong field, NotFound for the template,
-        Conflict when the name is taken, and QuotaReached when the namespace has no room.
+        own default. One that is not `enabled` begins paused. Raises InvalidSchedule with every
+        wrong field, NotFound for the template, Conflict when the name is taken, and QuotaReached
+        when the namespace has no room.
         """
         if template is not None:
             found = self._store.read(lambda tx: find_template(tx, self._namespace, template))
             definition = load_changes(found.defaults, definition)
-        spec = named_spec(name, definition)
-        refuse_payload(self._tasks, spec)
-        return self._store.transact(lambda tx: self._create(tx, name, spec, by))
+        definition, enabled, wrong = split_enabled(definition)
+        spec = check_definition(name, definition, self._tasks, wrong)
+        return self._store.transact(lambda tx: self._create(tx, Wanted(name, spec, enabled), by))
 
-    def _create(self, tx: Tx, name: str, spec: ScheduleSpec, by: str) -> Schedule:
-        schedule_id, namespace = new_id(), self._namespace
-        fixed = spec.anchored(tx.now)
-        refuse_past(fixed, tx.now)
-        refuse_circle(tx, namespace, name, fixed)
-        next_due_at, wake_at = first_plan(name, fixed, tx.now)
-        if next_due_at is None:
-            raise never_due(fixed, tx.now)
+    def _create(self, tx: Tx, wanted: Wanted, by: str) -> Schedule:
+        new = first_state(wanted, self._namespace, tx.now)
+        refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by
-        tx.create_schedule(schedule_id, namespace, name, fixed, next_due_at, wake_at, maker)
-        admit(tx, namespace, [(name, fixed)], None)
-        self._audit.created(tx, name, schedule_id, fixed, maker)
-        return tx.get_schedule(schedule_id)
+        tx.create_schedules([new], maker, tx.now)
+        admit(tx, self._namespace, [(new.name, new.spec)], None)
+        self._audit.created(tx, [new], maker)
+        return tx.get_schedule(new.id)
+
+    def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
+        """Up to 10,000 new schedules at once, all or none: objects with `name` and what `create`
+        takes.
+
+        Raises InvalidSchedule with what is wrong with any of them, named as
+        `schedules[17].trigger`, names that are taken included, and QuotaReached.
+        """
+
+        @cache
+        def template(name: str) -> ScheduleTemplate:
+            return self._store.read(lambda tx: find_template(tx, self._namespace, name))
+
+        wanted = read_all(definitions, template, self._tasks)
+        return Listing(create_all(self._store, wanted, self._audit, by))
+
+    def act(
+        self,
+        action: Action,
+        filter: Mapping[str, Any],  # noqa: A002 - that is what it is called everywhere
+        dry_run: bool = False,
+        reason: str | None = None,
+    ) -> Acted:
+        """`pause`, `resume`, `delete`, `trigger` or `skip_next` all schedules that a filter finds.
+
+        The filter is that of `list`; {"text": "*"} finds all. Those that are not in the state for
+        it are left alone. With `dry_run` nothing happens but the count. It is done in batches, each
+        in a transaction: what a failure leaves undone is done when it is called again. Raises
+        InvalidFilter, and Invalid for an empty one.
+        """
+        if action not in ACTIONS:
+            raise Invalid(f'action "{shorten(action)}" is not one of {", ".join(ACTIONS)}')
+        if reason is not None:
+            read_text("reason", reason)
+        if not any(value is not None for value in filter.values()):
+            raise Invalid('filter: an empty one is refused; text "*" finds all schedules')
+        wanted = load_schedule_filter(dict(filter))
+        return act_on(self._store, self._audit, action, wanted, dry_run, reason)
 
     def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]:
         """As `create` when there is none of that name, otherwise an edit to the whole of this.
@@ -147,7 +185,7 @@ class Schedules:
             try:
                 schedule = tx.get_schedule(tx.find_schedule(self._namespace, name))
             except NotFound:
-                return self._create(tx, name, spec, by), "created"
+                return self._create(tx, Wanted(name, spec, enabled=True), by), "created"
             if schedule.created_by != by:
                 maker = (
                     f'made by "{schedule.created_by}"' if schedule.created_by else "made by hand"
@@ -225,6 +263,8 @@ class Schedules:
     ) -> Schedule:
         """Change some fields of the definition; None puts a policy back to its default.
 
+        `enabled` pauses it, or makes it go on.
+
         What is pending follows the new definition; what only the old one knew is recorded as
         edited. Raises InvalidSchedule, and Conflict when `version` is no longer the latest.
         """
@@ -236,10 +276,28 @@ class Schedules:
                     f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
                     "read it again"
                 )
-            form = load_changes(tx.snapshot(schedule.id).spec.to_json(), changes)
-            return self._edit(tx, schedule, load_spec(form, schedule.name), by)
+            form, enabled, wrong = split_enabled(
+                load_changes(tx.snapshot(schedule.id).spec.to_json(), changes)
+            )
+            if wrong:
+                raise InvalidSchedule(wrong)
+            edited = self._edit(tx, schedule, load_spec(form, schedule.name), by)
+            return self._switch(tx, edited, enabled) if "enabled" in changes else edited
 
         return self._store.transact(work)
+
+    def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
+        """Pause or resume, unless it is so already."""
+        if enabled == (schedule.status != "paused"):
+            return schedule
+        snapshot = tx.snapshot(schedule.id)
+        if enabled:
+            tx.commit([plan_resume(snapshot, tx.now)], None)
+            return self._audit.acted(tx, "resume", snapshot)
+        if schedule.status == "active":
+            tx.pause(plan_pause(snapshot, tx.now), None)
+            return self._audit.acted(tx, "pause", snapshot)
+        return schedule
 
     def revisions(self, name: str) -> Revisions:
         """Every definition that was in force, the first one first."""
@@ -252,7 +310,7 @@ class Schedules:
             schedule = tx.get_schedule(self._find(tx, name))
             # what nobody here can read has due times that nobody here can count
             skips = plan_end(tx.snapshot(schedule.id), tx.now) if schedule.spec else ()
-            tx.delete_schedule(schedule, skips)
+            tx.delete_schedules([(schedule, skips)])
             self._audit.deleted(tx, schedule)
 
         self._store.transact(work)

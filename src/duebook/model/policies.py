@@ -59,4 +59,6 @@ class Definition(Policies, total=False):
     cron: str
     """stands for a trigger, with `tz` beside it"""
     tz: str
+    enabled: bool
+    """false: it begins paused"""
     target: str | Mapping[str, Any] | Target

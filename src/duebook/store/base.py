@@ -39,6 +39,7 @@ __all__ = [
     "Inventory",
     "LedgerEntry",
     "Mark",
+    "NewSchedule",
     "News",
     "OwnRun",
     "Page",
@@ -69,6 +70,19 @@ class SessionInfo:
     tzdata: str
     tasks: tuple[str, ...] = ()
     """those that its worker knows"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """A schedule that is about to be stored, with its first state."""
+
+    id: str
+    namespace: str
+    name: str
+    spec: ScheduleSpec
+    next_due_at: datetime | None
+    wake_at: datetime | None
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +500,7 @@ class Tx(Protocol):
 
     def list_changes(
         self, namespace: str | None, wanted: ChangeFilter, after: Place | None, limit: int
-    ) -> Found:
+    ) -> Found[Change]:
         """The newest first, of a namespace or of all; an instant and an id are a place."""
 
     # -- a part of a transaction
@@ -505,6 +519,12 @@ class Tx(Protocol):
         by: str,
     ) -> None:
         """Store a new schedule; raises Conflict when the name is taken."""
+
+    def create_schedules(self, made: Sequence[NewSchedule], by: str, now: datetime) -> None:
+        """Store new schedules as of `now`; raises Conflict when a name is taken."""
+
+    def list_taken(self, namespace: str, names: Sequence[str]) -> dict[str, str]:
+        """Which of these names are taken, and by which ids."""
 
     def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
         """Put another definition in force, with the state that `plan` says."""
@@ -530,6 +550,16 @@ class Tx(Protocol):
     ) -> Found[Schedule]:
         """Schedules in an order, from the one after a place on, each with its latest run."""
 
+    def find_schedules(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        sort: ScheduleSort,
+        after: Place | None,
+        limit: int,
+    ) -> Found[tuple[str, str]]:
+        """As list_schedules, but only their ids and names."""
+
     def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
         """The newest run of each schedule that has one."""
 
@@ -542,10 +572,13 @@ class Tx(Protocol):
     def snapshot(self, schedule_id: str) -> Snapshot:
         """One schedule, locked, as the planner sees it."""
 
+    def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
+        """As `snapshot`, of those that are not deleted and can be read, by id."""
+
     def pause(self, plan: Plan, reason: str | None, until: datetime | None = None) -> None:
         """Commit the state of a schedule that pauses now, `until` it resumes by itself."""
 
-    def delete_schedule(self, schedule: Schedule, skips: Sequence[Skip]) -> None:
+    def delete_schedules(self, ended: Sequence[tuple[Schedule, Sequence[Skip]]]) -> None:
         """Cancel queued runs, record pending due times, free the name; history stays."""
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None: ...

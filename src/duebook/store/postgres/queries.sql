@@ -555,6 +555,43 @@ LIMIT 1
 -- The place of the newest run of a namespace.
 SELECT max(place) FROM runs WHERE namespace = :namespace
 
+-- name: insert_schedule
+-- New schedules, unless their names are taken.
+INSERT INTO schedules (id, namespace, name, version, labels, target, created_at, created_by)
+SELECT v.id, v.namespace, v.name, 1, v.labels, v.target, v.created_at, v.created_by
+FROM unnest(:id::text[], :namespace::text[], :name::text[], :labels::text[], :target::text[],
+    :created_at::timestamptz[], :created_by::text[])
+    AS v (id, namespace, name, labels, target, created_at, created_by)
+ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
+
+-- name: insert_revision
+-- Definitions that come into force.
+INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
+SELECT v.schedule_id, v.version, v.spec, v.valid_from, v.by
+FROM unnest(:schedule_id::text[], :version::integer[], :spec::text[],
+    :valid_from::timestamptz[], :by::text[]) AS v (schedule_id, version, spec, valid_from, by)
+
+-- name: insert_state
+-- The states that schedules begin with.
+INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at,
+    paused_at)
+SELECT v.schedule_id, 1, v.status, v.watermark, v.next_due_at, v.wake_at, v.paused_at
+FROM unnest(:schedule_id::text[], :status::text[], :watermark::timestamptz[],
+    :next_due_at::timestamptz[], :wake_at::timestamptz[], :paused_at::timestamptz[])
+    AS v (schedule_id, status, watermark, next_due_at, wake_at, paused_at)
+
+-- name: list_taken
+-- Which of the given names live schedules have.
+SELECT name, id FROM schedules
+WHERE namespace = :namespace AND name = ANY (:names::text[]) AND deleted_at IS NULL
+
+-- name: take_states
+-- The states of the given schedules, for what people do to them.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
+ORDER BY schedule_id
+FOR UPDATE
+
 -- name: insert_label
 -- What a schedule is found by.
 INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)

@@ -62,7 +62,7 @@ class Auditing(Statements):
 
     def list_changes(
         self, namespace: str | None, wanted: ChangeFilter, after: Place | None, limit: int
-    ) -> Found:
+    ) -> Found[Change]:
         since = wanted.since or EARLIEST
 
         def read(after: Place | None, most: int) -> list[Row]:

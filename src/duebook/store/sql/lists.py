@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from duebook.model.listing import Found
 from duebook.model.run import LatestRun
 from duebook.store.base import LedgerEntry
+from duebook.store.sql.looking import look
 from duebook.store.sql.rows import micros, moment, read_run, read_schedule
 from duebook.store.sql.working import Working
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Lists", "read_entry"]
 
-MOST_LOOKED: Final = 10_000
-"""Rows that one request looks at, unless it asks for more."""
-PORTION: Final = 2_000
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 LAST_PLACE: Final = 2**62
@@ -69,33 +67,6 @@ class _SeenRun(NamedTuple):
     place: int
 
 
-def look(
-    read: Read,
-    matches: Callable[[Row], bool],
-    place_of: Callable[[Row], Place],
-    after: Place | None,
-    limit: int,
-) -> Found[Row]:
-    """Up to `limit` rows that match, in the order in which `read` gives them from a place on."""
-    found: list[Row] = []
-    left, portion = max(MOST_LOOKED, limit + 1), limit + 1
-    while True:
-        rows = read(after, portion)
-        for number, row in enumerate(rows, 1):
-            after = place_of(row)
-            if matches(row):
-                found.append(row)
-            if len(found) == limit:
-                more = number < len(rows) or len(rows) == portion
-                return Found(found, after if more else None)
-        if len(rows) < portion:
-            return Found(found, None)
-        left -= portion
-        if left <= 0:
-            return Found(found, after)
-        portion = min(max(4 * portion, 100), PORTION, left)
-
-
 class Lists(Working):
     """Pages of schedules, runs and ledger entries."""
 
@@ -107,6 +78,17 @@ class Lists(Working):
         after: Place | None,
         limit: int,
     ) -> Found[Schedule]:
+        found = self.find_schedules(namespace, wanted, sort, after, limit)
+        return Found(self._schedules([id_ for id_, _ in found.rows]), found.last)
+
+    def find_schedules(
+        self,
+        namespace: str,
+        wanted: ScheduleFilter,
+        sort: ScheduleSort,
+        after: Place | None,
+        limit: int,
+    ) -> Found[tuple[str, str]]:
         known = self.list_known_tasks() if wanted.problem is not None else set()
 
         def matches(row: Row) -> bool:
@@ -120,7 +102,7 @@ class Lists(Working):
         else:
             read, place_of = self._reader(namespace, wanted, sort)
             found = look(read, matches, place_of, after, limit)
-        return Found(self._schedules([row[0] for row in found.rows]), found.last)
+        return Found([(row[0], row[1]) for row in found.rows], found.last)
 
     def _due_before(self, seen: _Seen, moment: datetime) -> bool:
         due = seen.status == "active" and seen.next_due_at is not None

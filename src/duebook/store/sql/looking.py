@@ -25,7 +25,7 @@ def look(
     place_of: Callable[[Row], Place],
     after: Place | None,
     limit: int,
-) -> Found:
+) -> Found[Row]:
     """Up to `limit` rows that match, in the order in which `read` gives them from a place on."""
     found: list[Row] = []
     left, portion = max(MOST_LOOKED, limit + 1), limit + 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import SHORT_ID, looks_like_id, new_id
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
-from duebook.store.base import LedgerEntry, News, Page, SessionSpan
+from duebook.store.base import LedgerEntry, News, NewSchedule, Page, SessionSpan
 from duebook.store.sql.lists import Lists, read_entry
 from duebook.store.sql.planning import new_run, skips_of, state_row
 from duebook.store.sql.rows import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from duebook.model.enqueued import Enqueued
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
-    from duebook.store.sql.statements import Values
+    from duebook.store.sql.statements import Row, Values
 
 __all__ = ["People"]
 
@@ -50,17 +50,44 @@ class People(Lists):
         wake_at: datetime | None,
         by: str,
     ) -> None:
-        made: Values = {"id": schedule_id, "now": self.now, "by": clean(by)}
-        found: Values = {"labels": json.dumps(dict(spec.labels)), "target": target_text(spec)}
-        if not self._run("insert_schedule", namespace=namespace, name=name, **found, **made):
-            raise Conflict(f'schedule "{name}" exists already; choose another name')
-        self._run("insert_revision", version=1, spec=json.dumps(spec.to_json()), **made)
-        times = {"next_due_at": next_due_at, "wake_at": wake_at}
-        self._run("insert_state", id=schedule_id, now=self.now, **times)
-        self._depend(schedule_id, namespace, spec)
-        self._label(schedule_id, namespace, name, spec)
-        if wake_at is not None:
-            self._tell(News.WAKE, wake_at)
+        new = NewSchedule(schedule_id, namespace, name, spec, next_due_at, wake_at)
+        self.create_schedules([new], by, self.now)
+
+    def create_schedules(self, made: Sequence[NewSchedule], by: str, now: datetime) -> None:
+        stamp, at, maker = self._stamp, self._stamp(now), clean(by)
+        if self._insert("insert_schedule", [_row(new, at, maker) for new in made]) < len(made):
+            self._refuse_taken(made)
+        texts = [(new.id, 1, json.dumps(new.spec.to_json()), at, maker) for new in made]
+        self._insert("insert_revision", texts)
+        states = [
+            (
+                new.id,
+                "paused" if new.paused else "active",
+                at,
+                stamp(new.next_due_at),
+                stamp(new.wake_at),
+                at if new.paused else None,
+            )
+            for new in made
+        ]
+        self._insert("insert_state", states)
+        for new in made:
+            self._depend(new.id, new.namespace, new.spec)
+        self._insert("insert_label", [row for new in made for row in _labels(new)])
+        if wakes := [new.wake_at for new in made if new.wake_at is not None]:
+            self._tell(News.WAKE, min(wakes))
+
+    def _refuse_taken(self, made: Sequence[NewSchedule]) -> NoReturn:
+        ids = {new.id for new in made}
+        for namespace in sorted({new.namespace for new in made}):
+            names = [new.name for new in made if new.namespace == namespace]
+            for name, id_ in sorted(self.list_taken(namespace, names).items()):
+                if id_ not in ids:
+                    raise Conflict(f'schedule "{name}" exists already; choose another name')
+        raise Conflict("two of the schedules have the same name; give each one of its own")
+
+    def list_taken(self, namespace: str, names: Sequence[str]) -> dict[str, str]:
+        return dict(self._all("list_taken", namespace=namespace, names=list(names)))
 
     def _depend(self, schedule_id: str, namespace: str, spec: ScheduleSpec) -> None:
         for dependency in spec.depends_on:
@@ -70,10 +97,6 @@ class People(Lists):
                 upstream=dependency.schedule,
                 schedule_id=schedule_id,
             )
-
-    def _label(self, schedule_id: str, namespace: str, name: str, spec: ScheduleSpec) -> None:
-        rows = [(schedule_id, label, value, namespace, name) for label, value in spec.labels]
-        self._insert("insert_label", rows)
 
     def update_schedule(self, schedule: Schedule, spec: ScheduleSpec, plan: Plan, by: str) -> None:
         id_, now = schedule.id, self.now
@@ -86,14 +109,15 @@ class People(Lists):
         )
         labels = json.dumps(dict(spec.labels))
         text = json.dumps(spec.to_json())
-        self._run("insert_revision", id=id_, version=plan.version, spec=text, now=now, by=clean(by))
+        self._insert("insert_revision", [(id_, plan.version, text, self._stamp(now), clean(by))])
         found: Values = {"labels": labels, "target": target_text(spec)}
         self._run("update_schedule", id=id_, version=plan.version, **found)
         self._run("update_state_version", id=id_, version=plan.version)
         self._run("delete_dependencies", schedule_id=id_)
         self._depend(id_, schedule.namespace, spec)
         self._run("delete_labels", schedule_id=id_)
-        self._label(id_, schedule.namespace, schedule.name, spec)
+        former = NewSchedule(id_, schedule.namespace, schedule.name, spec, None, None)
+        self._insert("insert_label", _labels(former))
         for exception in plan.said:
             self.add_exception(id_, exception)
         if plan.status == "paused":
@@ -176,16 +200,21 @@ class People(Lists):
         if until is not None:
             self._tell(News.WAKE, until)
 
-    def delete_schedule(self, schedule: Schedule, skips: Sequence[Skip]) -> None:
-        id_, now = schedule.id, self.now
-        self._states(id_)
-        self._record([((id_, schedule.version), skip) for skip in skips], None)
-        self._run("delete_dependencies", schedule_id=id_)
-        self._run("delete_labels", schedule_id=id_)
-        self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED.value)
-        self._run("delete_exceptions", id=id_)
-        self._run("delete_state", id=id_)
-        self._run("delete_schedule", id=id_, now=now)
+    def delete_schedules(self, ended: Sequence[tuple[Schedule, Sequence[Skip]]]) -> None:
+        ids, now = [schedule.id for schedule, _ in ended], self.now
+        for id_ in sorted(ids):
+            self._states(id_)
+        skips = [((schedule.id, schedule.version), skip) for schedule, own in ended for skip in own]
+        self._record(skips, None)
+        for id_ in ids:
+            self._run("delete_dependencies", schedule_id=id_)
+            self._run("delete_labels", schedule_id=id_)
+        for id_ in ids:
+            self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED.value)
+        for id_ in ids:  # after all runs: a claim holds runs when it locks schedules
+            self._run("delete_exceptions", id=id_)
+            self._run("delete_state", id=id_)
+            self._run("delete_schedule", id=id_, now=now)
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None:
         self._run(
@@ -339,3 +368,12 @@ class People(Lists):
             (Page(attempt, seq), LogLine(self._time(at), stream, text))
             for attempt, seq, at, stream, text in rows
         ]
+
+
+def _row(new: NewSchedule, at: Any, by: str | None) -> Row:
+    labels = json.dumps(dict(new.spec.labels))
+    return new.id, new.namespace, new.name, labels, target_text(new.spec), at, by
+
+
+def _labels(new: NewSchedule) -> list[Row]:
+    return [(new.id, label, value, new.namespace, new.name) for label, value in new.spec.labels]

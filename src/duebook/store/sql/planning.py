@@ -108,6 +108,9 @@ class Planning(Statements):
             )
         return snapshots[0]
 
+    def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
+        return self._snapshots(self._all("take_states", ids=sorted(schedule_ids)))
+
     def _snapshots(self, rows: list[Row]) -> list[Snapshot]:
         if not rows:
             return []

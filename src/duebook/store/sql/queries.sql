@@ -59,17 +59,6 @@ DELETE FROM schedule_deps WHERE schedule_id = :schedule_id
 -- What a schedule could be found by before.
 DELETE FROM schedule_labels WHERE schedule_id = :schedule_id
 
--- name: insert_schedule
--- A new schedule, unless its name is taken.
-INSERT INTO schedules (id, namespace, name, version, labels, target, created_at, created_by)
-VALUES (:id, :namespace, :name, 1, :labels, :target, :now, :by)
-ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
-
--- name: insert_revision
--- A definition, in force from now on.
-INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
-VALUES (:id, :version, :spec, :now, :by)
-
 -- name: list_revisions
 -- The definitions of a schedule, the first one first.
 SELECT version, spec, valid_from, by FROM schedule_revisions WHERE schedule_id = :id
@@ -82,11 +71,6 @@ UPDATE schedules SET version = :version, labels = :labels, target = :target WHER
 -- name: update_state_version
 -- The state follows the definition.
 UPDATE schedule_state SET version = :version WHERE schedule_id = :id
-
--- name: insert_state
--- The state a schedule begins with.
-INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at)
-VALUES (:id, 1, 'active', :now, :next_due_at, :wake_at)
 
 -- name: find_schedule
 -- The live schedule of that name in the namespace.

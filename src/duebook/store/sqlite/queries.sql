@@ -360,6 +360,35 @@ SELECT rowid, created_at FROM runs WHERE rowid >= :place ORDER BY rowid LIMIT 1
 -- The place of the newest run.
 SELECT max(rowid) FROM runs
 
+-- name: insert_schedule
+-- A new schedule, unless its name is taken.
+INSERT INTO schedules (id, namespace, name, version, labels, target, created_at, created_by)
+VALUES (:id, :namespace, :name, 1, :labels, :target, :created_at, :created_by)
+ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
+
+-- name: insert_revision
+-- A definition that comes into force.
+INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
+VALUES (:schedule_id, :version, :spec, :valid_from, :by)
+
+-- name: insert_state
+-- The state that a schedule begins with.
+INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at,
+    paused_at)
+VALUES (:schedule_id, 1, :status, :watermark, :next_due_at, :wake_at, :paused_at)
+
+-- name: list_taken
+-- Which of the given names live schedules have.
+SELECT s.name, s.id FROM json_each(:names) AS wanted
+CROSS JOIN schedules AS s
+WHERE s.namespace = :namespace AND s.name = wanted.value AND s.deleted_at IS NULL
+
+-- name: take_states
+-- The states of the given schedules, for what people do to them.
+SELECT st.schedule_id, st.version, st.status, st.watermark, st.seen, st.considered_at, st.fired,
+    st.paused_until
+FROM json_each(:ids) AS wanted CROSS JOIN schedule_state AS st ON st.schedule_id = wanted.value
+
 -- name: insert_label
 -- What a schedule is found by.
 INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)

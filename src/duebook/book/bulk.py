@@ -1,0 +1,319 @@
+"""Many schedules at once: definitions that are made together, and what is done to all that a
+filter finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from duebook.book.checks import (
+    check_definition,
+    never_due,
+    refuse_circle,
+    refuse_past,
+    split_enabled,
+)
+from duebook.book.quotas import admit
+from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.ids import new_id
+from duebook.model.plan import DueException
+from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
+from duebook.planner import (
+    DueTimes,
+    first_plan,
+    plan,
+    plan_end,
+    plan_pause,
+    plan_resume,
+    upcoming_after,
+)
+from duebook.store.base import NewSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from duebook.book.audit import ScheduleAudit
+    from duebook.model.filters import ScheduleFilter
+    from duebook.model.listing import Found, Place
+    from duebook.model.plan import Snapshot
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.model.template import ScheduleTemplate
+    from duebook.store.base import Store, Tx
+    from duebook.targets.task import Tasks
+
+__all__ = [
+    "ACTIONS",
+    "Acted",
+    "Action",
+    "Wanted",
+    "act_on",
+    "create_all",
+    "first_state",
+    "read_all",
+]
+
+Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
+ACTIONS: Final = get_args(Action)
+
+MOST_AT_ONCE: Final = 10_000
+MOST_PROBLEMS: Final = 100
+BATCH: Final = 200
+"""Schedules that one transaction acts on."""
+MOST_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A schedule that somebody defines, under its name."""
+
+    name: str
+    spec: ScheduleSpec
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What was done, or would be: to how many schedules, and the names of the first ones."""
+
+    action: Action
+    count: int
+    names: tuple[str, ...]
+    dry_run: bool
+
+
+class Problems:
+    """What is wrong with items of a list, by `schedules[17].trigger`; up to a number of them."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, str] = {}
+        self._more = 0
+
+    def add(self, number: int, problems: Mapping[str, str]) -> None:
+        for field, problem in problems.items():
+            if len(self._named) < MOST_PROBLEMS:
+                place = f"schedules[{number}]"
+                self._named[f"{place}.{field}" if field else place] = f"{place}: {problem}"
+            else:
+                self._more += 1
+
+    def refuse(self) -> None:
+        """Raises InvalidSchedule, if there are any."""
+        if self._more:
+            self._named["schedules"] = f"and {self._more:,} more problems"
+        if self._named:
+            raise InvalidSchedule(self._named)
+
+
+def read_all(
+    definitions: Iterable[Mapping[str, Any]],
+    find_template: Callable[[str], ScheduleTemplate],
+    tasks: Tasks,
+) -> list[Wanted]:
+    """Definitions with their names; raises InvalidSchedule with what is wrong with any of them."""
+    if isinstance(definitions, str | bytes | dict):
+        raise Invalid(f"schedules {shorten(definitions)} is no list of definitions")
+    forms = list(definitions)
+    if not 1 <= len(forms) <= MOST_AT_ONCE:
+        raise Invalid(f"schedules: 1 to {MOST_AT_ONCE:,} can be made at once, not {len(forms):,}")
+    problems, found = Problems(), []
+    places: dict[str, int] = {}
+    for number, form in enumerate(forms):
+        try:
+            wanted = _read(form, find_template, tasks)
+        except InvalidSchedule as error:
+            problems.add(number, error.problems)
+            continue
+        if (other := places.setdefault(wanted.name, number)) != number:
+            told = f'name "{wanted.name}" is that of schedules[{other}] as well'
+            problems.add(number, {"name": told})
+        found.append(wanted)
+    problems.refuse()
+    return found
+
+
+def _read(form: Any, find_template: Callable[[str], ScheduleTemplate], tasks: Tasks) -> Wanted:
+    if not isinstance(form, dict):
+        raise InvalidSchedule({"": f"{shorten(form)} is no object"})
+    definition = {key: value for key, value in form.items() if key not in ("name", "template")}
+    if form.get("template") is not None:
+        if not isinstance(form["template"], str):
+            raise InvalidSchedule({"template": f"template {quoted(form['template'])} is no text"})
+        try:
+            found = find_template(form["template"])
+        except (Invalid, NotFound) as error:
+            raise InvalidSchedule({"template": str(error)}) from None
+        definition = load_changes(found.defaults, definition)
+    definition, enabled, wrong = split_enabled(definition)
+    spec = check_definition(form.get("name"), definition, tasks, wrong)
+    return Wanted(str(form["name"]), spec, enabled)
+
+
+def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:
+    """A schedule that is made now; raises InvalidSchedule when it would never be due."""
+    fixed = wanted.spec.anchored(now)
+    refuse_past(fixed, now)
+    next_due_at, wake_at = first_plan(wanted.name, fixed, now)
+    if next_due_at is None:
+        raise never_due(fixed, now)
+    if not wanted.enabled:
+        wake_at = None
+    return NewSchedule(
+        new_id(), namespace, wanted.name, fixed, next_due_at, wake_at, paused=not wanted.enabled
+    )
+
+
+def create_all(
+    store: Store, wanted: Sequence[Wanted], audit: ScheduleAudit, by: str
+) -> list[Schedule]:
+    """All or none, as of one instant; all that takes time is done before the transaction."""
+    namespace, maker = audit.namespace, by or audit.by
+    now = store.read(lambda tx: tx.now)
+    problems, made = Problems(), []
+    for number, one in enumerate(wanted):
+        try:
+            made.append(first_state(one, namespace, now))
+        except InvalidSchedule as error:
+            problems.add(number, error.problems)
+    problems.refuse()
+
+    def work(tx: Tx) -> None:
+        _refuse_others(tx, namespace, made)
+        tx.create_schedules(made, maker, now)
+        admit(tx, namespace, [(new.name, new.spec) for new in made], None)
+        audit.created(tx, made, maker)
+
+    store.transact(work)
+    return [_as_made(new, now, maker) for new in made]
+
+
+def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
+    """What only the books show: names that are taken, and circles."""
+    problems = Problems()
+    taken = tx.list_taken(namespace, [new.name for new in made])
+    known = {new.name: [d.schedule for d in new.spec.depends_on] for new in made}
+    for number, new in enumerate(made):
+        if new.name in taken:
+            told = f'schedule "{new.name}" exists already; choose another name'
+            problems.add(number, {"name": told})
+        try:
+            refuse_circle(tx, namespace, new.name, new.spec, known)
+        except InvalidSchedule as error:
+            problems.add(number, error.problems)
+    problems.refuse()
+
+
+def _as_made(new: NewSchedule, now: datetime, by: str) -> Schedule:
+    return Schedule(
+        id=new.id,
+        namespace=new.namespace,
+        name=new.name,
+        version=1,
+        spec=new.spec,
+        status="paused" if new.paused else "active",
+        created_at=now,
+        created_by=by,
+        watermark=now,
+        next_due_at=new.next_due_at,
+        paused_at=now if new.paused else None,
+    )
+
+
+def act_on(
+    store: Store,
+    audit: ScheduleAudit,
+    action: Action,
+    wanted: ScheduleFilter,
+    dry_run: bool,
+    reason: str | None,
+) -> Acted:
+    """Do it to all that a filter finds and that are in the state for it, a batch at a time.
+
+    What changes meanwhile is looked at under the lock of each schedule: none is done twice.
+    """
+    state = _STATES.get(action, wanted.status)
+    if wanted.status not in (None, state):
+        return Acted(action, 0, (), dry_run)
+    wanted = replace(wanted, status=state)
+    count = 0
+    names: list[str] = []
+    page: Found[tuple[str, str]] | None = None
+    while page is None or page.last is not None:
+        page = _find(store, audit.namespace, wanted, page.last if page else None)
+        found = dict(page.rows)
+        done = set(found) if dry_run else _done(store, audit, action, list(found), reason)
+        count += len(done)
+        names += [name for id_, name in found.items() if id_ in done][: MOST_NAMED - len(names)]
+    return Acted(action, count, tuple(names), dry_run)
+
+
+def _find(
+    store: Store, namespace: str, wanted: ScheduleFilter, after: Place | None
+) -> Found[tuple[str, str]]:
+    return store.read(lambda tx: tx.find_schedules(namespace, wanted, "name", after, BATCH))
+
+
+def _done(
+    store: Store, audit: ScheduleAudit, action: Action, ids: list[str], reason: str | None
+) -> set[str]:
+    return store.transact(lambda tx: _act(tx, audit, action, ids, reason)) if ids else set()
+
+
+_STATES: Final[dict[str, Any]] = {"pause": "active", "resume": "paused", "skip_next": "active"}
+
+
+def _act(
+    tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], reason: str | None
+) -> set[str]:
+    """Do it to schedules; returns those that it could be done to."""
+    if action == "delete":
+        return _delete(tx, audit, ids)
+    state = _STATES.get(action)
+    snapshots = [s for s in tx.snapshots(ids) if state in (None, s.status)]
+    match action:
+        case "pause":
+            for snapshot in snapshots:
+                tx.pause(plan_pause(snapshot, tx.now), reason)
+                audit.acted(tx, "pause", snapshot, reason=reason)
+        case "resume":
+            tx.commit([plan_resume(snapshot, tx.now) for snapshot in snapshots], None)
+            for snapshot in snapshots:
+                audit.acted(tx, "resume", snapshot)
+        case "trigger":
+            for snapshot in snapshots:
+                tx.create_run(snapshot, run_id := new_id(), None)
+                audit.told(tx, "trigger", snapshot, run_id=run_id)
+        case "skip_next":
+            return _skip_next(tx, audit, snapshots)
+    return {snapshot.schedule_id for snapshot in snapshots}
+
+
+def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> set[str]:
+    skipped: dict[str, datetime] = {}
+    for snapshot in snapshots:
+        place = upcoming_after(snapshot, tx.now)
+        if next_due_at := DueTimes.of(snapshot, tx.now).next_after(place):
+            tx.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
+            skipped[snapshot.schedule_id] = next_due_at
+    changed = tx.snapshots(list(skipped))
+    plans = [plan(snapshot, tx.now) for snapshot in changed]
+    tx.commit(plans, None)
+    for snapshot, planned in zip(changed, plans, strict=True):
+        was = skipped[snapshot.schedule_id]
+        audit.moved(tx, "skip_next", snapshot, was, planned.next_due_at)
+    return set(skipped)
+
+
+def _delete(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
+    snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.snapshots(ids)}
+    schedules = [tx.get_schedule(id_) for id_ in sorted(ids)]
+    ended = [
+        # what nobody here can read has due times that nobody here can count
+        (schedule, plan_end(snapshots[schedule.id], tx.now) if schedule.id in snapshots else ())
+        for schedule in schedules
+        if schedule.status != "deleted"
+    ]
+    tx.delete_schedules(ended)
+    for schedule, _ in ended:
+        audit.deleted(tx, schedule)
+    return {schedule.id for schedule, _ in ended}
