@@ -64,14 +64,15 @@ class Answer:
         Of a body that is too large the beginning is kept, as text, and `cut` says so.
         """
         text = self._text(hide) if self._is_text else ""
-        return json.dumps({"status": self.status} | (self._body(text) if text else {}))
+        form = {"status": self.status} | (self._body(text) if text else {})
+        return json.dumps(form, ensure_ascii=False)
 
     def _body(self, text: str) -> dict[str, Any]:
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind.endswith("json") and self.whole:
             try:
                 value = json.loads(text, parse_constant=_refuse)
-                if len(json.dumps(value)) <= _ROOM:
+                if _size(value) <= _ROOM:
                     return {"json": value}
             except (ValueError, RecursionError):  # the sender is wrong about it
                 pass
@@ -83,9 +84,14 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
+def _size(value: Any) -> int:
+    """In bytes of JSON; raises ValueError for halves of characters."""
+    return len(json.dumps(value, ensure_ascii=False).encode())
+
+
 def _within(text: str) -> str:
-    """As much of a text as fits when it is JSON, where a character may need twelve."""
+    """As much of a text as fits when it is JSON, where a character may need six bytes."""
     text = text[:_ROOM]
-    while (size := len(json.dumps(text))) > _ROOM:
+    while (size := _size(text)) > _ROOM:
         text = text[: len(text) * _ROOM // size]
     return text

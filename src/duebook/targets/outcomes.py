@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import traceback
 from dataclasses import dataclass
@@ -68,14 +69,24 @@ def returned(value: Any) -> Outcome:
         value, ref = value.value, value.ref
         if ref is not None and (not isinstance(ref, str) or len(ref) > LONGEST_REF):
             return Outcome("failed", "output", f"output ref {shorten(ref)} is no short text")
+    if inspect.isawaitable(value):
+        return Outcome("failed", "output", _awaitable(value))
     try:
-        text = None if value is None else json.dumps(value, allow_nan=False)
+        text = None if value is None else json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = 0 if text is None else len(text if text.isascii() else text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         return Outcome("failed", "output", f"the output is no JSON: {shorten(str(error))}")
-    if text is not None and len(text) > MOST_OUTPUT:
-        told = f"the output has {len(text):,} bytes as JSON; at most {MOST_OUTPUT:,} are kept"
+    if size > MOST_OUTPUT:
+        told = f"the output has {size:,} bytes as JSON; at most {MOST_OUTPUT:,} are kept"
         return Outcome("failed", "output", f"{told}: store it, and return Output(ref=…)")
     return Outcome("succeeded", output=text, output_ref=ref)
+
+
+def _awaitable(value: Any) -> str:
+    kind = type(value).__name__
+    if inspect.iscoroutine(value):
+        value.close()  # or Python warns that nobody awaited it
+    return f"it returned a {kind} that nobody awaits; declare the task with async def"
 
 
 def raised(error: BaseException) -> Outcome:
@@ -85,14 +96,18 @@ def raised(error: BaseException) -> Outcome:
         if code is None or code == 0:
             return _SUCCEEDED
         number = max(-MOST_CODE, min(int(code), MOST_CODE)) if isinstance(code, int) else 1
-        return Outcome("failed", "exit_code", f"exit code {number}", number)
-    kind = type(error)
-    try:
-        message = str(error)
-    except Exception:
-        message = "its message cannot be shown"
+        why = "" if isinstance(code, int) else f": {_message(code)}"
+        return Outcome("failed", "exit_code", f"exit code {number}{why}"[:LONGEST_ERROR], number)
+    kind, message = type(error), _message(error)
     text = f"{kind.__name__}: {message}" if message else kind.__name__
     return Outcome("failed", "error", text[:LONGEST_ERROR], kinds=_kinds(kind))
+
+
+def _message(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return "its message cannot be shown"
 
 
 def _kinds(kind: type[BaseException]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -118,6 +119,8 @@ def test_what_a_function_returns_is_the_output() -> None:
         (object(), "the output is no JSON: Object of type object is not JSON serializable"),
         (float("nan"), "the output is no JSON: Out of range float values are not JSON compliant"),
         ("x" * MOST_OUTPUT, "at most 65,536 are kept: store it, and return Output(ref=…)"),
+        ("é" * (MOST_OUTPUT // 2), "the output has 65,538 bytes as JSON"),
+        ("half of a sign: \ud83d", "the output is no JSON: 'utf-8' codec can't encode"),
         (Output(ref=b"x"), "output ref b'x' is no short text"),  # type: ignore[arg-type]
     ],
 )
@@ -125,6 +128,23 @@ def test_an_output_that_cannot_be_kept_fails_the_run(value: object, told: str) -
     outcome = call(lambda: value)
     assert (outcome.status, outcome.reason) == ("failed", "output")
     assert told in (outcome.error or "")
+
+
+def test_what_counts_of_an_output_are_its_bytes() -> None:
+    text = "é" * (MOST_OUTPUT // 2 - 1)
+    assert call(lambda: text).output == f'"{text}"'
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_function_that_hides_its_coroutine_fails_and_says_what_helps() -> None:
+    async def work() -> None: ...
+
+    def hides() -> Any:
+        return work()
+
+    outcome = call(hides)
+    told = "it returned a coroutine that nobody awaits; declare the task with async def"
+    assert (outcome.reason, outcome.error) == ("output", told)
 
 
 def test_an_exception_fails_the_run_and_its_traceback_is_logged() -> None:
@@ -169,6 +189,13 @@ def test_an_exit_code_is_kept_within_32_bits(code: int, kept: int) -> None:
         raise SystemExit(code)
 
     assert call(leave) == Outcome("failed", "exit_code", f"exit code {kept}", kept)
+
+
+def test_an_exit_with_a_message_says_it() -> None:
+    def leave() -> None:
+        sys.exit("no such file")
+
+    assert call(leave) == Outcome("failed", "exit_code", "exit code 1: no such file", 1)
 
 
 def test_a_payload_that_does_not_fit_fails_the_run() -> None:
