@@ -7,14 +7,16 @@ import signal
 import threading
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from duebook.book import Book, Schedules
-from duebook.errors import Conflict, Invalid, shorten
+from duebook.book.checks import refuse_payload, refuse_templates
+from duebook.errors import Conflict, Invalid, quoted
 from duebook.ids import check_name
 from duebook.model.schedule import load_spec
 from duebook.settings import database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
+from duebook.targets.task import Tasks, check_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +34,7 @@ __all__ = ["Declarations", "Duebook"]
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound="Callable[..., Any]")
+MOST_SLOTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +141,14 @@ class Duebook(Book):
         >>> book.tasks.names
         ('digest',)
 
-        Raises Invalid for a name that is taken, and InvalidSchedule for wrong policies.
+        Raises Invalid for a name that is taken and for what no payload could call, and
+        InvalidSchedule for wrong policies and a payload that does not fit.
         """
 
         def declare(function: F) -> F:
-            own = getattr(function, "__name__", "") if name is None else name
-            _definition(own, schedule, policies)
+            check_function(function)
+            own = function.__name__ if name is None else name
+            _refuse(function, own, isolation, schedule, policies)
             self.tasks.add(function, name, isolation, schedule, policies)
             return function
 
@@ -235,9 +240,14 @@ class Duebook(Book):
         from duebook.targets.addresses import read_networks
         from duebook.targets.spawner import Spawner
 
+        if not isinstance(slots, int) or not 1 <= slots <= MOST_SLOTS:
+            raise Invalid(f"slots {quoted(slots)} is no number 1 to {MOST_SLOTS:,}")
+        served = tuple(check_name(queue, "queue") for queue in _names(queues))
+        if not served:
+            raise Invalid('queues is empty; name one, such as "default"')
         options = NodeOptions(
             slots=slots,
-            queues=tuple(check_name(queue, "queue") for queue in queues),
+            queues=served,
             roles=_roles(roles),
             coordination=self._settings.coordination,
             http_allow=read_networks(self._settings.http_allow),
@@ -302,22 +312,43 @@ class _Beside:
             raise self._error
 
 
-def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[str, Any]:
-    """The schedule of a task; raises InvalidSchedule, also for policies without a schedule."""
-    form: dict[str, Any] = {"target": {"task": name}, **policies}
-    form["trigger"] = {"every": "1d"} if schedule is None else schedule
-    load_spec(form, name)
+def _refuse(
+    function: Callable[..., Any],
+    name: str,
+    isolation: Isolation | None,
+    schedule: Any,
+    policies: Mapping[str, Any],
+) -> None:
+    """What could only fail later: raises Invalid, and InvalidSchedule for policies and payload."""
+    for field, instead in (("target", "the function is it"), ("trigger", "give it as schedule")):
+        if field in policies:
+            raise Invalid(f"a task takes no {field}: {instead}")
+    trigger = {"every": "1d"} if schedule is None else schedule
+    spec = load_spec(_definition(name, trigger, policies), name)
+    refuse_templates(spec)
+    alone = Tasks()
+    alone.add(function, name, isolation)
+    if schedule is not None or "payload" in policies:
+        refuse_payload(alone, spec)
     if schedule is not None:
         check_name(name, "the schedule of task")
-    return form
+
+
+def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[str, Any]:
+    return {"target": {"task": name}, "trigger": schedule, **policies}
 
 
 def _roles(roles: Sequence[str]) -> tuple[str, ...]:
     known = ("scheduler", "worker")
-    for role in (roles,) if isinstance(roles, str) else roles:
+    given = _names(roles)
+    for role in given or ("",):
         if role not in known:
-            raise Invalid(f'role "{shorten(role)}" is not one of {", ".join(known)}')
-    return tuple(role for role in known if role in roles)
+            raise Invalid(f"role {quoted(role)} is not one of {', '.join(known)}")
+    return tuple(role for role in known if role in given)
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _tell(declared: Declarations, prune: bool) -> None:

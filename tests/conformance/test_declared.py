@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from duebook.store.base import SessionInfo
 from tests.conformance.builders import LEASE, MINUTE, VirtualClock, tick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from duebook.app import Declarations
     from duebook.book import Book
@@ -177,10 +178,66 @@ def test_a_payload_that_the_task_does_not_take_makes_no_schedule(program: Progra
     program.schedules.create("other", trigger=every("1m"), target="unknown", payload={"any": 1})
 
 
-def test_a_declared_payload_that_does_not_fit_is_reported(program: Program) -> None:
-    declare(program, payload={"audience": 3})
-    ((name, why),) = program.declare().refused
-    assert (name, why) == ("digest", "payload audience 3 is no str")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"payload": {"audience": 3}}, "payload audience 3 is no str"),
+        ({"payload": {"audience": 3}, "schedule": None}, "payload audience 3 is no str"),
+        ({"payload": {"audience": "{{ nobody }}"}}, '"nobody" is unknown'),
+        ({"target": "other"}, "a task takes no target: the function is it"),
+        ({"trigger": every("1m")}, "a task takes no trigger: give it as schedule"),
+    ],
+)
+def test_what_does_not_fit_the_task_is_refused_where_it_stands(
+    program: Program, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(Invalid, match=told):
+        declare(program, **options)
+    assert program.tasks.names == ()
+
+
+def test_a_schedule_that_gives_no_payload_to_a_task_that_needs_one_is_refused(
+    program: Program,
+) -> None:
+    def ship(order: int) -> None: ...
+
+    with pytest.raises(InvalidSchedule, match='payload lacks "order"'):
+        declare(program, ship)
+    declare(program, ship, schedule=None)
+
+
+def test_what_is_no_function_is_no_task(program: Program) -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    async def later() -> AsyncIterator[int]:
+        yield 1
+
+    wrong: Any
+    for wrong in ("digest", partial(digest), program, program.again):
+        with pytest.raises(Invalid, match=r"is no function; use @book\.task above a def"):
+            declare(program, wrong)
+    for wrong in (numbers, later):
+        with pytest.raises(Invalid, match="yields, so that a call executes nothing of it"):
+            declare(program, wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"slots": 0}, "slots 0 is no number 1 to 10,000"),
+        ({"slots": "3"}, 'slots "3" is no number'),
+        ({"queues": ()}, "queues is empty"),
+        ({"queues": "No Queue"}, 'queue "No Queue" is not'),
+        ({"roles": ()}, 'role "" is not one of scheduler, worker'),
+        ({"roles": "boss"}, 'role "boss" is not one of'),
+    ],
+)
+def test_a_node_that_could_do_nothing_does_not_begin(
+    program: Program, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(Invalid, match=told):
+        program.run(**options)
 
 
 # ------------------------------------------------------------ who knows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from duebook.app import MOST_SLOTS
 from duebook.cli.loading import load_app
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
@@ -48,7 +49,7 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--queue", multiple=True, default=("default",), help="Which queues to serve."),
         click.option(
             "--slots",
-            type=click.IntRange(1, 10_000),
+            type=click.IntRange(1, MOST_SLOTS),
             default=10,
             show_default=True,
             help="How many runs at once.",

@@ -8,13 +8,13 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.model.fields import (
     check_payload,
+    is_text,
     read_length,
     read_name,
     read_positive_length,
-    read_text,
     whole,
 )
 from duebook.model.retry import Retry, load_retry
@@ -78,8 +78,8 @@ def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]
     if unknown := [name for name in policies if name not in _READERS]:
         known = ", ".join(_READERS)
         raise Invalid(f'enqueue takes no "{shorten(unknown[0])}"; known are {known}')
-    if key is not None and not (read_text("key", key) and len(key) <= LONGEST_KEY):
-        raise Invalid(f"key {shorten(key)} is no text of 1 to {LONGEST_KEY} characters")
+    if key is not None and not (key and is_text(key, LONGEST_KEY)):
+        raise Invalid(f"key {quoted(key)} is no text of 1 to {LONGEST_KEY} characters")
     values = {name: _READERS[name](name, v) for name, v in policies.items() if v is not None}
     return Enqueued(target.name, check_payload("payload", payload), key, **values)
 

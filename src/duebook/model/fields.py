@@ -25,6 +25,7 @@ __all__ = [
     "DateRange",
     "Dependency",
     "check_payload",
+    "is_text",
     "one_of",
     "read_date_ranges",
     "read_dependencies",
@@ -88,7 +89,7 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _is_text(value: object, longest: int) -> bool:
+def is_text(value: object, longest: int) -> bool:
     """Text that any database takes: no NUL, no halves of characters."""
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         return False
@@ -99,14 +100,14 @@ def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
     if (
         isinstance(value, dict)
         and len(value) <= MOST_LABELS
-        and all(_is_text(k, 64) and k and _is_text(v, 256) for k, v in value.items())
+        and all(is_text(k, 64) and k and is_text(v, 256) for k, v in value.items())
     ):
         return tuple(sorted(value.items()))
     raise Invalid(f"{key} {shorten(value)} is no object of up to 100 short texts")
 
 
 def read_text(key: str, value: Any) -> str:
-    if _is_text(value, 10_000):
+    if is_text(value, 10_000):
         return str(value)
     raise Invalid(f"{key} {shorten(value)} is no text of up to 10,000 characters")
 

@@ -15,6 +15,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
 )
 
 from duebook.errors import Invalid, quoted, shorten
@@ -27,11 +28,17 @@ __all__ = ["Signature", "fits"]
 
 _LISTS: Final = (list, Sequence, Iterable)
 _OBJECTS: Final = (dict, Mapping)
+_SAMPLES: Final[tuple[Any, ...]] = (None, True, 1, 1.5, "", [], {})
+"""One of each kind of value that JSON has."""
+_INSTEAD: Final = "a str, number, bool, list or dict"
 
 
 class Signature:
     """The parameters that a payload may fill; the first one is the context when it is named
-    `ctx` or has that type."""
+    `ctx` or has that type.
+
+    Raises Invalid for functions that no payload could call.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
@@ -44,17 +51,33 @@ class Signature:
             del parameters[0]
         self._open = any(p.kind is p.VAR_KEYWORD for p in parameters)
         named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-        if unnamed := [p.name for p in named if p.kind is p.POSITIONAL_ONLY]:
-            raise Invalid(
-                f"parameter {unnamed[0]} has no name that a payload could use; remove the /"
-            )
+        for parameter in named:
+            self._refuse(parameter)
         self.names: Final = tuple(p.name for p in named)
         self._required = tuple(p.name for p in named if p.default is p.empty)
         self._known = frozenset(self.names)
         self._plain = {name: hint for name, hint in self._hints.items() if name in self._known}
 
     def _is_context(self, parameter: inspect.Parameter) -> bool:
-        return parameter.name == "ctx" or self._hints.get(parameter.name) is Context
+        hint = self._hints.get(parameter.name)
+        return parameter.name == "ctx" or hint is Context or Context in get_args(hint)
+
+    def _refuse(self, parameter: inspect.Parameter) -> None:
+        name, hint = parameter.name, self._hints.get(parameter.name, Any)
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise Invalid(f"parameter {name} has no name that a payload could use; remove the /")
+        if self._is_context(parameter):
+            raise Invalid(f"parameter {name} is the context, and must be the first one")
+        if name in ("self", "cls"):
+            raise Invalid(
+                f"parameter {name} belongs to a method, and a task is a function; move it out of "
+                "its class, or put @staticmethod above @book.task"
+            )
+        if parameter.default is parameter.empty and not _is_in_json(hint):
+            raise Invalid(
+                f"parameter {name} is a {_name(hint)}, which no JSON is; take {_INSTEAD}, and make "
+                "it from that"
+            )
 
     def check(
         self, payload: Mapping[str, Any], is_open: Callable[[Any], bool] | None = None
@@ -73,9 +96,7 @@ class Signature:
             elif is_open is not None and is_open(value):
                 continue
             elif name in self._plain and not fits(value, self._plain[name]):
-                hint = self._plain[name]
-                text = hint.__name__ if isinstance(hint, type) else str(hint)
-                raise Invalid(f"payload {name} {quoted(value)} is no {shorten(text)}")
+                raise Invalid(f"payload {name} {quoted(value)} is no {_name(self._plain[name])}")
 
     def _told(self) -> str:
         if not self.names:
@@ -84,12 +105,31 @@ class Signature:
         return f"the task takes {', '.join(words)}"
 
 
+def _is_in_json(hint: Any) -> bool:
+    """Whether any value of JSON is of a type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _is_in_json(arguments[0])
+    if origin in (Union, types.UnionType):
+        return any(map(_is_in_json, arguments))
+    return origin is Literal or any(fits(value, hint) for value in _SAMPLES)
+
+
+def _name(hint: Any) -> str:
+    plain = isinstance(hint, type) and get_origin(hint) is None
+    return shorten(hint.__name__ if plain else str(hint).replace("typing.", ""))
+
+
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value of JSON is of a type; True for types that JSON does not know.
+    """Whether a value of JSON is of a type; True for what is no type, such as a TypeVar.
 
     >>> fits([1, 2], list[int]), fits("3", int | None), fits(True, int), fits(2, float)
     (True, False, False, True)
+    >>> from datetime import date
+    >>> fits("2026-03-29", date)
+    False
     """
+    hint = getattr(hint, "__supertype__", hint)  # of a NewType
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return fits(value, arguments[0])
@@ -99,10 +139,12 @@ def fits(value: Any, hint: Any) -> bool:
         return any(value == word and type(value) is type(word) for word in arguments)
     kind = origin or hint
     if kind in _LISTS:
-        return isinstance(value, list) and all(fits(item, arguments[0]) for item in value if origin)
+        return isinstance(value, list) and all(
+            fits(item, arguments[0]) for item in value if arguments
+        )
     if kind in _OBJECTS:
-        return isinstance(value, dict) and all(
-            fits(v, arguments[1]) for v in value.values() if origin
+        return isinstance(value, dict) and (
+            not arguments or all(fits(item, arguments[1]) for item in value.values())
         )
     return _fits_plainly(value, kind)
 
@@ -113,4 +155,9 @@ def _fits_plainly(value: Any, kind: Any) -> bool:
     if kind in (int, float):
         allowed = int if kind is int else int | float
         return isinstance(value, allowed) and not isinstance(value, bool)
-    return isinstance(value, kind) if kind in (str, bool) else True
+    if is_typeddict(kind):
+        return isinstance(value, dict)
+    try:
+        return isinstance(value, kind) if isinstance(kind, type) else True
+    except TypeError:  # a protocol, which cannot be asked
+        return True

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
     from duebook.targets.context import Reports, TaskStop
 
-__all__ = ["Isolation", "Task", "Tasks", "begin_task", "payload_of", "perform_task"]
+__all__ = [
+    "Isolation",
+    "Task",
+    "Tasks",
+    "begin_task",
+    "check_function",
+    "payload_of",
+    "perform_task",
+]
 
 Isolation = Literal["thread", "process"]
 _ISOLATIONS: Final = get_args(Isolation)
@@ -73,8 +81,7 @@ class Tasks:
         policies: Mapping[str, Any] | None = None,
     ) -> Task:
         """Raises Invalid for a name that is none or is taken, and for what cannot be called so."""
-        if not inspect.isfunction(function):
-            raise Invalid(f"{shorten(function)} is no function; use @book.task above a def")
+        check_function(function)
         target = load_target({"task": function.__name__ if name is None else name})
         if isolation is not None and isolation not in _ISOLATIONS:
             known = ", ".join(_ISOLATIONS)
@@ -148,6 +155,16 @@ class Tasks:
         for task in self._known.values():
             return _home(task.function).partition(".")[0]
         return ""
+
+
+def check_function(function: object) -> None:
+    """Raises Invalid for what is no function with a body that a call would execute."""
+    if not inspect.isfunction(function):
+        raise Invalid(f"{shorten(function)} is no function; use @book.task above a def")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise Invalid(
+            f"{function.__qualname__} yields, so that a call executes nothing of it; return a value"
+        )
 
 
 def _home(function: Callable[..., Any]) -> str:

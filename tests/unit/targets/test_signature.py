@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+import datetime as dt
+import typing
+from collections.abc import Collection
+from enum import Enum
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    Optional,
+    Protocol,
+    TypedDict,
+)
 
 import pytest
 
@@ -21,6 +35,24 @@ def with_context(ctx: Context, audience: str = "all") -> None: ...
 
 
 def named_otherwise(run: Context) -> None: ...
+
+
+def maybe_context(run: Context | None = None) -> None: ...
+
+
+class Color(Enum):
+    RED = "red"
+
+
+class Row(TypedDict):
+    rows: int
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Number = NewType("Number", int)
 
 
 def untyped(ctx, audience) -> None: ...  # type: ignore[no-untyped-def]
@@ -75,7 +107,13 @@ def test_a_payload_that_does_not_fit_says_why(
 
 @pytest.mark.parametrize(
     ("function", "expected"),
-    [(plain, False), (with_context, True), (named_otherwise, True), (untyped, True)],
+    [
+        (plain, False),
+        (with_context, True),
+        (named_otherwise, True),
+        (maybe_context, True),
+        (untyped, True),
+    ],
 )
 def test_a_function_gets_the_context_when_it_asks_for_it(
     function: Callable[..., Any], expected: bool
@@ -88,6 +126,48 @@ def test_a_parameter_that_no_payload_can_name_is_refused() -> None:
 
     with pytest.raises(Invalid, match="audience has no name"):
         Signature(nameless)
+
+
+class Shop:
+    def ship(self, order: int) -> None: ...
+
+
+def context_last(order: int, ctx: Context) -> None: ...
+
+
+def dated(day: dt.date) -> None: ...
+
+
+def coloured(colours: Color | set[int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (Shop.ship, "parameter self belongs to a method, and a task is a function; move it out"),
+        (context_last, "parameter ctx is the context, and must be the first one"),
+        (dated, "parameter day is a date, which no JSON is; take a str, number, bool, list or"),
+        (coloured, r"parameter colours is a .*Color \| set\[int\], which no JSON is"),
+    ],
+)
+def test_a_function_that_no_payload_could_call_is_refused(
+    function: Callable[..., Any], told: str
+) -> None:
+    with pytest.raises(Invalid, match=told):
+        Signature(function)
+
+
+def test_what_no_payload_need_fill_may_be_of_any_type() -> None:
+    def reports(
+        day: dt.date | None = None, mode: Literal["a"] = "a", out: Path = Path()
+    ) -> None: ...
+
+    def chooses(mode: Literal["a", "b"], day: dt.date | str) -> None: ...
+
+    Signature(reports).check({"mode": "a", "day": None})
+    Signature(chooses).check({"mode": "b", "day": "2026-01-01"})
+    with pytest.raises(Invalid, match='payload out "/tmp" is no Path'):
+        Signature(reports).check({"out": "/tmp"})  # noqa: S108
 
 
 def test_hints_that_only_a_type_checker_knows_are_no_obstacle() -> None:
@@ -109,7 +189,18 @@ def test_hints_that_only_a_type_checker_knows_are_no_obstacle() -> None:
         ([1], dict, False),
         ("text", list, False),
         ("2026-01-01", Annotated[str, "a date"], True),
-        ({"any": "thing"}, Context, True),
+        ({"any": "thing"}, Context, False),
+        ("2026-01-01", dt.date, False),
+        ("red", Color, False),
+        ([1], tuple[int], False),
+        ([1], typing.Iterable, True),
+        ({"a": 1}, typing.Mapping, True),
+        ([1], Collection, True),
+        ({"rows": 1}, Row, True),
+        ([1], Row, False),
+        (1, Number, True),
+        ("1", Number, False),
+        ("text", Closable, True),
         (object(), Any, True),
     ],
 )

@@ -11,7 +11,7 @@ from django import conf, db
 
 from duebook.app import Duebook
 from duebook.errors import Invalid, shorten
-from duebook.targets.task import Tasks
+from duebook.targets.task import Tasks, check_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,7 +86,8 @@ class _DjangoTasks(Tasks):
         schedule: Any = None,
         policies: Mapping[str, Any] | None = None,
     ) -> Task:
-        if inspect.isfunction(function) and not inspect.iscoroutinefunction(function):
+        check_function(function)
+        if not inspect.iscoroutinefunction(function):
             function = _tidied(function)
         return super().add(function, name, isolation, schedule, policies)
 
