@@ -100,7 +100,7 @@ def raised(error: BaseException) -> Outcome:
         return Outcome("failed", "exit_code", f"exit code {number}{why}"[:LONGEST_ERROR], number)
     kind, message = type(error), _message(error)
     text = f"{kind.__name__}: {message}" if message else kind.__name__
-    return Outcome("failed", "error", text[:LONGEST_ERROR], kinds=_kinds(kind))
+    return Outcome("failed", "error", text[:LONGEST_ERROR], kinds=_kinds(error))
 
 
 def _message(value: object) -> str:
@@ -110,8 +110,14 @@ def _message(value: object) -> str:
         return "its message cannot be shown"
 
 
-def _kinds(kind: type[BaseException]) -> tuple[str, ...]:
-    return tuple(base.__name__ for base in kind.__mro__ if issubclass(base, BaseException))
+def _kinds(error: BaseException) -> tuple[str, ...]:
+    """The class of an exception and those it derives from; of a group also what all in it are."""
+    own = tuple(base.__name__ for base in type(error).__mro__ if issubclass(base, BaseException))
+    if not isinstance(error, BaseExceptionGroup):
+        return own
+    first, *others = (_kinds(inner) for inner in error.exceptions)
+    common = (name for name in first if all(name in kinds for kinds in others))
+    return (*own, *(name for name in common if name not in own))
 
 
 def stopped(stop: TaskStop, error: BaseException | None) -> Outcome | None:

@@ -191,6 +191,17 @@ def test_an_exit_code_is_kept_within_32_bits(code: int, kept: int) -> None:
     assert call(leave) == Outcome("failed", "exit_code", f"exit code {kept}", kept)
 
 
+def test_a_group_is_also_what_all_in_it_are() -> None:
+    def broken() -> None:
+        inner = ExceptionGroup("inner", [BrokenPipeError(), ConnectionResetError()])
+        raise ExceptionGroup("outer", [inner, ConnectionRefusedError()])
+
+    kinds = call(broken).kinds
+    assert {"ExceptionGroup", "ConnectionError", "OSError"} <= set(kinds)
+    assert not {"BrokenPipeError", "ConnectionRefusedError"} & set(kinds)
+    assert len(kinds) == len(set(kinds))
+
+
 def test_an_exit_with_a_message_says_it() -> None:
     def leave() -> None:
         sys.exit("no such file")
