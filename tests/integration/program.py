@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -116,6 +118,20 @@ async def aside(ctx: Context, number: int) -> dict[str, int]:
     ctx.log.info("number %d", number)
     print("printed")  # noqa: T201
     return {"pid": os.getpid(), "number": number}
+
+
+@book.task(isolation="process")
+def untidy(ctx: Context, what: str) -> int:
+    """Leaves its process in another state than it was."""
+    say("start", ctx)
+    print("printed")  # noqa: T201
+    if what == "child":
+        subprocess.Popen(["sleep", "1000"])  # noqa: S607
+    elif what == "pipes":
+        os.close(1)
+    elif what == "streams":
+        sys.stdout.close()
+    return os.getpid()
 
 
 if __name__ == "__main__":

@@ -143,6 +143,24 @@ def test_a_process_of_a_task_is_kept_for_the_next_run(world: World) -> None:
     assert not node.family()
 
 
+@pytest.mark.parametrize("what", ["child", "pipes", "streams"])
+def test_a_process_that_a_task_has_left_untidy_is_not_kept(world: World, what: str) -> None:
+    node = worker(world)
+    run_id = run(world, "untidy", payload={"what": what})
+    world.wait_for(run_id, "succeeded")
+    left = output(world, run_id)
+    eventually(lambda: left not in children(node) and not sleepers(node))
+    other = world.book.schedules.trigger("untidy", payload={"what": "nothing"}).id
+    world.wait_for(other, "succeeded")
+    assert output(world, other) != left
+    assert printed(world, other) == ["printed"]
+    assert output(world, other) in children(node)
+
+
+def sleepers(node: NodeProcess) -> list[int]:
+    return [pid for pid in node.family() if b"sleep" in cmdline(pid)]
+
+
 def test_a_task_that_crashes_its_process_fails_alone(world: World) -> None:
     node = worker(world)
     run_id = run(world, "crash")

@@ -1,7 +1,8 @@
 """A process that performs tasks for a node, one run at a time: `python -m … SOCKET`.
 
-It imports the program that declares the task, and knows no database by itself. It ends when the
-node lets go of the socket; the spawner sees to it that nothing of it survives the node.
+It imports the program that declares the task, and knows no database by itself. It says whether a
+run has left it as it was, so that another may have it. It ends when the node lets go of the socket;
+the spawner sees to it that nothing of it survives the node.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 from dataclasses import asdict, fields
 from importlib import import_module
 from inspect import iscoroutinefunction
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -92,12 +94,35 @@ class Line:
 def main(address: str) -> None:
     """Perform what the node sends, until it lets go."""
     line = Line(address)
+    pipes = _pipes()
     while True:
         message, stop = line.next_run()
         outcome = _perform(message, stop, line)
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        line.send({"outcome": asdict(outcome)})
+        is_whole = _flush() and _pipes() == pipes and not _children()
+        line.send({"outcome": asdict(outcome), "reusable": is_whole})
+
+
+def _flush() -> bool:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # the task has closed them
+        return False
+    return True
+
+
+def _pipes() -> list[int]:
+    """What stdout and stderr are below Python; nothing when they were closed."""
+    try:
+        return [os.fstat(fd).st_ino for fd in (1, 2)]
+    except OSError:
+        return []
+
+
+def _children() -> str:
+    """The processes that were started here and have not ended, or that nobody has waited for."""
+    found = Path("/proc/self/task").glob("*/children")
+    return "".join(file.read_text() for file in found)
 
 
 def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:

@@ -1,8 +1,8 @@
 """Performs tasks in processes of their own, which can be killed; the node's side.
 
 The spawner starts them, so that they end with their node and its lease as commands do. One that
-has done its work is kept for the next run. `task_child.py` is the other side: lines of JSON over
-a socket in a folder that only this user may enter.
+has done its work, and left nothing behind, is kept for the next run. `task_child.py` is the other
+side: lines of JSON over a socket in a folder that only this user may enter.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ class _Attempt:
                 self._drain()
                 how = message["outcome"]
                 self._outcome = Outcome(**how | {"kinds": tuple(how["kinds"])})
-                self.is_reusable = self._reason is None
+                self.is_reusable = self._reason is None and message["reusable"]
 
     def _read_stdout(self, selector: selectors.BaseSelector) -> None:
         if self._pass_on("stdout", self._child.process.stdout) == 0:
