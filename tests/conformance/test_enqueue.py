@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
@@ -297,6 +298,7 @@ def test_a_connection_that_cannot_be_joined_is_refused(
         (elsewhere, "it leads to|there are no books"),
         (alone, "it is in no transaction"),
         (object(), "builtins.object is none of"),
+        (AsyncMock(spec_set=["run_sync"]), r"it is async; give a sync one, .*run_sync\("),
     ):
         with pytest.raises(Invalid, match=told):
             book.enqueue("digest", connection=connection)

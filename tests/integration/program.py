@@ -120,6 +120,11 @@ async def aside(ctx: Context, number: int) -> dict[str, int]:
     return {"pid": os.getpid(), "number": number}
 
 
+@book.task
+def steer() -> None:
+    raise ValueError("\x1b[2Jred\0")
+
+
 @book.task(isolation="process")
 def untidy(ctx: Context, what: str) -> int:
     """Leaves its process in another state than it was."""

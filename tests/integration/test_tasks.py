@@ -86,6 +86,14 @@ def test_what_tasks_print_is_kept_whatever_their_kind(world: World) -> None:
     assert node.output.count("printed") == node.log.count("logged") == 2, "not of the process"
 
 
+def test_an_error_does_not_steer_the_terminal_of_its_node(world: World) -> None:
+    argv = world.cli_argv("worker", APP)
+    node = world._begin(argv, {"PYTHONPATH": str(ROOT)}).wait_ready()
+    world.wait_for(run(world, "steer"), "failed")
+    eventually(lambda: "steer failed (ValueError: ?[2Jred?)" in node.log)
+    assert "\x1b" not in node.log
+
+
 def test_a_program_s_own_node_keeps_prints_only_when_it_is_asked_to(tmp_path: Path) -> None:
     with Duebook(str(tmp_path / "books.db")) as book:
         book.task(chat)

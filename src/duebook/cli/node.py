@@ -111,11 +111,9 @@ def _serve(
     quiet: bool,
 ) -> None:
     settings = settings_of(coordination=coordination, http_allow=http_allow)
-    logging.basicConfig(
-        format="%(asctime)s %(message)s",
-        datefmt="%H:%M:%S",
-        level=logging.WARNING if quiet else logging.INFO,
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Harmless("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
     for name in queue:
         check_name(name, "--queue")
     networks = read_networks(settings.http_allow)
@@ -134,6 +132,14 @@ def _serve(
         with book:
             book.serve(spawner, options, prune, lambda: _greet(book))
     click.echo("ended; nothing is lost, the next start carries on")
+
+
+class _Harmless(logging.Formatter):
+    """Whatever a task puts into its error, the lines of the node cannot steer a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = super().format(record).replace("\t", "    ").split("\n")
+        return "\n".join(map(printable, lines))
 
 
 def _greet(book: Duebook) -> None:

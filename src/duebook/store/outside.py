@@ -6,7 +6,7 @@ Nothing is opened, committed or rolled back here: the transaction is the caller'
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duebook.errors import Invalid
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Cursor
 
 __all__ = ["Outside", "outside"]
+
+
+_ASYNC: Final = (
+    "connection: it is async; give a sync one, as SQLAlchemy's has it within "
+    "`await connection.run_sync(lambda sync: …)`"
+)
 
 
 class Outside(Protocol):
@@ -83,6 +89,8 @@ def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Ou
 
     Raises Invalid for what is no connection of these drivers, nor Django's or SQLAlchemy's.
     """
+    if hasattr(connection, "run_sync"):
+        raise Invalid(_ASYNC)
     if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
         connection = connection.connection()  # a session
     if hasattr(connection, "ensure_connection"):  # Django's
@@ -97,11 +105,13 @@ def outside(connection: Any, dialect: str, drivers: tuple[str, ...]) -> tuple[Ou
     home = next(
         (base.__module__.partition(".")[0] for base in kind.__mro__ if _is_one(base, drivers)), None
     )
-    if home is None or inspect.iscoroutinefunction(kind.commit):
+    if home is not None and inspect.iscoroutinefunction(kind.commit):
+        raise Invalid(_ASYNC)
+    if home is None:
         known = ", ".join(drivers)
         raise Invalid(
             f"connection: {kind.__module__}.{kind.__name__} is none of {known}, Django's "
-            "or SQLAlchemy's (an async one: give its sync connection, by run_sync)"
+            "or SQLAlchemy's"
         )
     return (_Psycopg if home == "psycopg" else _Driver)(connection), connection
 
