@@ -85,8 +85,8 @@ def _refuse_payload(quota: Quota, payload: dict[str, Any]) -> None:
 def _refuse_number(quota: Quota, most: int, number: int) -> None:
     if number > most:
         raise QuotaReached(
-            f'namespace "{quota.namespace}" may have {most:,} schedules, and would have '
-            f"{number:,}; delete some, or {_raise(quota, '--schedules')}"
+            f'namespace "{quota.namespace}" may have {most:,} schedule{"" if most == 1 else "s"}, '
+            f"and would have {number:,}; delete some, or {_raise(quota, '--schedules')}"
         )
 
 

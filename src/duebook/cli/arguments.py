@@ -29,6 +29,7 @@ __all__ = [
     "read_json",
     "read_moment",
     "read_pair",
+    "read_past",
     "user",
 ]
 
@@ -97,6 +98,18 @@ def read_moment(text: str) -> datetime:
         return utc_now().replace(microsecond=0) + length
     except OverflowError:
         raise InvalidTime(f'"{text}" from now is beyond the year 9999') from None
+
+
+def read_past(text: str) -> datetime:
+    """An instant, `now`, or a length back from now."""
+    try:
+        length = parse_duration(text)
+    except InvalidTime:
+        return read_moment(text)
+    try:
+        return utc_now() - length
+    except OverflowError:
+        raise InvalidTime(f'"{text}" ago is before the year 1') from None
 
 
 def read_pair(item: str, flag: str = "--env") -> tuple[str, str]:

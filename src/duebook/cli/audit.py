@@ -1,0 +1,99 @@
+"""The command that tells who changed what."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duebook.cli.arguments import read_past
+from duebook.cli.opening import open_book
+from duebook.cli.output import cut, json_option, print_json, print_table
+from duebook.model.forms import change_form
+
+if TYPE_CHECKING:
+    from duebook.model.change import Change
+
+__all__ = ["audit_command"]
+
+
+@click.command("audit")
+@click.argument("subject", required=False)
+@click.option("--kind", help="Of what: schedule, run, template, queue, token, namespace.")
+@click.option("--by", help="Who did it, such as cli:alice or token:ci.")
+@click.option("--since", metavar="INSTANT|LENGTH", help="From when on; 1d is a day ago.")
+@click.option("--until", metavar="INSTANT|LENGTH", help="Up to when.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option(
+    "--all", "everywhere", is_flag=True, help="Of all namespaces, with tokens and queues."
+)
+@json_option
+def audit_command(
+    subject: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    everywhere: bool,
+    as_json: bool,
+    **filters: str | None,
+) -> None:
+    """Tell who changed what, the newest first.
+
+    SUBJECT is the name of a schedule, template, queue, token or namespace.
+
+    \b
+    Examples:
+      duebook audit backup
+      duebook audit --by cli:alice --since 1d
+      duebook audit --all --kind token --json
+    """
+    wanted: dict[str, Any] = {
+        **filters,
+        "subject": subject,
+        "since": since and read_past(since),
+        "until": until and read_past(until),
+        "everywhere": everywhere,
+    }
+    changes: list[Change] = []
+    cursor: str | None = None
+    with open_book() as book:
+        while len(changes) < limit:
+            page = book.audit.list(cursor=cursor, limit=limit - len(changes), **wanted)
+            changes += page
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    if as_json:
+        print_json([change_form(change) for change in changes])
+    elif changes:
+        head = ("AT", "BY", "ACTION", "SUBJECT", "CHANGED")
+        print_table(head, [_row(change) for change in changes], shrinks=3)
+        if cursor is not None:
+            click.echo("note: there is more; see --limit and --until", err=True)
+    else:
+        click.echo("nothing was changed, as far as the audit tells")
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    at = f"{change.at.astimezone():%Y-%m-%d %H:%M:%S}"
+    subject = f"{change.kind} {change.subject}"
+    return at, cut(change.by or "-", 16), change.action, subject, _words(change)
+
+
+def _words(change: Change) -> str:
+    """What is different, or which fields there are."""
+    before, after = change.before or {}, change.after or {}
+    if change.before is None or change.after is None:
+        return ", ".join(before or after)
+    return ", ".join(
+        f"{key}: {_short(before.get(key))} → {_short(after.get(key))}"
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ) or ", ".join(after)
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "-"
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 24)

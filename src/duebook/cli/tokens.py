@@ -1,0 +1,113 @@
+"""The commands about tokens: create, ls, revoke."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from duebook.cli.arguments import read_moment
+from duebook.cli.opening import open_book, settings_of
+from duebook.cli.output import json_option, print_json, print_table, wrapped
+from duebook.clock import utc_now
+from duebook.model.access import EVERYWHERE, Role
+from duebook.model.forms import token_form
+from duebook.timetext import relative
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.access import AccessToken
+
+__all__ = ["token_group"]
+
+
+@click.group("token")
+def token_group() -> None:
+    """Let others use the books over HTTP: make tokens, and revoke them."""
+
+
+@token_group.command("create")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    required=True,
+    help="viewer reads; operator acts and schedules tasks; admin does all.",
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help='What it sees; may be repeated, "*" is all. [default: the current one]',
+)
+@click.option("--expires", metavar="INSTANT|LENGTH", help="When it ends, such as 90d.")
+@json_option
+def create_command(
+    name: str, role: str, namespaces: tuple[str, ...], expires: str | None, as_json: bool
+) -> None:
+    """Make a token, and print its secret: nobody can show that again.
+
+    \b
+    Examples:
+      duebook token create ci --role operator --namespace shop --expires 90d
+      TOKEN=$(duebook token create me --role viewer)
+    """
+    seen = namespaces or (settings_of().namespace,)
+    until = None if expires is None else read_moment(expires)
+    with open_book() as book:
+        token, secret = book.tokens.create(name, role, seen, until)
+    if as_json:
+        print_json({**token_form(token), "secret": secret})
+        return
+    click.echo(wrapped(f"created {name}: {role} of {_places(token)}; keep this secret:"), err=True)
+    click.echo(secret)
+
+
+@token_group.command("ls")
+@json_option
+def ls_command(as_json: bool) -> None:
+    """List the tokens; their secrets are not known here."""
+    with open_book() as book:
+        tokens = book.tokens.list()
+    if as_json:
+        print_json([token_form(token) for token in tokens])
+    elif tokens:
+        now = utc_now()
+        rows = [
+            (token.name, str(token.role), _state(token, now), _last_use(token, now), _places(token))
+            for token in tokens
+        ]
+        print_table(("TOKEN", "ROLE", "STATE", "LAST USED", "NAMESPACES"), rows, shrinks=0)
+    else:
+        click.echo("no tokens yet; make one: duebook token create NAME --role viewer")
+
+
+@token_group.command("revoke")
+@click.argument("name")
+@json_option
+def revoke_command(name: str, as_json: bool) -> None:
+    """Revoke a token, by name or id: from now on it opens nothing."""
+    with open_book() as book:
+        token = book.tokens.revoke(name)
+    if as_json:
+        print_json(token_form(token))
+    else:
+        click.echo(f"revoked {token.name}")
+
+
+def _places(token: AccessToken) -> str:
+    return "all namespaces" if EVERYWHERE in token.namespaces else ", ".join(token.namespaces)
+
+
+def _state(token: AccessToken, now: datetime) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.expires_at is None:
+        return "open"
+    return f"ends {relative(token.expires_at - now)}" if token.opens(now) else "expired"
+
+
+def _last_use(token: AccessToken, now: datetime) -> str:
+    return "never" if token.last_used_at is None else relative(token.last_used_at - now)
