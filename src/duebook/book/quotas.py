@@ -39,13 +39,11 @@ def admit(
     if quota.schedules is not None and was is None:
         _refuse_number(quota, quota.schedules, tx.count_schedules(namespace))
     if quota.fires_per_minute is not None:
-        more = sum(mean_rate(name, spec, tx.now) for name, spec in made)
-        if was is not None:
-            more -= mean_rate(made[0][0], was, tx.now)
-        if more > _ROUNDING:
-            while rate_schedules(tx, namespace):
-                pass
-            _refuse_fires(quota, quota.fires_per_minute, tx.sum_rates(namespace))
+        while rate_schedules(tx, namespace):
+            pass
+        fires = tx.sum_rates(namespace)
+        if fires > quota.fires_per_minute + _ROUNDING and _fires_more(tx, made, was):
+            raise _too_often(quota, quota.fires_per_minute, fires)
 
 
 def refuse_large_payload(tx: Tx, namespace: str, payload: dict[str, Any]) -> None:
@@ -90,13 +88,17 @@ def _refuse_number(quota: Quota, most: int, number: int) -> None:
         )
 
 
-def _refuse_fires(quota: Quota, most: float, fires: float) -> None:
-    if fires > most + _ROUNDING:
-        raise QuotaReached(
-            f'the schedules of namespace "{quota.namespace}" may be due {most:,g} times a minute, '
-            f"and would be {fires:,.6g} times; let some be due less often, or "
-            f"{_raise(quota, '--fires-per-minute')}"
-        )
+def _fires_more(tx: Tx, made: Sequence[tuple[str, ScheduleSpec]], was: ScheduleSpec | None) -> bool:
+    former = 0.0 if was is None else mean_rate(made[0][0], was, tx.now)
+    return sum(mean_rate(name, spec, tx.now) for name, spec in made) > former + _ROUNDING
+
+
+def _too_often(quota: Quota, most: float, fires: float) -> QuotaReached:
+    return QuotaReached(
+        f'the schedules of namespace "{quota.namespace}" may be due {most:,g} times a minute, '
+        f"and would be {fires:,.6g} times; let some be due less often, or "
+        f"{_raise(quota, '--fires-per-minute')}"
+    )
 
 
 def _raise(quota: Quota, option: str) -> str:
