@@ -10,7 +10,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.book.once import Once, perform_once
-from duebook.errors import Conflict, Invalid, KeyReused, NotFound
+from duebook.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable
 from duebook.store.joined import JoinedStore
 from tests.conformance.builders import MINUTE, SECOND, VirtualClock, add_schedule, get_schedule
 from tests.waiting import eventually
@@ -99,6 +99,27 @@ def test_answers_are_purged_after_a_day_in_small_batches(
     assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 2
     assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 0
     assert backend.rows("SELECT key FROM idempotency_keys") == [("k4",)]
+
+
+@pytest.mark.parametrize(("point", "repeated"), [("before", False), ("after", True)])
+def test_a_request_whose_commit_nobody_heard_of_is_repeated_without_harm(
+    backend: Backend, point: str, repeated: bool
+) -> None:
+    lost = [f"{point}:COMMIT"]
+
+    def hook(name: str) -> None:
+        if name in lost:
+            lost.clear()
+            raise Unavailable("the answer was lost")
+
+    backend.open()
+    store = backend.open(hook)
+    with pytest.raises(Unavailable):
+        perform_once(store, ONCE, make("a"))
+    answer, again = perform_once(store, ONCE, make("a"))
+    assert again == repeated
+    (made,) = Book(store).schedules.list()
+    assert answer["id"] == made.id
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 256, "a\n", "\0"])
