@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.model.change import Change
 from duebook.model.listing import Found
+from duebook.store.sql.lists import EARLIEST, LAST_PLACE, LATEST
 from duebook.store.sql.looking import look
 from duebook.store.sql.rows import clean, micros, moment, without_nul
 from duebook.store.sql.statements import Statements
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Auditing", "NewChange"]
-
-EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
-LAST_ID: Final = 2**62
 
 
 class NewChange(NamedTuple):
@@ -66,7 +62,7 @@ class Auditing(Statements):
         since = wanted.since or EARLIEST
 
         def read(after: Place | None, most: int) -> list[Row]:
-            at, id_ = (micros(wanted.until or LATEST), LAST_ID) if after is None else after
+            at, id_ = (micros(wanted.until or LATEST), LAST_PLACE) if after is None else after
             bounds: Values = {"since": since, "at": moment(int(at)), "id": id_, "limit": most}
             if namespace is None:
                 return self._all("list_all_changes", **bounds)
