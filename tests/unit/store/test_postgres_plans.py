@@ -157,6 +157,7 @@ def books(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[A
     """Ten thousand schedules with two runs each that ended, and a few that have not."""
     with postgres_server.database() as url:
         options = f"-c search_path={SCHEMA} -c plan_cache_mode=force_custom_plan -c jit=off"
+        options += " -c enable_bitmapscan=off"
         with psycopg.connect(url, autocommit=True, options=options) as connection:
             text = FILL.replace(":now", f"timestamptz '{NOW.isoformat()}'")
             connection.execute(text.replace(":many", "10000").encode())

@@ -13,6 +13,7 @@ _LOCAL: Final = {
     "timezone": "UTC",
     "plan_cache_mode": "force_custom_plan",
     "enable_seqscan": "off",  # a table that is small today would be read for every group of runs
+    "enable_bitmapscan": "off",  # it would lock rows in the order of the file, not of their ids
     "jit": "off",
     # whoever stops in the middle of a transaction holds up others: well below any lease
     "idle_in_transaction_session_timeout": "5s",
