@@ -270,21 +270,32 @@ class Schedules:
         """
 
         def work(tx: Tx) -> Schedule:
-            schedule = tx.get_schedule(self._find(tx, name))
-            if version is not None and version != schedule.version:
-                raise Conflict(
-                    f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
-                    "read it again"
-                )
-            form, enabled, wrong = split_enabled(
-                load_changes(tx.snapshot(schedule.id).spec.to_json(), changes)
-            )
-            if wrong:
-                raise InvalidSchedule(wrong)
-            edited = self._edit(tx, schedule, load_spec(form, schedule.name), by)
-            return self._switch(tx, edited, enabled) if "enabled" in changes else edited
+            schedule = self._of_version(tx, name, version)
+            form = load_changes(tx.snapshot(schedule.id).spec.to_json(), changes)
+            return self._put(tx, schedule, form, by)
 
         return self._store.transact(work)
+
+    def replace(
+        self, name: str, by: str = "", version: int | None = None, **definition: Any
+    ) -> Schedule:
+        """Put a whole definition in force: what is not given is at its default.
+
+        Otherwise as `update`.
+        """
+
+        def work(tx: Tx) -> Schedule:
+            return self._put(tx, self._of_version(tx, name, version), definition, by)
+
+        return self._store.transact(work)
+
+    def _put(self, tx: Tx, schedule: Schedule, form: dict[str, Any], by: str) -> Schedule:
+        """Put a form in force, and switch the schedule on or off if it says so."""
+        definition, enabled, wrong = split_enabled(form)
+        if wrong:
+            raise InvalidSchedule(wrong)
+        edited = self._edit(tx, schedule, load_spec(definition, schedule.name), by)
+        return self._switch(tx, edited, enabled) if form.get("enabled") is not None else edited
 
     def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
         """Pause or resume, unless it is so already."""
@@ -303,11 +314,14 @@ class Schedules:
         """Every definition that was in force, the first one first."""
         return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name)))
 
-    def delete(self, name: str) -> None:
-        """Queued runs are cancelled, running ones finish, the name is free again."""
+    def delete(self, name: str, version: int | None = None) -> None:
+        """Queued runs are cancelled, running ones finish, the name is free again.
+
+        Raises Conflict when `version` is no longer the latest.
+        """
 
         def work(tx: Tx) -> None:
-            schedule = tx.get_schedule(self._find(tx, name))
+            schedule = self._of_version(tx, name, version)
             # what nobody here can read has due times that nobody here can count
             skips = plan_end(tx.snapshot(schedule.id), tx.now) if schedule.spec else ()
             tx.delete_schedules([(schedule, skips)])
@@ -515,6 +529,15 @@ class Schedules:
         if not isinstance(name, str):
             raise Invalid(f"name {shorten(name)} is no text")
         return tx.find_schedule(self._namespace, name, deleted)
+
+    def _of_version(self, tx: Tx, name: str, version: int | None) -> Schedule:
+        schedule = tx.get_schedule(self._find(tx, name))
+        if version is not None and version != schedule.version:
+            raise Conflict(
+                f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
+                "read it again"
+            )
+        return schedule
 
     def _in_state(self, tx: Tx, name: str, status: str) -> Snapshot:
         snapshot = tx.snapshot(self._find(tx, name))

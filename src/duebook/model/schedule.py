@@ -240,7 +240,8 @@ def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
 
 
 def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
-    """`cron` may stand for the trigger, with the zone beside it."""
+    """`cron` may stand for the trigger, with the zone beside it; None is as good as none."""
+    form = {key: form[key] for key in form if form[key] is not None or key not in ("cron", "tz")}
     if "cron" not in form or form.get("trigger") is not None:
         return form
     rest = {key: value for key, value in form.items() if key not in ("cron", "tz", "trigger")}

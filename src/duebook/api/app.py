@@ -1,0 +1,105 @@
+"""Makes the app: every operation behind the gate, with what is asked of each request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from duebook.api.asking import Admission, Services
+from duebook.api.gate import Gate
+from duebook.api.log_stream import Streams
+from duebook.api.openapi import describe, document, query_parameters
+from duebook.api.origins import Hosts
+from duebook.api.problems import answer_error
+from duebook.api.routes import RESOURCES
+from duebook.errors import DuebookError
+from duebook.targets.task import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from duebook.api.gate import Authenticator
+    from duebook.api.operations import Operation
+    from duebook.store.base import Store
+
+__all__ = ["MAX_BODY", "create_app", "operations_of"]
+
+MAX_BODY: Final = 16 * 1024 * 1024
+
+
+def create_app(
+    store: Store,
+    authenticator: Authenticator,
+    *,
+    tasks: Tasks | None = None,
+    hosts: Hosts | None = None,
+    max_body: int = MAX_BODY,
+) -> FastAPI:
+    """The whole API on these books. `tasks` are those of the program, whose payloads it checks."""
+    operations = [operation for resource in RESOURCES for operation in resource.all]
+    app = FastAPI(
+        title="Duebook",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = Services(store, tasks or Tasks())
+    app.state.streams = Streams()
+    app.state.operations = operations
+    admissions = [(operation, _add(app, operation)) for operation in operations]
+    app.state.openapi = document(app, operations)
+    for operation, admission in admissions:
+        admission.parameters = query_parameters(app.state.openapi, operation)
+    for kind in (DuebookError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, answer_error)
+    app.add_middleware(
+        Gate,
+        authenticator=authenticator,
+        hosts=hosts or Hosts(),
+        open_paths=_open_paths(operations),
+        max_body=max_body,
+    )
+    return app
+
+
+def operations_of(app: FastAPI) -> list[Operation]:
+    """What the app answers to; raises when it has a route that nobody declared."""
+    known: list[Operation] = app.state.operations
+    declared = {(operation.method, operation.path) for operation in known}
+    for route in app.routes:
+        for method in getattr(route, "methods", None) or {"?"}:
+            path = getattr(route, "path", "?")
+            if (method, path) not in declared:
+                raise LookupError(f"{method} {path} is a route that declares no role")
+    return known
+
+
+def _add(app: FastAPI, operation: Operation) -> Admission:
+    admission = Admission(operation)
+    app.add_api_route(
+        operation.path,
+        operation.handler,
+        methods=[operation.method],
+        status_code=operation.status,
+        response_model=None,
+        tags=[operation.tag],
+        summary=operation.summary,
+        description=operation.description,
+        operation_id=operation.name,
+        dependencies=[Depends(admission)],
+        **describe(operation),
+    )
+    return admission
+
+
+def _open_paths(operations: Iterable[Operation]) -> dict[str, frozenset[str]]:
+    """The exact list of what needs no credentials."""
+    paths: dict[str, set[str]] = {}
+    for operation in operations:
+        if operation.role is None:
+            paths.setdefault(operation.path, set()).add(operation.method)
+    return {path: frozenset(methods) for path, methods in paths.items()}

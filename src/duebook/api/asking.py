@@ -1,0 +1,175 @@
+"""A request as its handler sees it: who asks, in which namespace, with which body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Depends, Header, Query, Request
+
+from duebook.api.bodies import parse_body, refuse_media_type
+from duebook.api.gate import CALLER
+from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
+from duebook.api.problems import Malformed
+from duebook.book import Book
+from duebook.errors import NotFound, shorten
+from duebook.targets.task import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from starlette.responses import Response
+
+    from duebook.api.answers import Answer
+    from duebook.api.operations import Operation
+    from duebook.store.base import Store
+
+__all__ = ["Admission", "Ask", "Everywhere", "Here", "Services", "Version", "Writing"]
+
+LONGEST_PART: Final = 200
+"""Characters of a name or id in a path; no longer one is anything's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all requests share."""
+
+    store: Store
+    tasks: Tasks
+
+
+class Admission:
+    """What is asked of every request of an operation, before anything else looks at it."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self.parameters: frozenset[str] = frozenset()
+        """what may stand in the query"""
+
+    async def __call__(self, request: Request) -> None:
+        operation = self._operation
+        if operation.role is not None:
+            refuse_role(request.scope[CALLER], operation.role, operation.everywhere)
+        self._refuse_query(request)
+        for part in request.path_params.values():
+            if len(part) > LONGEST_PART or not part.isprintable():
+                raise NotFound(f'"{shorten(part)}" does not exist')
+        if operation.body is not None:
+            content = await request.body()
+            if content:
+                refuse_media_type(request.headers.get("content-type"))
+            request.state.body = parse_body(content)
+
+    def _refuse_query(self, request: Request) -> None:
+        """A filter that is misspelt would silently mean everything."""
+        given = request.query_params.multi_items()
+        for name, value in given:
+            if name not in self.parameters:
+                known = ", ".join(sorted(self.parameters)) or "none"
+                raise Malformed(f'"{shorten(name)}" is no parameter here; known are {known}')
+            if "\0" in value or not _is_unicode(value):
+                raise Malformed(f"{name} has a character that no database keeps")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that was let in."""
+
+    request: Request
+    caller: Caller
+    services: Services
+    namespace: str
+    key: str | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.request.state.body
+        return found
+
+    @property
+    def book(self) -> Book:
+        return self._book(self.services.store)
+
+    def _book(self, store: Store) -> Book:
+        return Book(store, self.namespace, self.services.tasks)
+
+    def write(self, work: Callable[[Book], Answer]) -> Response:
+        """Do what the request asks for, once for each Idempotency-Key."""
+        return work(self.book).response()
+
+    def refuse_target(self, form: Any, current: Any = None) -> None:
+        """Raises Forbidden for a target that the caller may not define."""
+        refuse_target(self.caller, form, self._known_tasks, current)
+
+    def _known_tasks(self) -> Collection[str]:
+        alive = self.services.store.read(lambda tx: tx.list_known_tasks())
+        return {*self.services.tasks.names, *alive}
+
+
+async def _everywhere(request: Request) -> Ask:
+    return Ask(request, request.scope[CALLER], request.app.state.services, "default")
+
+
+async def _here(
+    request: Request,
+    namespace: Annotated[
+        str | None,
+        Query(description="Whose books; `default`, or the token's first, when it is left out."),
+    ] = None,
+) -> Ask:
+    caller: Caller = request.scope[CALLER]
+    chosen = choose_namespace(caller, namespace)
+    return Ask(request, caller, request.app.state.services, chosen)
+
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="The same key with the same body is done once, and answered alike, for a day.",
+        max_length=255,
+        pattern="^[!-~]+$",
+    ),
+]
+
+
+async def _writing(ask: Annotated[Ask, Depends(_here)], idempotency_key: Key = None) -> Ask:
+    return Ask(ask.request, ask.caller, ask.services, ask.namespace, idempotency_key)
+
+
+async def _version(
+    request: Request,
+    if_match: Annotated[
+        str | None,
+        Header(
+            alias="If-Match",
+            description='The version that is changed, such as `"3"`: the ETag of the schedule.',
+        ),
+    ] = None,
+) -> int | None:
+    """From the header If-Match, or the body's `version`; raises Malformed."""
+    given = getattr(request.state, "body", {}).pop("version", None)
+    if if_match is not None and if_match.strip() != "*":
+        digits = if_match.strip().removeprefix("W/").strip('"')
+        if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
+            raise Malformed(f'If-Match {shorten(if_match)} is no version such as "3"')
+        if given is not None and given != int(digits):
+            raise Malformed(f"version {shorten(given)} and If-Match {digits} are not the same")
+        return int(digits)
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
+        raise Malformed(f"version {shorten(given)} is no whole number")
+    return given
+
+
+Here = Annotated[Ask, Depends(_here)]
+"""A request about one namespace."""
+Writing = Annotated[Ask, Depends(_writing)]
+"""One that may come with an Idempotency-Key."""
+Everywhere = Annotated[Ask, Depends(_everywhere)]
+"""A request about all of the books."""
+Version = Annotated[int | None, Depends(_version)]
+"""The version that a request wants to change, if it says so."""

@@ -1,0 +1,116 @@
+"""Reads the JSON of a request: what it is, and which of its fields an action takes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from duebook.api.problems import InvalidFields, Malformed, WrongMediaType
+from duebook.errors import Invalid, quoted, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Reader = Callable[[str, Any], Any]
+
+__all__ = ["parse_body", "read_definition", "read_fields", "refuse_media_type"]
+
+_ESCAPES: Final = ("\\u0000", "\\ud", "\\uD")
+"""What may become a character that no database keeps."""
+
+
+def refuse_media_type(content_type: str | None) -> None:
+    """Raises WrongMediaType for anything but JSON: pages of other sites cannot send that."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise WrongMediaType(f'content type "{shorten(kind)}" is not application/json')
+
+
+def parse_body(content: bytes) -> dict[str, Any]:
+    """The JSON object of a request; an empty one is {}. Raises Malformed."""
+    if not content.strip():
+        return {}
+    try:
+        text = content.decode()
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+        if any(escape in text for escape in _ESCAPES):
+            _refuse_half_characters(value)
+    except Malformed:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"the body is no JSON: {shorten(str(error), 120)}") from None
+    if not isinstance(value, dict):
+        raise Malformed(f"the body is no JSON object, but {shorten(value)}")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Malformed(f'the body has "{shorten(twice)}" twice in one object')
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise Malformed(f"the body has {text}, which is no JSON")
+
+
+def _refuse_half_characters(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    if "\\u0000" in text and "\0" in "".join(_texts(value)):
+        raise Malformed("the body has a NUL character, which no database keeps")
+    text.encode()  # half of a character is an UnicodeEncodeError, which is a ValueError
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for pair in value.items() for item in pair for text in _texts(item)]
+    return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
+
+
+def read_fields(
+    body: Mapping[str, Any], readers: Mapping[str, Reader], required: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The fields that an action takes; None is as good as none. Raises InvalidFields with all that
+    is wrong."""
+    known = ", ".join(readers) or "none"
+    problems = {
+        shorten(name): f"{shorten(name)} is no field here; known are {known}"
+        for name in body
+        if name not in readers
+    }
+    values: dict[str, Any] = {}
+    for name, read in readers.items():
+        if body.get(name) is not None:
+            try:
+                values[name] = read(name, body[name])
+            except Invalid as error:
+                problems[name] = str(error)
+        elif name in required:
+            problems[name] = f"{name} is missing"
+    if problems:
+        raise InvalidFields(problems)
+    return values
+
+
+def read_definition(body: Mapping[str, Any]) -> tuple[dict[str, Any], bool | None]:
+    """The fields of a definition, and `enabled`; raises InvalidFields.
+
+    Everything else about them is for the model to judge.
+    """
+    definition = dict(body)
+    problems: dict[str, str] = {
+        name: f"{name} is no field of a definition"
+        for name in ("by", "name", "self")
+        if name in definition
+    }
+    enabled = definition.pop("enabled", None)
+    if enabled is not None and not isinstance(enabled, bool):
+        problems["enabled"] = f"enabled {quoted(enabled)} is neither true nor false"
+    if problems:
+        raise InvalidFields(problems)
+    return definition, enabled

@@ -1,0 +1,172 @@
+"""The gate: every request passes here first, and nothing is open but an exact list of paths.
+
+Checks Host and Origin, finds out who asks, bounds the body, and puts the security headers on
+every answer. Knows nothing about routes.
+"""
+
+from __future__ import annotations
+
+import logging
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Final, Protocol
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+
+from duebook.api.problems import TooLarge, Unauthorized, problem_of
+from duebook.errors import DuebookError, Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from duebook.api.origins import Hosts
+    from duebook.api.permissions import Caller
+
+__all__ = ["CALLER", "COOKIE", "Authenticator", "Gate"]
+
+log = logging.getLogger(__name__)
+
+CALLER: Final = "duebook.caller"
+"""Where a request's scope has its caller; None on an open path without credentials."""
+COOKIE: Final = "duebook_session"
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Authenticator(Protocol):
+    """Knows who is who; may ask the books, so it is called in a thread."""
+
+    def check(self, text: str) -> Caller | None:
+        """Whose token this is; None: nobody's."""
+
+    def check_session(self, text: str) -> Caller | None:
+        """Who logged in with a browser, by the value of its cookie; None: nobody."""
+
+
+class Gate:
+    """ASGI middleware around the whole app. `open_paths` maps what needs no credentials to the
+    methods that it has."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        hosts: Hosts,
+        open_paths: Mapping[str, frozenset[str]],
+        max_body: int,
+    ) -> None:
+        self._app = app
+        self._authenticator = authenticator
+        self._hosts = hosts
+        self._open = open_paths
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        answer = _Answer(send)
+        try:
+            headers = Headers(scope=scope)
+            self._refuse_foreign(headers)
+            scope[CALLER] = await self._admit(scope, headers)
+            await self._app(scope, self._bounded(headers, receive), answer)
+        except Exception as error:
+            if not isinstance(error, DuebookError):
+                log.exception("%s %s failed", scope["method"], scope["path"])
+            if answer.begun:
+                raise
+            await problem_of(error).response()(scope, receive, answer)
+
+    def _refuse_foreign(self, headers: Headers) -> None:
+        host = headers.get("host")
+        if not self._hosts.knows(host):
+            raise _Foreign("the Host header does not name this server; see allowed_hosts")
+        origin = headers.get("origin")
+        if origin is not None and not self._hosts.trusts(origin, host or ""):
+            raise _Foreign("requests of other sites' pages are refused")
+
+    async def _admit(self, scope: Scope, headers: Headers) -> Caller | None:
+        caller = await self._find_caller(scope["method"], headers)
+        if caller is None and scope["method"] not in self._open.get(scope["path"], ()):
+            raise Unauthorized(
+                "send a token as `Authorization: Bearer …`; duebook token create makes one"
+            )
+        return caller
+
+    async def _find_caller(self, method: str, headers: Headers) -> Caller | None:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme:
+            if scheme.lower() != "bearer" or not token.strip():
+                return None
+            return await run_in_threadpool(self._authenticator.check, token.strip())
+        session = _cookie(headers)
+        if session is None:
+            return None
+        caller = await run_in_threadpool(self._authenticator.check_session, session)
+        if caller is not None and method not in SAFE and "origin" not in headers:
+            raise _Foreign("a browser's request that writes needs an Origin header")
+        return caller
+
+    def _bounded(self, headers: Headers, receive: Receive) -> Receive:
+        """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
+        most, told = self._max_body, f"a body has at most {self._max_body:,} bytes"
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length[:20]) > most:
+            raise TooLarge(told)
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            if message["type"] == "http.request":
+                read += len(message.get("body", b""))
+                if read > most:
+                    raise TooLarge(told)
+            return message
+
+        return bounded
+
+
+class _Foreign(Forbidden):
+    code = "foreign"
+
+
+def _cookie(headers: Headers) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+class _Answer:
+    """Sends an answer with the security headers; knows whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)

@@ -1,0 +1,110 @@
+"""The OpenAPI document: made from the operations and the shapes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from duebook.api.problems import MEDIA_TYPE
+from duebook.api.schemas.base import ProblemShape
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+
+    from duebook.api.operations import Operation
+
+__all__ = ["describe", "document", "query_parameters"]
+
+REFUSALS: Final = {
+    400: "The request cannot be read.",
+    401: "No token, or none that is known.",
+    403: "The token may not do this.",
+    404: "There is none, or none that the token sees.",
+    409: "It is not in the state, or of the version, that the request assumes.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "Something in the request is wrong; `errors` names every field.",
+    428: "The version that is replaced must be given.",
+    503: "The books do not answer; worth repeating.",
+}
+
+_INTRODUCTION: Final = (
+    "Schedules, their runs and the account of every due time. Send a token as "
+    "`Authorization: Bearer …`. Errors are problem details (RFC 9457) with a stable `code`."
+)
+
+
+def describe(operation: Operation) -> dict[str, Any]:
+    """What FastAPI is told about an operation."""
+    responses: dict[int | str, dict[str, Any]] = {operation.status: _answer(operation)}
+    for status in sorted(_refusals(operation)):
+        responses[status] = {
+            "description": REFUSALS[status],
+            "content": {MEDIA_TYPE: {"schema": _reference(ProblemShape)}},
+        }
+    extra: dict[str, Any] = {"x-role": None if operation.role is None else str(operation.role)}
+    if operation.everywhere:
+        extra["x-all-namespaces"] = True
+    if operation.role is None:
+        extra["security"] = []
+    if operation.body is not None:
+        content = {"application/json": {"schema": _reference(operation.body)}}
+        required = any(field.is_required() for field in operation.body.model_fields.values())
+        extra["requestBody"] = {"required": required, "content": content}
+    return {"responses": responses, "openapi_extra": extra}
+
+
+def _refusals(operation: Operation) -> set[int]:
+    if operation.role is None:
+        return {400, 403}
+    needed = {400, 401, 403, 404, 422, 503, *operation.errors}
+    return needed | ({413, 415} if operation.body is not None else {413})
+
+
+def _answer(operation: Operation) -> dict[str, Any]:
+    if operation.answer is None:
+        return {"description": "Done."}
+    content: dict[str, Any] = {"application/json": {"schema": _reference(operation.answer)}}
+    content |= {media: {"schema": {"type": "string"}} for media in operation.media}
+    return {"description": operation.summary, "content": content}
+
+
+def _reference(shape: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}
+
+
+def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
+    """The whole document."""
+    shapes: set[type[BaseModel]] = {ProblemShape}
+    for operation in operations:
+        shapes |= {shape for shape in (operation.answer, operation.body) if shape is not None}
+    ordered = sorted(shapes, key=lambda shape: shape.__name__)
+    _, schemas = models_json_schema(
+        [(shape, "validation") for shape in ordered], ref_template="#/components/schemas/{model}"
+    )
+    made = get_openapi(
+        title="Duebook",
+        version=__version__,
+        description=_INTRODUCTION,
+        routes=app.routes,
+    )
+    scheme = {"type": "http", "scheme": "bearer", "description": "duebook token create"}
+    made["components"] = {
+        "schemas": dict(sorted(schemas["$defs"].items())),
+        "securitySchemes": {"token": scheme},
+    }
+    made["security"] = [{"token": []}]
+    return made
+
+
+def query_parameters(made: dict[str, Any], operation: Operation) -> frozenset[str]:
+    """The names that the document says may stand in an operation's query."""
+    described = made["paths"][operation.path][operation.method.lower()]
+    parameters = described.get("parameters", [])
+    return frozenset(known["name"] for known in parameters if known["in"] == "query")

@@ -1,0 +1,105 @@
+"""Operations: what every route says about itself. None exists without a role, or openly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
+    from duebook.api.permissions import Role
+
+    Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+__all__ = ["Operation", "Operations"]
+
+V1: Final = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path."""
+
+    method: str
+    path: str
+    handler: Callable[..., Any]
+    role: Role | None
+    """the least that it needs; None: it is open to everybody"""
+    everywhere: bool
+    """whether it concerns all namespaces, and needs a token for all of them"""
+    tag: str
+    status: int
+    answer: type[BaseModel] | None
+    """the shape of its JSON; None: it has none"""
+    media: tuple[str, ...]
+    """other kinds of content that it may answer with"""
+    body: type[BaseModel] | None
+    """the shape of the JSON that it takes"""
+    errors: tuple[int, ...]
+    """statuses of refusals besides those that every operation has"""
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def summary(self) -> str:
+        return self._words()[0]
+
+    @property
+    def description(self) -> str:
+        return self._words()[1]
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+    def _words(self) -> tuple[str, str]:
+        """The first sentence of the handler's docstring, and the rest of it."""
+        first, _, rest = (self.handler.__doc__ or "").strip().partition("\n\n")
+        return " ".join(first.split()), "\n".join(line.strip() for line in rest.splitlines())
+
+
+class Operations:
+    """The operations of one resource, collected by decorators."""
+
+    def __init__(self, prefix: str, tag: str) -> None:
+        self._prefix = prefix
+        self._tag = tag
+        self.all: list[Operation] = []
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        role: Role | None,
+        answer: type[BaseModel] | None,
+        *,
+        body: type[BaseModel] | None = None,
+        status: int = 200,
+        media: tuple[str, ...] = (),
+        errors: tuple[int, ...] = (),
+        everywhere: bool = False,
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self.all.append(
+                Operation(
+                    method,
+                    self._prefix + path,
+                    handler,
+                    role,
+                    everywhere,
+                    self._tag,
+                    status,
+                    answer,
+                    media,
+                    body,
+                    errors,
+                )
+            )
+            return handler
+
+        return add

@@ -1,0 +1,185 @@
+"""Errors as RFC 9457 problem details: which status each family has, and what a client is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from duebook.errors import (
+    Conflict,
+    DuebookError,
+    Forbidden,
+    Invalid,
+    InvalidTrigger,
+    NotFound,
+    Unavailable,
+    shorten,
+)
+from duebook.model.schedule import InvalidSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+__all__ = [
+    "InvalidFields",
+    "Malformed",
+    "Problem",
+    "TooLarge",
+    "Unauthorized",
+    "VersionNeeded",
+    "WrongMediaType",
+    "answer_error",
+    "problem_of",
+]
+
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY_AFTER: Final = "5"
+
+
+class Malformed(Invalid):
+    """A request that cannot be read: no JSON, an unknown parameter."""
+
+    code = "malformed"
+
+
+class Unauthorized(DuebookError):
+    """Nobody knows who asks."""
+
+    code = "unauthorized"
+
+
+class TooLarge(Invalid):
+    """The body of a request is longer than is read."""
+
+    code = "too_large"
+
+
+class WrongMediaType(Invalid):
+    """The body of a request is said to be something else than JSON."""
+
+    code = "media_type"
+
+
+class VersionNeeded(Invalid):
+    """A whole definition is replaced only by somebody who says which one."""
+
+    code = "version_needed"
+
+
+class InvalidFields(Invalid):
+    """Several fields of a request are wrong; `problems` maps each to what is wrong with it."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__("; ".join(problems.values()))
+        self.problems = dict(problems)
+
+
+_STATUSES: Final[tuple[tuple[type[DuebookError], int], ...]] = (
+    (Malformed, 400),
+    (Unauthorized, 401),
+    (TooLarge, 413),
+    (WrongMediaType, 415),
+    (VersionNeeded, 428),
+    (Invalid, 422),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (Conflict, 409),
+    (Unavailable, 503),
+)
+"""The first family that fits."""
+
+_CODES: Final = {"bad_cursor": 400, "key_reused": 422}
+"""Codes whose status is not their family's."""
+
+_TITLES: Final = {
+    400: "The request cannot be read",
+    401: "A token is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "No such method here",
+    409: "Conflict",
+    413: "Too large",
+    415: "JSON is needed",
+    422: "Something in the request is wrong",
+    428: "A version is needed",
+    500: "Duebook failed",
+    503: "Not available now",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a client is told."""
+
+    status: int
+    code: str
+    detail: str
+    errors: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def form(self) -> dict[str, Any]:
+        form: dict[str, Any] = {
+            "type": "about:blank",
+            "title": _TITLES.get(self.status, "Refused"),
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        if self.errors:
+            form["errors"] = [
+                {"field": name, "message": text} for name, text in self.errors.items()
+            ]
+        return form
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.form(), self.status, dict(self.headers), MEDIA_TYPE)
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that an error is; anything unexpected tells nothing of the inside."""
+    match error:
+        case DuebookError():
+            status = _CODES.get(error.code) or next(
+                (status for kind, status in _STATUSES if isinstance(error, kind)), 500
+            )
+            return Problem(status, error.code, str(error), _fields(error), _headers(status))
+        case RequestValidationError():
+            errors = {_place(found["loc"]): _sentence(found) for found in error.errors()}
+            return Problem(400, Malformed.code, "; ".join(errors.values()), errors)
+        case HTTPException():
+            code = {404: "no_route", 405: "no_method"}.get(error.status_code, "refused")
+            detail = f"there is no such {'method' if error.status_code == 405 else 'address'} here"
+            return Problem(error.status_code, code, detail, headers=error.headers or {})
+    return Problem(500, "internal", "an unexpected error; the server's log has it")
+
+
+def _fields(error: DuebookError) -> Mapping[str, str]:
+    if isinstance(error, InvalidSchedule | InvalidFields):
+        return error.problems
+    return {error.field: str(error)} if isinstance(error, InvalidTrigger) else {}
+
+
+def _headers(status: int) -> dict[str, str]:
+    if status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="duebook"'}
+    return {"Retry-After": RETRY_AFTER} if status == 503 else {}
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    return shorten(str(location[-1])) if location else "request"
+
+
+def _sentence(found: Mapping[str, Any]) -> str:
+    name, told = _place(found["loc"]), str(found["msg"])
+    return f"{name}: {told[:1].lower()}{told[1:]}"
+
+
+async def answer_error(_: Request, error: Exception) -> JSONResponse:
+    """The handler of every error that leaves a route on purpose."""
+    return problem_of(error).response()

@@ -1,0 +1,102 @@
+"""Runs: list, read, cancel, open again; their logs as JSON, as text and as a stream that grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Header, Query
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from duebook.api.answers import Answer, listed
+from duebook.api.asking import Here, Writing
+from duebook.api.log_stream import LogStream, place_text, read_place
+from duebook.api.operations import V1, Operations
+from duebook.api.permissions import Role
+from duebook.api.schemas.runs import LogList, RunDetails, RunList, RunShape
+from duebook.model.forms import attempt_form, log_form, run_form
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+
+__all__ = ["operations"]
+
+operations = Operations(f"{V1}/runs", "runs")
+
+
+@operations("GET", "", Role.VIEWER, RunList, errors=(404,))
+def list_runs(
+    ask: Here,
+    schedule: Annotated[str | None, Query(description="Of this one only: a name or an id.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most.")] = 20,
+) -> Response:
+    """The runs of a namespace, the newest first."""
+    return listed([run_form(run) for run in ask.book.runs.list(schedule, limit)]).response()
+
+
+@operations("GET", "/{run_id}", Role.VIEWER, RunDetails, errors=(404, 409))
+def get_run(ask: Here, run_id: str) -> Response:
+    """One run, with the attempts that it took; the beginning of an id stands for the whole."""
+    return Answer(_details(ask.book, run_id)).response()
+
+
+@operations("POST", "/{run_id}/cancel", Role.OPERATOR, RunShape, errors=(404, 409))
+def cancel_run(ask: Writing, run_id: str) -> Response:
+    """Cancel a run: at once when it is queued, by asking its node when it is under way."""
+
+    def work(book: Book) -> Answer:
+        book.runs.cancel(run_id)
+        return Answer(run_form(book.runs.get(run_id)))
+
+    return ask.write(work)
+
+
+@operations("POST", "/{run_id}/retry", Role.OPERATOR, RunShape, errors=(404, 409))
+def retry_run(ask: Writing, run_id: str) -> Response:
+    """Open a run again that has ended, as another attempt."""
+    return ask.write(lambda book: Answer(run_form(book.runs.retry(run_id))))
+
+
+@operations(
+    "GET",
+    "/{run_id}/log",
+    Role.VIEWER,
+    LogList,
+    media=("text/plain", "text/event-stream"),
+    errors=(404, 409),
+)
+def get_log(
+    ask: Here,
+    run_id: str,
+    cursor: Annotated[str | None, Query(description="Go on after this place.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many lines.")] = 1000,
+    accept: Annotated[
+        str, Header(description="`application/json`, `text/plain` or `text/event-stream`.")
+    ] = "application/json",
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="Where a stream goes on.")
+    ] = None,
+) -> Response:
+    """What a run printed: stdout and stderr as they came.
+
+    As `text/event-stream` it grows with the run: an event `line` for each line, whose id is the
+    place to go on from, and an event `end` with the run when that has ended.
+    """
+    place = read_place(last_event_id or cursor)
+    run = ask.book.runs.get(run_id)
+    if "text/event-stream" in accept:
+        stream = LogStream(ask.book, run.id, place, ask.request.app.state.streams)
+        return StreamingResponse(stream.events(), media_type="text/event-stream")
+    lines = ask.book.runs.log(run.id, place, limit)
+    if "text/plain" in accept:
+        return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
+    after = lines[-1][0] if lines else place
+    ended = run.status not in ("queued", "running") and len(lines) < limit
+    return listed(
+        [log_form(line) for _, line in lines], None if ended else place_text(after)
+    ).response()
+
+
+def _details(book: Book, run_id: str) -> dict[str, Any]:
+    run = book.runs.get(run_id)
+    attempts = book.runs.attempts(run.id)
+    return run_form(run) | {"attempts": [attempt_form(attempt) for attempt in attempts]}

@@ -1,0 +1,196 @@
+"""What is done with a schedule, and what is asked about its due times."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.answers import Answer, about_schedule, listed
+from duebook.api.asking import Here, Writing
+from duebook.api.bodies import read_fields
+from duebook.api.forms import exception_form, ledger_form, revision_form
+from duebook.api.operations import V1, Operations
+from duebook.api.permissions import Role
+from duebook.api.schemas.runs import RunShape
+from duebook.api.schemas.schedules import (
+    BackfillAnswer,
+    BackfillRequest,
+    DueTimes,
+    ExceptionList,
+    ExplanationList,
+    LedgerList,
+    PauseRequest,
+    Rendered,
+    RenderRequest,
+    RescheduleRequest,
+    RevisionList,
+    RunList,
+    ScheduleShape,
+    Skipped,
+    TriggerRequest,
+)
+from duebook.book.schedules import MOST_PREVIEWED
+from duebook.explain import Explanation, explanation_form
+from duebook.model.fields import check_payload, one_of, read_flag, read_instant, read_text
+from duebook.model.forms import run_form, schedule_form
+from duebook.model.run import Run
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+
+__all__ = ["operations"]
+
+operations = Operations(f"{V1}/schedules/{{name}}", "schedules")
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most.")]
+
+
+@operations("POST", "/pause", Role.OPERATOR, ScheduleShape, body=PauseRequest, errors=(404, 409))
+def pause_schedule(ask: Writing, name: str) -> Response:
+    """Nothing is decided until it is resumed, or by itself at `until`."""
+    given = read_fields(ask.body, {"reason": read_text, "until": read_instant})
+    return ask.write(lambda book: about_schedule(book.schedules.pause(name, **given)))
+
+
+@operations("POST", "/resume", Role.OPERATOR, ScheduleShape, errors=(404, 409))
+def resume_schedule(ask: Writing, name: str) -> Response:
+    """Go on; due times that fell meanwhile follow `on_resume`."""
+    return ask.write(lambda book: about_schedule(book.schedules.resume(name)))
+
+
+@operations(
+    "POST", "/trigger", Role.OPERATOR, RunShape, body=TriggerRequest, status=201, errors=(404, 409)
+)
+def trigger_schedule(ask: Writing, name: str) -> Response:
+    """A run now; it uses up no due time, and is accepted also while the schedule is paused."""
+    given = read_fields(ask.body, {"payload": check_payload})
+
+    def work(book: Book) -> Answer:
+        run = book.schedules.trigger(name, **given)
+        return Answer(run_form(run), 201, {"Location": f"{V1}/runs/{run.id}"})
+
+    return ask.write(work)
+
+
+@operations("POST", "/render", Role.OPERATOR, Rendered, body=RenderRequest, errors=(404,))
+def render_schedule(ask: Here, name: str) -> Response:
+    """What `trigger` would execute now, its templates rendered; nothing is queued."""
+    given = read_fields(ask.body, {"payload": check_payload})
+    return Answer(ask.book.schedules.render(name, **given)).response()
+
+
+@operations(
+    "POST", "/reschedule", Role.OPERATOR, ScheduleShape, body=RescheduleRequest, errors=(404, 409)
+)
+def reschedule(ask: Writing, name: str) -> Response:
+    """Move only the next due time; one that is not in the future is due at once."""
+    given = read_fields(ask.body, {"at": read_instant}, required=("at",))
+    return ask.write(lambda book: about_schedule(book.schedules.reschedule(name, **given)))
+
+
+@operations("POST", "/skip-next", Role.OPERATOR, Skipped, errors=(404, 409))
+def skip_next(ask: Writing, name: str) -> Response:
+    """Leave the next due time out; it is recorded as `skipped_by_user`."""
+
+    def work(book: Book) -> Answer:
+        schedule, due_at = book.schedules.skip_next(name)
+        form = {"skipped_due_at": format_instant(due_at), "schedule": schedule_form(schedule)}
+        return Answer(form)
+
+    return ask.write(work)
+
+
+@operations(
+    "POST",
+    "/backfill",
+    Role.OPERATOR,
+    BackfillAnswer,
+    body=BackfillRequest,
+    errors=(404, 409),
+)
+def backfill_schedule(ask: Writing, name: str) -> Response:
+    """Queue runs for the past due times from `start` to `end` that have none.
+
+    `reprocess` opens runs there again: the failed ones, or all. With `dry_run` nothing happens.
+    """
+    readers = {
+        "start": read_instant,
+        "end": read_instant,
+        "reprocess": one_of(("failed", "all")),
+        "dry_run": read_flag,
+    }
+    given = read_fields(ask.body, readers, required=("start", "end"))
+
+    def work(book: Book) -> Answer:
+        found = book.schedules.backfill(name, **given)
+        runs = [item for item in found if isinstance(item, Run)]
+        due = [item if isinstance(item, datetime) else item.due_at for item in found]
+        form = {
+            "dry_run": given.get("dry_run", False),
+            "count": len(found),
+            "due_times": [format_instant(at) for at in due if at is not None],
+            "runs": [run_form(run) for run in runs],
+        }
+        return Answer(form)
+
+    return ask.write(work)
+
+
+@operations("GET", "/preview", Role.VIEWER, DueTimes, errors=(404,))
+def preview_schedule(
+    ask: Here,
+    name: str,
+    count: Annotated[int, Query(ge=1, le=MOST_PREVIEWED, description="How many.")] = 10,
+) -> Response:
+    """The next due times, with what was said about single ones."""
+    return listed([format_instant(at) for at in ask.book.schedules.preview(name, count)]).response()
+
+
+@operations("GET", "/explain", Role.VIEWER, ExplanationList, errors=(404,))
+def explain_schedule(
+    ask: Here,
+    name: str,
+    at: Annotated[
+        str | None,
+        Query(description="A due time; without an offset it is read in the schedule's zone."),
+    ] = None,
+    start: Annotated[str | None, Query(description="Every due time from here …")] = None,
+    end: Annotated[str | None, Query(description="… up to here.")] = None,
+) -> Response:
+    """What became of a due time and why, in a sentence; or of each from `start` to `end`.
+
+    Deleted schedules answer as well.
+    """
+    told = ask.book.schedules.explain(name, at, start, end)
+    explanations = [told] if isinstance(told, Explanation) else told
+    return listed([explanation_form(explanation) for explanation in explanations]).response()
+
+
+@operations("GET", "/runs", Role.VIEWER, RunList, errors=(404,))
+def list_schedule_runs(ask: Here, name: str, limit: Limit = 20) -> Response:
+    """The runs of a schedule, the newest first; also after it was deleted."""
+    return listed([run_form(run) for run in ask.book.runs.list(name, limit)]).response()
+
+
+@operations("GET", "/ledger", Role.VIEWER, LedgerList, errors=(404,))
+def list_ledger(ask: Here, name: str, limit: Limit = 20) -> Response:
+    """The due times that did not become runs, and why; the newest first."""
+    entries = ask.book.schedules.ledger(name, limit)
+    return listed([ledger_form(entry) for entry in entries]).response()
+
+
+@operations("GET", "/revisions", Role.VIEWER, RevisionList, errors=(404,))
+def list_revisions(ask: Here, name: str) -> Response:
+    """Every definition that was in force, the first one first."""
+    return listed([revision_form(found) for found in ask.book.schedules.revisions(name)]).response()
+
+
+@operations("GET", "/exceptions", Role.VIEWER, ExceptionList, errors=(404,))
+def list_exceptions(ask: Here, name: str) -> Response:
+    """What was said about due times to come: skipped ones and moved ones."""
+    said = ask.book.schedules.exceptions(name)
+    return listed([exception_form(exception) for exception in said]).response()

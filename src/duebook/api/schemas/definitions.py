@@ -1,0 +1,199 @@
+"""The shapes of definitions: triggers, targets and policies, as they are given and stand."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from duebook.api.schemas.base import Duration, Instant, Name, Shape
+
+__all__ = [
+    "Policies",
+    "ScheduleChange",
+    "ScheduleCreation",
+    "ScheduleReplacement",
+    "Target",
+    "TemplateDefaults",
+    "Trigger",
+]
+
+Zone = Annotated[str, Field(description="An IANA zone.", examples=["Europe/Brussels"])]
+Gap = Literal["run_after", "skip"]
+Fold = Literal["first", "both"]
+
+
+class CronTrigger(Shape):
+    cron: Annotated[str, Field(max_length=1000, examples=["30 2 * * 1-5"])]
+    tz: Zone | None = None
+    gap: Gap | None = None
+    fold: Fold | None = None
+    key: Annotated[str | None, Field(description="What H hashes; the schedule's name.")] = None
+
+
+class EveryTrigger(Shape):
+    every: Annotated[Duration, Field(examples=["15m"])]
+    anchor: Instant | None = None
+    tz: Zone | None = None
+    gap: Gap | None = None
+    fold: Fold | None = None
+
+
+class DailyTrigger(Shape):
+    daily: Annotated[list[str], Field(examples=[["07:00", "17:30"]])]
+    tz: Zone | None = None
+    gap: Gap | None = None
+    fold: Fold | None = None
+
+
+class WeeklyTrigger(Shape):
+    weekly: Annotated[str, Field(examples=["MON,WED,FRI 09:00"])]
+    tz: Zone | None = None
+    gap: Gap | None = None
+    fold: Fold | None = None
+
+
+class AtTrigger(Shape):
+    at: Instant
+
+
+class RruleTrigger(Shape):
+    rrule: Annotated[str, Field(examples=["FREQ=MONTHLY;BYDAY=-1FR"])]
+    dtstart: Annotated[str | None, Field(description="A date or an instant.")] = None
+    tz: Zone | None = None
+    gap: Gap | None = None
+    fold: Fold | None = None
+
+
+Trigger = CronTrigger | EveryTrigger | DailyTrigger | WeeklyTrigger | AtTrigger | RruleTrigger
+
+
+class TaskTarget(Shape):
+    task: Annotated[str, Field(examples=["email_digest"])]
+
+
+class CommandTarget(Shape):
+    command: Annotated[list[str], Field(min_length=1, examples=[["pg_dump", "mydb"]])]
+    env: dict[str, str] | None = None
+    cwd: str | None = None
+
+
+class ShellTarget(Shape):
+    shell: str
+    env: dict[str, str] | None = None
+    cwd: str | None = None
+
+
+class HttpRequest(Shape):
+    model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
+
+    url: Annotated[str, Field(examples=["https://example.com/hook"])]
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] | None = None
+    headers: Annotated[
+        dict[str, str] | None, Field(description="Values that may be secret are shown as ***.")
+    ] = None
+    content: Annotated[Any, Field(alias="json", description="JSON that it sends.")] = None
+    body: str | None = None
+    expect: list[int | str] | None = None
+
+
+class HttpTarget(Shape):
+    http: HttpRequest
+
+
+Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget
+
+
+class RetryPolicy(Shape):
+    attempts: Annotated[int, Field(ge=1, le=1000, description="Counts the first try.")] = 3
+    delay: Duration | None = None
+    backoff: Annotated[float | None, Field(ge=1, le=100)] = None
+    max_delay: Duration | None = None
+    jitter: bool | None = None
+    on: Annotated[
+        list[int | str] | None, Field(description="Exit codes and names of failures.")
+    ] = None
+
+
+class DependencyShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="Dependency")
+
+    schedule: Name
+    within: Duration
+    wait: Duration | None = None
+
+
+class Policies(Shape):
+    """What may stand beside a trigger and a target; what is at its default may be left out."""
+
+    payload: dict[str, Any] | None = None
+    description: Annotated[str | None, Field(max_length=10_000)] = None
+    labels: dict[str, str] | None = None
+    start_at: Instant | None = None
+    end_at: Instant | None = None
+    max_runs: Annotated[int | None, Field(ge=1, le=1_000_000_000)] = None
+    jitter: Duration | None = None
+    exclude: Annotated[
+        list[str] | None, Field(description="Days and ranges of days.", max_length=1000)
+    ] = None
+    grace: Duration | None = None
+    catchup: Literal["one", "skip", "all"] | None = None
+    catchup_window: Duration | None = None
+    catchup_limit: Annotated[int | None, Field(ge=1, le=50_000)] = None
+    catchup_pace: Duration | None = None
+    overlap: Literal["skip", "queue", "latest", "cancel", "allow"] | None = None
+    skip_if_successful: bool | None = None
+    on_resume: Literal["skip", "catchup"] | None = None
+    depends_on: Annotated[list[DependencyShape] | None, Field(max_length=100)] = None
+    max_concurrent: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    queue: Name | None = None
+    priority: Annotated[int | None, Field(ge=-1000, le=1000)] = None
+    retry: RetryPolicy | int | None = None
+    max_takeovers: Annotated[int | None, Field(ge=0, le=100)] = None
+    timeout: Duration | None = None
+    expire_after: Duration | None = None
+
+
+AnyTrigger = Annotated[
+    Trigger | str | list[Trigger | str],
+    Field(description="One trigger or up to 20; a text is a cron expression."),
+]
+AnyTarget = Annotated[Target | str, Field(description="A text is the name of a task.")]
+Cron = Annotated[str, Field(description="Short for a trigger.", examples=["0 9 * * 1-5"])]
+Enabled = Annotated[bool, Field(description="false pauses the schedule, true resumes it.")]
+
+
+class _Given(Policies):
+    trigger: AnyTrigger | None = None
+    cron: Cron | None = None
+    tz: Zone | None = None
+    target: AnyTarget | None = None
+    enabled: Enabled | None = None
+
+
+class ScheduleCreation(_Given):
+    """A trigger (or `cron`) and a target are needed, unless a template gives them."""
+
+    name: Name
+    template: Annotated[Name | None, Field(description="Whose defaults it starts from.")] = None
+
+
+class ScheduleReplacement(_Given):
+    """A whole definition: what is left out is at its default from now on."""
+
+    version: Annotated[int | None, Field(ge=1, description="Or the header If-Match.")] = None
+
+
+class ScheduleChange(_Given):
+    """Some fields of a definition; null puts one back to its default."""
+
+    version: Annotated[int | None, Field(ge=1, description="Or the header If-Match.")] = None
+
+
+class TemplateDefaults(Policies):
+    """Any fields of a definition."""
+
+    trigger: AnyTrigger | None = None
+    cron: Cron | None = None
+    tz: Zone | None = None
+    target: AnyTarget | None = None

@@ -1,0 +1,72 @@
+"""The shapes of queues, templates, health and the caller."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from duebook.api.schemas.base import Instant, Name, Shape
+
+__all__ = [
+    "Health",
+    "Me",
+    "QueueLimits",
+    "QueueList",
+    "QueueShape",
+    "TemplateList",
+    "TemplateShape",
+]
+
+
+class QueueShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="Queue")
+
+    name: Name
+    concurrency: Annotated[int | None, Field(description="Most runs at once; null: no limit.")]
+    rate: Annotated[str | None, Field(examples=["10/s"])]
+    queued: int
+    running: int
+
+
+class QueueList(Shape):
+    items: list[QueueShape]
+    next_cursor: None
+
+
+class QueueLimits(Shape):
+    """One of the two at least; they replace the limits that the queue had."""
+
+    concurrency: Annotated[int | None, Field(ge=0, le=1_000_000)] = None
+    rate: Annotated[str | None, Field(examples=["10/s", "100/m", "5/10s"])] = None
+
+
+class TemplateShape(Shape):
+    """Named defaults that a schedule copies when it is made."""
+
+    model_config = ConfigDict(extra="forbid", title="Template")
+
+    namespace: Name
+    name: Name
+    defaults: dict[str, Any]
+    created_at: Instant
+    created_by: str
+    updated_at: Instant
+    updated_by: str
+
+
+class TemplateList(Shape):
+    items: list[TemplateShape]
+    next_cursor: None
+
+
+class Me(Shape):
+    """Who the token is that asks."""
+
+    name: str
+    role: Literal["viewer", "operator", "admin"]
+    namespaces: Annotated[list[str], Field(description='["*"] for all.')]
+
+
+class Health(Shape):
+    status: Literal["ok"]

@@ -1,0 +1,192 @@
+"""The shapes of schedules and of what is asked about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from duebook.api.schemas.base import Id, Instant, Name, Shape
+from duebook.api.schemas.definitions import Policies, ScheduleCreation, Target, Trigger
+from duebook.api.schemas.runs import RunList, RunShape
+
+__all__ = [
+    "BackfillAnswer",
+    "BackfillRequest",
+    "DueTimes",
+    "ExceptionList",
+    "ExplanationList",
+    "LedgerList",
+    "PauseRequest",
+    "RenderRequest",
+    "Rendered",
+    "RescheduleRequest",
+    "RevisionList",
+    "RunList",
+    "ScheduleList",
+    "ScheduleShape",
+    "Skipped",
+    "TriggerRequest",
+]
+
+
+class ScheduleShape(Policies):
+    """A schedule: its definition and its state. Policies at their defaults are left out."""
+
+    model_config = ConfigDict(extra="forbid", title="Schedule")
+
+    id: Id
+    namespace: Name
+    name: Name
+    version: Annotated[int, Field(ge=1)]
+    status: Literal["active", "paused", "completed", "deleted"]
+    next_due_at: Instant | None
+    watermark: Annotated[Instant | None, Field(description="Every due time up to it is decided.")]
+    created_at: Instant
+    created_by: str
+    paused_at: Instant | None
+    paused_until: Instant | None
+    pause_reason: str | None
+    problem: Annotated[str | None, Field(description="What keeps it from being planned or run.")]
+    last_run_id: Id | None = None
+    last_run_at: Instant | None = None
+    trigger: Trigger | list[Trigger] | None = None
+    target: Target | None = None
+
+
+class ScheduleList(Shape):
+    items: list[ScheduleShape]
+    next_cursor: str | None
+
+
+class PauseRequest(Shape):
+    reason: str | None = None
+    until: Instant | None = None
+
+
+class TriggerRequest(Shape):
+    payload: Annotated[
+        dict[str, Any] | None, Field(description="Instead of the schedule's own.")
+    ] = None
+
+
+class RenderRequest(TriggerRequest):
+    pass
+
+
+class Rendered(Shape):
+    """What a run would execute now; values that may be secret are hidden."""
+
+    target: Target
+    payload: dict[str, Any]
+
+
+class RescheduleRequest(Shape):
+    at: Instant
+
+
+class Skipped(Shape):
+    skipped_due_at: Instant
+    schedule: ScheduleShape
+
+
+class BackfillRequest(Shape):
+    start: Instant
+    end: Instant
+    reprocess: Literal["failed", "all"] | None = None
+    dry_run: bool | None = None
+
+
+class BackfillAnswer(Shape):
+    """The runs that were queued; or, of a dry run, the due times that would run."""
+
+    dry_run: bool
+    count: int
+    due_times: list[Instant]
+    runs: list[RunShape]
+
+
+class DueTimes(Shape):
+    items: list[Instant]
+    next_cursor: None
+
+
+class ExplanationShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="Explanation")
+
+    at: Instant
+    verdict: Literal[
+        "ran",
+        "running",
+        "queued",
+        "cancelled",
+        "skipped",
+        "waiting",
+        "to_come",
+        "not_due",
+        "unknown",
+    ]
+    reason: str | None
+    run_id: Id | None
+    text: Annotated[str, Field(description="What became of it, in a sentence.")]
+    tz: str
+
+
+class ExplanationList(Shape):
+    items: list[ExplanationShape]
+    next_cursor: None
+
+
+class LedgerEntryShape(Shape):
+    """Due times that did not become runs, and why."""
+
+    model_config = ConfigDict(extra="forbid", title="LedgerEntry")
+
+    due_from: Instant
+    due_to: Instant
+    count: Annotated[int, Field(ge=1)]
+    exact: Annotated[bool, Field(description="false: there were at least so many.")]
+    verdict: str
+    reason: str
+    facts: dict[str, Any]
+    at: Instant
+    version: int
+    session_id: str | None
+
+
+class LedgerList(Shape):
+    items: list[LedgerEntryShape]
+    next_cursor: str | None
+
+
+class RevisionShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="Revision")
+
+    version: int
+    valid_from: Instant
+    by: str
+    definition: Annotated[dict[str, Any] | None, Field(description="null: a newer node wrote it.")]
+
+
+class RevisionList(Shape):
+    items: list[RevisionShape]
+    next_cursor: None
+
+
+class ExceptionShape(Shape):
+    """What a person said about a due time to come."""
+
+    model_config = ConfigDict(extra="forbid", title="Exception")
+
+    due_at: Instant
+    kind: Literal["skip", "moved_away", "moved_here"]
+    moved_to: Instant | None
+
+
+class ExceptionList(Shape):
+    items: list[ExceptionShape]
+    next_cursor: None
+
+
+class BulkCreation(Shape):
+    schedules: Annotated[list[ScheduleCreation], Field(min_length=1, max_length=10_000)]

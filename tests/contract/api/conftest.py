@@ -1,0 +1,95 @@
+"""An app on books of its own, and clients with tokens of each role."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from duebook.api.app import create_app
+from duebook.api.permissions import EVERYWHERE, Caller, Role
+from duebook.store.postgres import PostgresStore
+from duebook.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+    from duebook.store.base import Store
+
+BASE = "http://127.0.0.1:7420"
+
+
+class FixedTokens:
+    """Tokens that stand for a role, everywhere or in one namespace: `admin`, `viewer@shop`."""
+
+    def check(self, text: str) -> Caller | None:
+        role, _, namespace = text.partition("@")
+        if role not in ("viewer", "operator", "admin"):
+            return None
+        seen = (namespace,) if namespace else EVERYWHERE
+        return Caller(text, text, Role[role.upper()], seen)
+
+    def check_session(self, text: str) -> Caller | None:
+        return self.check(text)
+
+
+class Api:
+    """A client that says JSON and looks at the status."""
+
+    def __init__(self, app: FastAPI, token: str | None) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.client = TestClient(app, BASE, headers=headers, raise_server_exceptions=False)
+
+    def __call__(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
+        """The answer, whatever its status; `path` is below /api/v1 unless it begins with /."""
+        place = path if path.startswith("/") else f"/api/v1/{path}"
+        if body is not None:
+            options["json"] = body
+        return self.client.request(method, place, **options)
+
+    def ok(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
+        """The JSON of an answer that is none of an error."""
+        answer = self(method, path, body, **options)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+    def refused(
+        self, status: int, method: str, path: str, body: Any = None, /, **options: Any
+    ) -> Any:
+        """The problem of a refusal with this status."""
+        answer = self(method, path, body, **options)
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        return answer.json()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store
+    if request.param == "sqlite":
+        opened = SqliteStore(tmp_path / "books.db")
+    else:
+        opened = PostgresStore(request.getfixturevalue("postgres_url"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def app(store: Store) -> FastAPI:
+    return create_app(store, FixedTokens())
+
+
+@pytest.fixture
+def api(app: FastAPI) -> Api:
+    return Api(app, "admin")
+
+
+HELLO: dict[str, Any] = {
+    "name": "hello",
+    "cron": "0 9 * * *",
+    "target": {"command": ["echo", "hello"]},
+}

@@ -1,0 +1,133 @@
+"""The gate: who gets in, what is refused, which headers every answer has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.responses import JSONResponse
+from starlette.testclient import TestClient
+
+from duebook.api.gate import CALLER, COOKIE, SECURITY_HEADERS, Gate
+from duebook.api.origins import Hosts
+from duebook.api.permissions import Caller, Role
+from duebook.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import Receive, Scope, Send
+
+BASE = "http://localhost:7420"
+TOKEN = {"Authorization": "Bearer right"}
+
+
+class Known:
+    def check(self, text: str) -> Caller | None:
+        if text == "down":
+            raise Unavailable("no answer")
+        return Caller("1", "ci", Role.VIEWER) if text == "right" else None
+
+    def check_session(self, text: str) -> Caller | None:
+        return self.check(text)
+
+
+async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+    """Reads the whole body, and says who asks."""
+    if scope["path"] == "/broken":
+        raise RuntimeError("secret words")
+    more = True
+    while more:
+        more = (await receive()).get("more_body", False)
+    caller = scope[CALLER]
+    await JSONResponse({"who": caller and caller.name})(scope, receive, send)
+
+
+@pytest.fixture
+def client() -> TestClient:
+    gate = Gate(inside, Known(), Hosts(), {"/healthz": frozenset({"GET"})}, max_body=1000)
+    return TestClient(gate, BASE, raise_server_exceptions=False)
+
+
+def test_only_the_exact_list_is_open(client: TestClient) -> None:
+    assert client.get("/healthz").json() == {"who": None}
+    for path in ("/", "/healthz/", "/healthz;x", "/healthz.json", "//healthz", "/x/healthz"):
+        assert client.get(path).status_code == 401, path
+    for method in ("POST", "DELETE", "HEAD", "OPTIONS", "TRACE"):
+        assert client.request(method, "/healthz").status_code == 401, method
+
+
+def test_a_token_is_known_and_others_are_not(client: TestClient) -> None:
+    assert client.get("/x", headers=TOKEN).json() == {"who": "ci"}
+    for value in ("Bearer wrong", "Bearer ", "Basic right", "right", "Bearer right x"):
+        answer = client.get("/x", headers={"Authorization": value})
+        assert answer.status_code == 401, value
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_who_is_known_is_known_on_open_paths_too(client: TestClient) -> None:
+    assert client.get("/healthz", headers=TOKEN).json() == {"who": "ci"}
+
+
+def test_books_that_do_not_answer_are_no_reason_to_let_anybody_in(client: TestClient) -> None:
+    answer = client.get("/x", headers={"Authorization": "Bearer down"})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+
+
+def test_a_cookie_reads_and_writes_only_from_our_own_pages(client: TestClient) -> None:
+    cookie = {"Cookie": f"{COOKIE}=right"}
+    assert client.get("/x", headers=cookie).json() == {"who": "ci"}
+    assert client.post("/x", headers=cookie).status_code == 403
+    assert client.post("/x", headers=cookie | {"Origin": BASE}).status_code == 200
+    assert client.post("/x", headers=cookie | {"Origin": "null"}).status_code == 403
+    assert client.get("/x", headers={"Cookie": f"{COOKIE}=wrong"}).status_code == 401
+    assert client.get("/x", headers={"Cookie": "\x01;;="}).status_code == 401
+
+
+def test_foreign_hosts_and_origins_are_refused_before_anything_else(client: TestClient) -> None:
+    for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+        answer = client.get("/healthz", headers=TOKEN | headers)
+        assert answer.status_code == 403
+        assert answer.json()["code"] == "foreign"
+
+
+def test_a_body_that_is_too_long_is_refused_whatever_its_headers_say(client: TestClient) -> None:
+    assert client.post("/x", headers=TOKEN, content=b"x" * 1000).status_code == 200
+    assert client.post("/x", headers=TOKEN, content=b"x" * 1001).status_code == 413
+
+    def pieces() -> Iterator[bytes]:
+        yield from (b"x" * 600, b"x" * 600)
+
+    chunked = client.post("/x", headers=TOKEN, content=pieces())
+    assert chunked.status_code == 413
+    assert chunked.json()["code"] == "too_large"
+    assert client.post("/x", content=b"x" * 1001).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/x", "/broken"])
+def test_every_answer_has_the_security_headers(client: TestClient, path: str) -> None:
+    for headers in ({}, TOKEN):
+        answer = client.get(path, headers=headers)
+        for name, value in SECURITY_HEADERS.items():
+            assert answer.headers[name] == value
+
+
+def test_an_unexpected_error_tells_nothing_of_the_inside(client: TestClient) -> None:
+    answer = client.get("/broken", headers=TOKEN)
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "internal"
+    assert "secret" not in answer.text
+
+
+def test_websockets_are_closed() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    gate = Gate(inside, Known(), Hosts(), {}, 10)
+    import asyncio
+
+    asyncio.run(gate({"type": "websocket"}, None, send))  # type: ignore[arg-type]
+    assert sent == [{"type": "websocket.close", "code": 1008}]
