@@ -144,6 +144,7 @@ class node:  # noqa: N801 - reads as a word in a with statement
 
     def __init__(self, url: str) -> None:
         program = ["--app", "bench.program:book", "--slots", "50", "--quiet"]
+        program += ["--roles", "scheduler,worker"]
         self._words = [sys.executable, "-m", "duebook", "up", *program]
         self._env = os.environ | {"DUEBOOK_DATABASE_URL": url}
 

@@ -44,7 +44,20 @@ class Settings:
     http_allow: str = ""
     """networks that are not public but that requests may go to, such as `127.0.0.0/8, fd00::/8`"""
 
+    host: str = "127.0.0.1"
+    """where the API is served; beyond loopback only once there is a token"""
+    port: str = ""
+    """empty: the default one, or the next that is free"""
+    allowed_hosts: str = ""
+    """names by which the API may be called, besides addresses and the machine's own name"""
+    cors_origins: str = ""
+    """other sites whose pages may use the API, such as `https://board.example.com`"""
+
     def __post_init__(self) -> None:
+        if self.port and not (self.port.isascii() and self.port.isdecimal() and len(self.port) < 6):
+            raise Invalid(f'port "{shorten(self.port)}" is no number 0 to 65535')
+        if self.port and int(self.port) > 65_535:
+            raise Invalid(f"port {self.port} is no number 0 to 65535")
         if self.coordination not in COORDINATIONS:
             known = ", ".join(COORDINATIONS)
             raise Invalid(f'coordination "{shorten(self.coordination)}" is not one of {known}')

@@ -162,8 +162,8 @@ class World:
         )
 
     def up(self, *words: str) -> NodeProcess:
-        """`duebook up`, as a person starts it."""
-        return self.start("up", *words)
+        """`duebook up`, as a person starts it who wants no API."""
+        return self.start("up", "--roles", "scheduler,worker", *words)
 
     def start(self, *words: str) -> NodeProcess:
         """A command that goes on while the test does."""

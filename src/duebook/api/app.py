@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from duebook.api.asking import Admission, Services
 from duebook.api.gate import Gate
@@ -49,11 +50,13 @@ def create_app(
     )
     app.state.services = Services(store, tasks or Tasks())
     app.state.streams = Streams()
+    app.state.authenticator = authenticator
     app.state.operations = operations
     admissions = [(operation, _add(app, operation)) for operation in operations]
     app.state.openapi = document(app, operations)
     for operation, admission in admissions:
-        admission.parameters = query_parameters(app.state.openapi, operation)
+        if operation.documented:
+            admission.parameters = query_parameters(app.state.openapi, operation)
     for kind in (DuebookError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, answer_error)
     app.add_middleware(
@@ -63,6 +66,9 @@ def create_app(
         open_paths=_open_paths(operations),
         max_body=max_body,
     )
+    if hosts is not None and hosts.origins:
+        _allow_pages(app, hosts)
+    operations_of(app)
     return app
 
 
@@ -90,10 +96,22 @@ def _add(app: FastAPI, operation: Operation) -> Admission:
         summary=operation.summary,
         description=operation.description,
         operation_id=operation.name,
+        include_in_schema=operation.documented,
         dependencies=[Depends(admission)],
         **describe(operation),
     )
     return admission
+
+
+def _allow_pages(app: FastAPI, hosts: Hosts) -> None:
+    """Tell browsers that pages of these origins may use the API; with a token, never a cookie."""
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=sorted(hosts.origins),
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+        allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
+        expose_headers=["ETag", "Location", "Idempotency-Replayed"],
+    )
 
 
 def _open_paths(operations: Iterable[Operation]) -> dict[str, frozenset[str]]:

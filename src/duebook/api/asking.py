@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
+from duebook.api.answers import Answer
 from duebook.api.bodies import parse_body, refuse_media_type
 from duebook.api.gate import CALLER
 from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
 from duebook.api.problems import Malformed
 from duebook.book import Book
+from duebook.book.once import Once, perform_once
 from duebook.errors import NotFound, shorten
+from duebook.store.joined import JoinedStore
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from duebook.api.answers import Answer
     from duebook.api.operations import Operation
     from duebook.store.base import Store
 
@@ -43,8 +47,8 @@ class Admission:
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
-        self.parameters: frozenset[str] = frozenset()
-        """what may stand in the query"""
+        self.parameters: frozenset[str] | None = None
+        """what may stand in the query; None: nobody minds"""
 
     async def __call__(self, request: Request) -> None:
         operation = self._operation
@@ -62,9 +66,8 @@ class Admission:
 
     def _refuse_query(self, request: Request) -> None:
         """A filter that is misspelt would silently mean everything."""
-        given = request.query_params.multi_items()
-        for name, value in given:
-            if name not in self.parameters:
+        for name, value in request.query_params.multi_items():
+            if self.parameters is not None and name not in self.parameters:
                 known = ", ".join(sorted(self.parameters)) or "none"
                 raise Malformed(f'"{shorten(name)}" is no parameter here; known are {known}')
             if "\0" in value or not _is_unicode(value):
@@ -95,11 +98,29 @@ class Ask:
         return self._book(self.services.store)
 
     def _book(self, store: Store) -> Book:
-        return Book(store, self.namespace, self.services.tasks)
+        return Book(store, self.namespace, self.services.tasks, self.caller.by)
 
     def write(self, work: Callable[[Book], Answer]) -> Response:
-        """Do what the request asks for, once for each Idempotency-Key."""
-        return work(self.book).response()
+        """Do what the request asks for in one transaction, and once for each Idempotency-Key."""
+        if self.key is None:
+            return self.services.store.transact(
+                lambda tx: work(self._book(JoinedStore(tx)))
+            ).response()
+        kept, again = perform_once(
+            self.services.store,
+            self._once(self.key),
+            lambda store: asdict(work(self._book(store))),
+        )
+        headers = kept["headers"] | ({"Idempotency-Replayed": "true"} if again else {})
+        return Answer(kept["body"], kept["status"], headers).response()
+
+    def _once(self, key: str) -> Once:
+        """The key counts for this token and route; the rest tells requests apart."""
+        route: str = self.request.scope["route"].path
+        body = getattr(self.request.state, "body", {})
+        parts = [self.request.url.path, self.namespace, body]
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return Once(f"{self.caller.id} {self.request.method} {route}", key, digest)
 
     def refuse_target(self, form: Any, current: Any = None) -> None:
         """Raises Forbidden for a target that the caller may not define."""

@@ -52,6 +52,9 @@ class Authenticator(Protocol):
     def check(self, text: str) -> Caller | None:
         """Whose token this is; None: nobody's."""
 
+    def open_session(self, text: str) -> str | None:
+        """What a browser keeps of somebody who holds this token; None: nobody does."""
+
     def check_session(self, text: str) -> Caller | None:
         """Who logged in with a browser, by the value of its cookie; None: nobody."""
 

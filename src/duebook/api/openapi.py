@@ -12,7 +12,7 @@ from duebook.api.schemas.base import ProblemShape
 from duebook.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from fastapi import FastAPI
     from pydantic import BaseModel
@@ -48,11 +48,11 @@ def describe(operation: Operation) -> dict[str, Any]:
             "description": REFUSALS[status],
             "content": {MEDIA_TYPE: {"schema": _reference(ProblemShape)}},
         }
-    extra: dict[str, Any] = {"x-role": None if operation.role is None else str(operation.role)}
+    extra: dict[str, Any] = (
+        {"security": []} if operation.role is None else {"x-role": str(operation.role)}
+    )
     if operation.everywhere:
         extra["x-all-namespaces"] = True
-    if operation.role is None:
-        extra["security"] = []
     if operation.body is not None:
         content = {"application/json": {"schema": _reference(operation.body)}}
         required = any(field.is_required() for field in operation.body.model_fields.values())
@@ -79,7 +79,7 @@ def _reference(shape: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{shape.__name__}"}
 
 
-def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
+def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole document."""
     shapes: set[type[BaseModel]] = {ProblemShape}
     for operation in operations:
@@ -100,11 +100,18 @@ def document(app: FastAPI, operations: Iterable[Operation]) -> dict[str, Any]:
         "securitySchemes": {"token": scheme},
     }
     made["security"] = [{"token": []}]
+    for operation in operations:
+        if operation.documented and not operation.description:
+            del _described(made, operation)["description"]
     return made
 
 
 def query_parameters(made: dict[str, Any], operation: Operation) -> frozenset[str]:
     """The names that the document says may stand in an operation's query."""
-    described = made["paths"][operation.path][operation.method.lower()]
-    parameters = described.get("parameters", [])
+    parameters = _described(made, operation).get("parameters", [])
     return frozenset(known["name"] for known in parameters if known["in"] == "query")
+
+
+def _described(made: dict[str, Any], operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = made["paths"][operation.path][operation.method.lower()]
+    return found

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from duebook.api.permissions import Role
+    from duebook.model.access import Role
 
     Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -44,6 +44,11 @@ class Operation:
     @property
     def writes(self) -> bool:
         return self.method != "GET"
+
+    @property
+    def documented(self) -> bool:
+        """Whether programs read about it; pages are for people."""
+        return self.tag != "pages"
 
     @property
     def summary(self) -> str:

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Forbidden, Invalid, NotFound, shorten
 from duebook.ids import check_name
+from duebook.model.access import EVERYWHERE, Role
 from duebook.model.target import TaskTarget, load_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from duebook.model.access import AccessToken
+
 __all__ = [
-    "EVERYWHERE",
     "Caller",
-    "Role",
     "choose_namespace",
     "refuse_role",
     "refuse_target",
 ]
-
-EVERYWHERE: Final = ("*",)
-
-
-class Role(IntEnum):
-    """Each may do what those before it may."""
-
-    VIEWER = 1
-    """reads"""
-    OPERATOR = 2
-    """uses every action, and writes schedules for registered tasks"""
-    ADMIN = 3
-    """also defines commands and requests, and manages tokens and limits"""
-
-    def __str__(self) -> str:
-        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +30,11 @@ class Caller:
     id: str
     name: str
     role: Role
-    namespaces: tuple[str, ...] = EVERYWHERE
+    namespaces: tuple[str, ...] = (EVERYWHERE,)
+
+    @classmethod
+    def of(cls, token: AccessToken) -> Caller:
+        return cls(token.id, token.name, token.role, token.namespaces)
 
     @property
     def by(self) -> str:
@@ -55,7 +43,7 @@ class Caller:
 
     @property
     def everywhere(self) -> bool:
-        return "*" in self.namespaces
+        return EVERYWHERE in self.namespaces
 
     def sees(self, namespace: str) -> bool:
         return self.everywhere or namespace in self.namespaces

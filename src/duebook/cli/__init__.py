@@ -15,6 +15,7 @@ __all__ = ["main"]
     commands_of={
         "up": "node:up_command",
         "worker": "node:worker_command",
+        "web": "node:web_command",
         "add": "definitions:add_command",
         "update": "definitions:update_command",
         "ls": "schedules:ls_command",

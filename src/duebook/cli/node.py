@@ -1,9 +1,11 @@
-"""The commands that work: up and worker, nodes until Ctrl-C; tick, one step for a cron outside."""
+"""The commands that work: up, worker and web, nodes until Ctrl-C; tick, one step for a cron
+outside."""
 
 from __future__ import annotations
 
 import logging
 import resource
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +15,7 @@ from duebook.app import MOST_SLOTS
 from duebook.cli.loading import load_app
 from duebook.cli.opening import settings_of
 from duebook.cli.output import json_option, print_json, when
+from duebook.cli.web import open_web, take_place
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.settings import COORDINATIONS
@@ -28,9 +31,9 @@ if TYPE_CHECKING:
 
     from duebook.app import Duebook
 
-__all__ = ["tick_command", "up_command", "worker_command"]
+__all__ = ["tick_command", "up_command", "web_command", "worker_command"]
 
-ROLES: Final = ("scheduler", "worker")
+ROLES: Final = ("scheduler", "worker", "web")
 TICK_LEASE: Final = timedelta(minutes=1)
 
 
@@ -59,14 +62,31 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option(
+            "--port",
+            metavar="N",
+            help="Of the API; 0 for any that is free. [env: DUEBOOK_PORT; default: 7420, or the "
+            "next that is free]",
+        ),
+        click.option(
+            "--host", help="Where the API is served. [env: DUEBOOK_HOST; default: 127.0.0.1]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command("up")
 @click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it runs.")
 @_node_options
+@_web_options
 @click.option(
     "--roles",
     default=",".join(ROLES),
     show_default=True,
-    help="What the node does: plan, work, or both.",
+    help="What the node does: plan, work, serve the API.",
 )
 @click.option(
     "--coordination",
@@ -74,7 +94,7 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Who plans: all schedulers, or one leader at a time. [env: DUEBOOK_COORDINATION]",
 )
 def up_command(app: str | None, roles: str, coordination: str | None, **options: Any) -> None:
-    """Start a node: it plans what is due and runs it, until Ctrl-C.
+    """Start a node: it plans what is due, runs it and serves the API, until Ctrl-C.
 
     \b
     Examples:
@@ -100,17 +120,33 @@ def worker_command(app: str, **options: Any) -> None:
     _serve(app, ("worker",), None, **options)
 
 
+@click.command("web")
+@click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it knows.")
+@_web_options
+@click.option("--quiet", "-q", is_flag=True, help="Show problems only.")
+def web_command(app: str | None, quiet: bool, **options: Any) -> None:
+    """Serve the API alone, until Ctrl-C; others plan and work.
+
+    \b
+    Example:
+      duebook web --port 8080
+    """
+    _serve(app, ("web",), None, quiet=quiet, **options)
+
+
 def _serve(
     app: str | None,
     roles: tuple[str, ...],
     coordination: str | None,
-    slots: int,
-    queue: tuple[str, ...],
-    http_allow: str | None,
-    prune: bool,
-    quiet: bool,
+    slots: int = 1,
+    queue: tuple[str, ...] = ("default",),
+    http_allow: str | None = None,
+    prune: bool = False,
+    quiet: bool = False,
+    host: str | None = None,
+    port: str | None = None,
 ) -> None:
-    settings = settings_of(coordination=coordination, http_allow=http_allow)
+    settings = settings_of(coordination=coordination, http_allow=http_allow, host=host, port=port)
     handler = logging.StreamHandler()
     handler.setFormatter(_Harmless("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
@@ -118,10 +154,15 @@ def _serve(
         check_name(name, "--queue")
     networks = read_networks(settings.http_allow)
     _allow_descriptors(slots)
-    with keeping_prints(), Spawner() as spawner:  # before any thread
+    with ExitStack() as stack:
+        place = take_place(settings) if "web" in roles else None  # first: who cannot, hears it now
+        if place is not None:
+            stack.callback(place.socket.close)
+        stack.enter_context(keeping_prints())
+        spawner = stack.enter_context(Spawner())  # before any thread
         from duebook.engine.node import NodeOptions
 
-        book = load_app(app, settings)
+        book = stack.enter_context(load_app(app, settings))
         options = NodeOptions(
             slots=slots,
             queues=queue,
@@ -129,8 +170,15 @@ def _serve(
             coordination=settings.coordination,
             http_allow=networks,
         )
-        with book:
-            book.serve(spawner, options, prune, lambda: _greet(book))
+        web = None if place is None else stack.enter_context(open_web(book, settings, place))
+
+        def ready() -> None:
+            _greet(book)
+            if web is not None:
+                web.start()
+            click.echo("ready; Ctrl-C ends it")
+
+        book.serve(spawner, options, prune, ready)
     click.echo("ended; nothing is lost, the next start carries on")
 
 
@@ -152,7 +200,6 @@ def _greet(book: Duebook) -> None:
     if not book.tasks.names and not book.schedules.list(limit=1):
         click.echo("no schedules yet; in another terminal:")
         click.echo("  duebook add hello --every 10s -- echo hello")
-    click.echo("ready; Ctrl-C ends it")
 
 
 def read_roles(text: str) -> tuple[str, ...]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import pytest
 
 from duebook.api.permissions import (
-    EVERYWHERE,
     Caller,
-    Role,
     choose_namespace,
     refuse_role,
     refuse_target,
 )
 from duebook.errors import Forbidden, Invalid, NotFound
+from duebook.model.access import EVERYWHERE, Role
 from duebook.model.target import load_target
 
 
 def caller(role: Role = Role.OPERATOR, *namespaces: str) -> Caller:
-    return Caller("id", "ci", role, namespaces or EVERYWHERE)
+    return Caller("id", "ci", role, namespaces or (EVERYWHERE,))
 
 
 @pytest.mark.parametrize("has", Role)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from duebook.api.routes import health, me, queues, runs, schedule_actions, schedules, templates
+from duebook.api.routes import (
+    health,
+    me,
+    pages,
+    queues,
+    runs,
+    schedule_actions,
+    schedules,
+    templates,
+)
 
 __all__ = ["RESOURCES"]
 
@@ -14,4 +23,5 @@ RESOURCES = (
     templates.operations,
     me.operations,
     health.operations,
+    pages.operations,
 )

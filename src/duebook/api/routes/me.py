@@ -7,8 +7,8 @@ from starlette.responses import Response
 from duebook.api.answers import Answer
 from duebook.api.asking import Everywhere
 from duebook.api.operations import V1, Operations
-from duebook.api.permissions import Role
 from duebook.api.schemas.others import Me
+from duebook.model.access import Role
 
 __all__ = ["operations"]
 

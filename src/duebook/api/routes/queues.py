@@ -8,8 +8,8 @@ from duebook.api.answers import Answer, listed
 from duebook.api.asking import Everywhere
 from duebook.api.bodies import read_fields
 from duebook.api.operations import V1, Operations
-from duebook.api.permissions import Role
 from duebook.api.schemas.others import QueueLimits, QueueList, QueueShape
+from duebook.model.access import Role
 from duebook.model.fields import whole
 from duebook.model.forms import queue_form
 from duebook.model.queue import MOST, QueueLoad, read_rate

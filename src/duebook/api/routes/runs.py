@@ -11,12 +11,13 @@ from duebook.api.answers import Answer, listed
 from duebook.api.asking import Here, Writing
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
-from duebook.api.permissions import Role
 from duebook.api.schemas.runs import LogList, RunDetails, RunList, RunShape
 from duebook.model.forms import attempt_form, log_form, run_form
 
 if TYPE_CHECKING:
     from duebook.book import Book
+
+from duebook.model.access import Role
 
 __all__ = ["operations"]
 

@@ -13,7 +13,6 @@ from duebook.api.asking import Here, Writing
 from duebook.api.bodies import read_fields
 from duebook.api.forms import exception_form, ledger_form, revision_form
 from duebook.api.operations import V1, Operations
-from duebook.api.permissions import Role
 from duebook.api.schemas.runs import RunShape
 from duebook.api.schemas.schedules import (
     BackfillAnswer,
@@ -41,6 +40,8 @@ from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from duebook.book import Book
+
+from duebook.model.access import Role
 
 __all__ = ["operations"]
 

@@ -11,7 +11,6 @@ from duebook.api.answers import Answer, about_schedule, listed
 from duebook.api.asking import Here, Version, Writing
 from duebook.api.bodies import read_definition
 from duebook.api.operations import V1, Operations
-from duebook.api.permissions import Role
 from duebook.api.problems import VersionNeeded
 from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
 from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
@@ -20,6 +19,8 @@ from duebook.model.forms import schedule_form
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.schedule import Schedule
+
+from duebook.model.access import Role
 
 __all__ = ["operations"]
 
@@ -82,9 +83,12 @@ def replace_schedule(ask: Here, name: str, version: Version) -> Response:
         raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
     definition, enabled = read_definition(ask.body)
     _refuse_target(ask, name, definition)
-    book = ask.book
-    changed = book.schedules.replace(name, ask.caller.by, version, **definition)
-    return about_schedule(_switched(book, changed, enabled)).response()
+
+    def work(book: Book) -> Answer:
+        changed = book.schedules.replace(name, ask.caller.by, version, **definition)
+        return about_schedule(_switched(book, changed, enabled))
+
+    return ask.write(work)
 
 
 @operations(
@@ -97,9 +101,12 @@ def change_schedule(ask: Here, name: str, version: Version) -> Response:
     """
     changes, enabled = read_definition(ask.body)
     _refuse_target(ask, name, changes)
-    book = ask.book
-    changed = book.schedules.update(name, ask.caller.by, version, **changes)
-    return about_schedule(_switched(book, changed, enabled)).response()
+
+    def work(book: Book) -> Answer:
+        changed = book.schedules.update(name, ask.caller.by, version, **changes)
+        return about_schedule(_switched(book, changed, enabled))
+
+    return ask.write(work)
 
 
 @operations("DELETE", "/{name}", Role.OPERATOR, None, status=204, errors=(404, 409))

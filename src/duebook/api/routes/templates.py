@@ -8,10 +8,10 @@ from duebook.api.answers import Answer, listed
 from duebook.api.asking import Here
 from duebook.api.bodies import read_definition
 from duebook.api.operations import V1, Operations
-from duebook.api.permissions import Role
 from duebook.api.problems import InvalidFields
 from duebook.api.schemas.definitions import TemplateDefaults
 from duebook.api.schemas.others import TemplateList, TemplateShape
+from duebook.model.access import Role
 from duebook.model.forms import template_form
 
 __all__ = ["operations"]

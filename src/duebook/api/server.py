@@ -1,0 +1,147 @@
+"""Serves the API from a thread with an event loop of its own, beside a node or alone."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duebook.api.origins import Hosts, is_loopback
+from duebook.closing import Closing
+from duebook.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["DEFAULT_PORT", "Place", "Server", "bind"]
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT: Final = 7420
+TRIED: Final = 20
+"""Ports from the default one on that are tried when nobody asked for one."""
+STOP_WITHIN: Final = 5
+"""Seconds that requests under way have when the server ends."""
+BACKLOG: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A socket that is bound, and how it is called."""
+
+    socket: socket.socket
+    host: str
+    port: int
+    moved: bool = False
+    """whether the default port was taken"""
+
+    @property
+    def address(self) -> str:
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{shown}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        return is_loopback(self.host)
+
+    def hosts(self, names: str, origins: str) -> Hosts:
+        """By which names it may be called; `names` and `origins` as the settings have them."""
+        own = {"localhost", self.host.lower()} if self.local else {"localhost", _machine()}
+        return Hosts(frozenset(own | _words(names)), not self.local, frozenset(_words(origins)))
+
+
+def bind(host: str, port: int | None) -> Place:
+    """A socket at an address; without a port the default one, or the next that is free.
+
+    Port 0 means any that is free. Raises Invalid for an address that is none, and Unavailable for
+    a port that is taken.
+    """
+    if port is not None:
+        return _bind(host, port)
+    for candidate in range(DEFAULT_PORT, DEFAULT_PORT + TRIED):
+        try:
+            return _bind(host, candidate, candidate != DEFAULT_PORT)
+        except Unavailable:
+            continue
+    raise Unavailable(
+        f"ports {DEFAULT_PORT} to {DEFAULT_PORT + TRIED - 1} of {host} are in use; give a --port"
+    )
+
+
+def _bind(host: str, port: int, moved: bool = False) -> Place:
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise Invalid(f'--host "{host}" is no address of this machine: {error}') from None
+    opened = socket.socket(family, kind, number)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        raise Unavailable(
+            f"port {port} of {host} cannot be used: {error.strerror}; give another --port, or 0 "
+            "for any that is free"
+        ) from error
+    return Place(opened, host, opened.getsockname()[1], moved)
+
+
+class Server(Closing):
+    """Answers from `start` on until `close`."""
+
+    def __init__(self, app: FastAPI, place: Place) -> None:
+        from uvicorn import Config
+        from uvicorn import Server as Uvicorn
+
+        self._app = app
+        self._place = place
+        config = Config(
+            app,
+            log_config=None,
+            access_log=False,  # addresses may have a token in them
+            proxy_headers=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=STOP_WITHIN,
+        )
+        self._uvicorn = Uvicorn(config)
+        self._thread = threading.Thread(target=self._run, name="duebook-web", daemon=True)
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Returns at once: whoever connects before the loop runs waits in the socket's queue."""
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._uvicorn.run(sockets=[self._place.socket])
+        except BaseException as error:
+            log.exception("the web server has ended")
+            self._failure = error
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Requests under way may end; streams are told that they end."""
+        self._app.state.streams.ending = True
+        self._uvicorn.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(STOP_WITHIN + 5)
+        self._place.socket.close()
+
+
+def _machine() -> str:
+    return socket.gethostname().lower()
+
+
+def _words(text: str) -> set[str]:
+    return {word.strip().lower() for word in text.split(",") if word.strip()}

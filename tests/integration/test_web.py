@@ -1,0 +1,234 @@
+"""`duebook up` and `duebook web` as people start them: the API of a real process."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from duebook.api.app import create_app
+from duebook.api.authenticator import BookAuthenticator
+from duebook.api.server import Server, bind
+from duebook.book.tokens import Tokens
+from duebook.store.sqlite import SqliteStore
+from tests.conformance.builders import tick
+from tests.integration.nodes import World, world
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.integration.nodes import NodeProcess
+
+__all__ = ["world"]  # the fixture
+
+OPEN = re.compile(r"open: (http://[^/]+)/login\?token=(\S+)")
+LOCAL = f"dbk_local_{'a' * 43}"
+
+
+def door(node: NodeProcess) -> httpx2.Client:
+    """A client with the address and the token that a node printed."""
+    found = OPEN.search(node.wait_ready(20).output)
+    assert found is not None, node.output
+    return httpx2.Client(base_url=found[1], headers={"Authorization": f"Bearer {found[2]}"})
+
+
+def test_a_schedule_is_made_watched_and_deleted_while_its_log_grows(world: World) -> None:
+    node = world.start("up", "--port", "0")
+    target = {"shell": 'echo one; while [ ! -e "$GO" ]; do sleep 0.02; done; echo two'}
+    with door(node) as api:
+        body = {"name": "job", "cron": "0 0 29 2 *", "target": target}
+        assert api.post("/api/v1/schedules", json=body).status_code == 201
+        run = api.post("/api/v1/schedules/job/trigger").json()
+        place = f"/api/v1/runs/{run['id']}/log"
+        seen = []
+        with api.stream("GET", place, headers={"Accept": "text/event-stream"}) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data: "):
+                    seen.append(json.loads(line.removeprefix("data: ")))
+                    world.go.touch()  # only now may it go on
+        assert [event.get("text") for event in seen[:2]] == ["one", "two"]
+        assert seen[-1]["status"] == "succeeded"
+        assert api.delete("/api/v1/schedules/job").status_code == 204
+    assert node.end() == 0
+
+
+def test_a_node_ends_though_somebody_reads_a_stream(world: World) -> None:
+    node = world.start("up", "--port", "0", "--roles", "web")
+    with door(node) as api:
+        body = {"name": "job", "cron": "0 0 29 2 *", "target": {"command": ["true"]}}
+        api.post("/api/v1/schedules", json=body)
+        run = api.post("/api/v1/schedules/job/trigger").json()
+        place = f"/api/v1/runs/{run['id']}/log"
+        with api.stream("GET", place, headers={"Accept": "text/event-stream"}) as stream:
+            node.send(signal.SIGTERM)
+            assert list(stream.iter_lines()) == []
+    assert node.process.wait(10) == 0
+
+
+def test_web_alone_plans_and_performs_nothing(world: World) -> None:
+    node = world.start("web", "--port", "0")
+    with door(node) as api:
+        body = {"name": "job", "cron": "* * * * * *", "target": {"command": ["true"]}}
+        due = api.post("/api/v1/schedules", json=body).json()["next_due_at"]
+        run = api.post("/api/v1/schedules/job/trigger").json()
+        assert api.get(f"/api/v1/runs/{run['id']}").json()["status"] == "queued"
+        assert api.get("/api/v1/schedules/job").json()["next_due_at"] == due
+    assert node.end() == 0
+
+
+def test_without_the_role_nothing_is_served(world: World) -> None:
+    node = world.start("up", "--roles", "scheduler,worker").wait_ready()
+    assert "open:" not in node.output
+    assert not (world.folder / ".duebook").exists()
+    node.end()
+
+
+def test_the_local_token_stays_over_restarts(world: World) -> None:
+    outputs = []
+    for _ in range(2):
+        node = world.start("web", "--port", "0").wait_ready(20)
+        outputs.append(OPEN.search(node.output))
+        node.end()
+    first, second = outputs
+    assert first is not None
+    assert second is not None
+    assert first[2] == second[2]
+    file = world.folder / ".duebook" / "token"
+    assert file.read_text().strip() == first[2]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_port_that_is_taken_is_an_error_if_somebody_asked_for_it(world: World) -> None:
+    with bind("127.0.0.1", 0).socket as taken:
+        port = str(taken.getsockname()[1])
+        result = world.cli("up", "--port", port)
+    assert result.returncode == 4
+    assert f"port {port} of 127.0.0.1 cannot be used: Address already in use" in result.stderr
+
+
+def test_the_default_port_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with bind("127.0.0.1", 0).socket as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("duebook.api.server.DEFAULT_PORT", port)
+        place = bind("127.0.0.1", None)
+        with place.socket:
+            assert place.port > port
+            assert place.moved
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - that is the attack
+def test_binding_beyond_loopback_without_a_token_is_refused(world: World, host: str) -> None:
+    if host == "::" and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    result = world.cli("up", "--host", host, "--port", "0")
+    assert result.returncode == 2
+    assert "there is no token yet; make one with: duebook token create" in result.stderr
+    assert not (world.folder / ".duebook").exists()
+
+
+def test_beyond_loopback_only_the_tokens_of_the_books_open(world: World) -> None:
+    _, text = Tokens(world.book.store).create("ops", "viewer", "*")
+    node = world.start("web", "--host", "0.0.0.0", "--port", "0").wait_ready(20)  # noqa: S104
+    found = re.search(r"open: http://0\.0\.0\.0:([0-9]+)/login$", node.output, re.MULTILINE)
+    assert found is not None, node.output
+    base = f"http://127.0.0.1:{found[1]}"
+    headers = {"Authorization": f"Bearer {text}"}
+    assert httpx2.get(f"{base}/api/v1/me", headers=headers).json()["name"] == "ops"
+    assert httpx2.get(f"{base}/api/v1/me").status_code == 401
+    node.end()
+
+
+# ------------------------------------------------------------ neither waits for the other
+
+
+class Stuck:
+    """Books that answer nobody until they are let go."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.asked = threading.Semaphore(0)
+        self.go = threading.Event()
+
+    def read(self, work: Any, patient: bool = False) -> Any:
+        self.asked.release()
+        assert self.go.wait(30)
+        return self._store.read(work, patient)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "books.db")
+    yield opened
+    opened.close()
+
+
+def test_requests_that_wait_hold_up_neither_the_scheduler_nor_the_health(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    stuck = Stuck(SqliteStore(tmp_path / "books.db"))
+    place = bind("127.0.0.1", 0)
+    headers = {"Authorization": f"Bearer {LOCAL}"}
+    answers: list[int] = []
+    with Server(create_app(stuck, BookAuthenticator(stuck, LOCAL)), place) as server:
+        server.start()
+
+        def ask() -> None:
+            answer = httpx2.get(f"{place.address}/api/v1/runs", headers=headers, timeout=30)
+            answers.append(answer.status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert stuck.asked.acquire(timeout=20)
+        assert tick(store) == 0
+        assert httpx2.get(f"{place.address}/healthz", timeout=10).status_code == 200
+        stuck.go.set()
+        for thread in threads:
+            thread.join()
+    stuck.close()
+    assert answers == [200] * 20
+
+
+def test_a_tick_that_does_not_end_holds_up_no_reader(store: SqliteStore, tmp_path: Path) -> None:
+    planning, go = threading.Event(), threading.Event()
+
+    def plan_for_ever(tx: Any) -> None:
+        tx.take(10)
+        planning.set()
+        assert go.wait(30)
+
+    ticker = threading.Thread(target=lambda: store.transact(plan_for_ever))
+    ticker.start()
+    assert planning.wait(10)
+    other = SqliteStore(tmp_path / "books.db")
+    place = bind("127.0.0.1", 0)
+    headers = {"Authorization": f"Bearer {LOCAL}"}
+    try:
+        with Server(create_app(other, BookAuthenticator(other, LOCAL)), place) as server:
+            server.start()
+            for path in ("/api/v1/schedules", "/api/v1/runs", "/healthz"):
+                answer = httpx2.get(place.address + path, headers=headers, timeout=10)
+                assert answer.status_code == 200
+    finally:
+        go.set()
+        ticker.join()
+        other.close()
+
+
+def test_a_server_ends_at_once_when_nobody_asks(store: SqliteStore) -> None:
+    server = Server(create_app(store, BookAuthenticator(store, LOCAL)), bind("127.0.0.1", 0))
+    server.start()
+    server.close()
+    eventually(lambda: not server.alive)
