@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duebook.api.operations import Operation
     from duebook.store.base import Store
 
-__all__ = ["Admission", "Ask", "Everywhere", "Here", "Services", "Version", "Writing"]
+__all__ = ["Admission", "Ask", "Cursor", "Everywhere", "Here", "Services", "Version", "Writing"]
 
 LONGEST_PART: Final = 200
 """Characters of a name or id in a path; no longer one is anything's."""
@@ -186,6 +186,9 @@ async def _version(
     return given
 
 
+Cursor = Annotated[
+    str | None, Query(description="The `next_cursor` of the page before; with the same question.")
+]
 Here = Annotated[Ask, Depends(_here)]
 """A request about one namespace."""
 Writing = Annotated[Ask, Depends(_writing)]

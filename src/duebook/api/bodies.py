@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[[str, Any], Any]
 
-__all__ = ["parse_body", "read_definition", "read_fields", "refuse_media_type"]
+__all__ = ["parse_body", "read_as_it_is", "read_definition", "read_fields", "refuse_media_type"]
 
 _ESCAPES: Final = ("\\u0000", "\\ud", "\\uD")
 """What may become a character that no database keeps."""
@@ -72,6 +72,11 @@ def _texts(value: Any) -> list[str]:
     return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
 
 
+def read_as_it_is(_: str, value: Any) -> Any:
+    """For fields that the use case itself judges, all at once."""
+    return value
+
+
 def read_fields(
     body: Mapping[str, Any], readers: Mapping[str, Reader], required: tuple[str, ...] = ()
 ) -> dict[str, Any]:
@@ -105,7 +110,7 @@ def read_definition(body: Mapping[str, Any]) -> tuple[dict[str, Any], bool | Non
     definition = dict(body)
     problems: dict[str, str] = {
         name: f"{name} is no field of a definition"
-        for name in ("by", "name", "self")
+        for name in ("by", "name", "self", "version")
         if name in definition
     }
     enabled = definition.pop("enabled", None)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from duebook.api.routes import (
+    audit,
     health,
     me,
+    namespaces,
     pages,
     queues,
     runs,
     schedule_actions,
     schedules,
     templates,
+    tokens,
 )
 
 __all__ = ["RESOURCES"]
@@ -21,6 +24,9 @@ RESOURCES = (
     runs.operations,
     queues.operations,
     templates.operations,
+    audit.operations,
+    namespaces.operations,
+    tokens.operations,
     me.operations,
     health.operations,
     pages.operations,

@@ -53,7 +53,7 @@ def create_schedule(ask: Writing) -> Response:
         ask.refuse_target(definition["target"])
 
     def work(book: Book) -> Answer:
-        made = book.schedules.create(name, ask.caller.by, **definition)
+        made = book.schedules.create(name, **definition)
         return about_schedule(_switched(book, made, enabled), 201)
 
     return ask.write(work)
@@ -85,7 +85,7 @@ def replace_schedule(ask: Here, name: str, version: Version) -> Response:
     _refuse_target(ask, name, definition)
 
     def work(book: Book) -> Answer:
-        changed = book.schedules.replace(name, ask.caller.by, version, **definition)
+        changed = book.schedules.replace(name, version=version, **definition)
         return about_schedule(_switched(book, changed, enabled))
 
     return ask.write(work)
@@ -103,7 +103,7 @@ def change_schedule(ask: Here, name: str, version: Version) -> Response:
     _refuse_target(ask, name, changes)
 
     def work(book: Book) -> Answer:
-        changed = book.schedules.update(name, ask.caller.by, version, **changes)
+        changed = book.schedules.update(name, version=version, **changes)
         return about_schedule(_switched(book, changed, enabled))
 
     return ask.write(work)

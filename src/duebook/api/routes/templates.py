@@ -39,7 +39,7 @@ def save_template(ask: Here, name: str) -> Response:
         raise InvalidFields({"enabled": "enabled is no field of a template"})
     if defaults.get("target") is not None:
         ask.refuse_target(defaults["target"])
-    saved = ask.book.templates.save(name, ask.caller.by, **defaults)
+    saved = ask.book.templates.save(name, **defaults)
     return Answer(template_form(saved)).response()
 
 

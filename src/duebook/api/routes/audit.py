@@ -1,0 +1,46 @@
+"""The audit: who changed what, when, and from what to what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.answers import listed
+from duebook.api.asking import Cursor, Here
+from duebook.api.operations import V1, Operations
+from duebook.api.permissions import refuse_role
+from duebook.api.schemas.access import ChangeList
+from duebook.model.access import Role
+from duebook.model.forms import change_form
+
+__all__ = ["operations"]
+
+operations = Operations(f"{V1}/audit", "audit")
+
+
+@operations("GET", "", Role.VIEWER, ChangeList)
+def list_changes(
+    ask: Here,
+    kind: Annotated[
+        str | None, Query(description="schedule, run, template, queue, token or namespace.")
+    ] = None,
+    subject: Annotated[str | None, Query(description="The name of what was changed.")] = None,
+    by: Annotated[str | None, Query(description="Who, such as `token:ci`.")] = None,
+    since: Annotated[str | None, Query(description="An instant.")] = None,
+    until: Annotated[str | None, Query(description="An instant.")] = None,
+    everywhere: Annotated[
+        bool,
+        Query(description="Of all namespaces and of what they share; needs a token for all."),
+    ] = False,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most.")] = 100,
+) -> Response:
+    """What was changed in a namespace, the newest first; secrets are not in it."""
+    if everywhere:
+        refuse_role(ask.caller, Role.VIEWER, everywhere=True)
+    found = ask.book.audit.list(
+        kind, subject, by, since, until, cursor=cursor, limit=limit, everywhere=everywhere
+    )
+    return listed([change_form(change) for change in found], found.next_cursor).response()
