@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 from starlette.testclient import TestClient
@@ -69,6 +71,35 @@ class Api:
         assert answer.status_code == status, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
         return answer.json()
+
+
+def raw_status(app: FastAPI, method: str, path: str, headers: dict[str, str] | None = None) -> int:
+    """The status that an app answers to a path as it is: no client tidies it up before."""
+    given = {"host": "127.0.0.1:7420"} | (headers or {})
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+        "scheme": "http",
+        "http_version": "1.1",
+        "server": ("127.0.0.1", 7420),
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+    }
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    asyncio.run(app(scope, receive, send))
+    return statuses[0]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

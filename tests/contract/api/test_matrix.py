@@ -1,0 +1,183 @@
+"""Every operation × role × namespace, from the app itself: a new route cannot be forgotten."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.api.app import create_app, operations_of
+from duebook.api.routes import RESOURCES
+from duebook.book import Book
+from duebook.model.access import Role
+from duebook.store.sqlite import SqliteStore
+from tests.contract.api.conftest import Api, FixedTokens, raw_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi import FastAPI
+
+    from duebook.api.operations import Operation
+    from duebook.store.base import Store
+
+OPERATIONS = [operation for resource in RESOURCES for operation in resource.all]
+CLOSED = [operation for operation in OPERATIONS if operation.role is not None]
+ALLOWED = [(o, role) for o in CLOSED for role in Role if o.role is not None and role >= o.role]
+REFUSED = [(o, role) for o in CLOSED for role in Role if o.role is not None and role < o.role]
+ABOUT_ONE = [(o, role) for o, role in ALLOWED if "{" in o.path and not o.everywhere]
+ABOUT_ALL = [o for o in CLOSED if o.everywhere]
+SUFFIXES = ("", "/", ";x", "%2f", ".json", "/healthz", "%00", "/../healthz", "%3fx", "#/healthz")
+PREFIXES = ("/", "/.", "/healthz/..", "/healthz;", "/login", "/static")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+OPEN = {
+    ("GET", "/healthz"),
+    ("GET", "/login"),
+    ("POST", "/login"),
+    ("GET", "/static/api.css"),
+}
+"""All that needs no credentials."""
+
+
+def title(value: Operation | Role) -> str:
+    return str(value) if isinstance(value, Role) else f"{value.method} {value.path}"
+
+
+class Shop:
+    """Books with things in the namespace `shop`, and an app on them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.app = create_app(store, FixedTokens())
+        self.book = Book(store, "shop")
+        self.schedule = self.book.schedules.create(
+            "job", trigger={"cron": "@daily"}, target={"command": ["true"]}
+        )
+        self.run = self.book.schedules.trigger("job")
+        self.book.templates.save("nightly", cron="@daily")
+        self.values = {"name": self.schedule.id, "run_id": self.run.id}
+
+    def path(self, operation: Operation) -> str:
+        values = self.values
+        if operation.tag in ("templates", "queues", "tokens", "namespaces"):
+            values = values | {"name": "nightly"}
+        return re.sub(r"\{(\w+)\}", lambda part: values[part[1]], operation.path)
+
+    def contents(self) -> Any:
+        """All that a request without permission must not change."""
+        book = self.book
+        return (
+            book.schedules.list(),
+            book.runs.list(),
+            book.templates.list(),
+            book.queues.list(),
+            book.tokens.list(),
+            book.namespaces.list(),
+            book.audit.list(everywhere=True),
+        )
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    store = SqliteStore(tmp_path_factory.mktemp("matrix") / "books.db")
+    yield Shop(store)
+    store.close()
+
+
+def body_of(operation: Operation) -> dict[str, Any] | None:
+    return {} if operation.body is not None else None
+
+
+def test_the_app_has_no_route_that_declares_nothing(app: FastAPI) -> None:
+    assert {(o.method, o.path) for o in operations_of(app)} == {
+        (o.method, o.path) for o in OPERATIONS
+    }
+
+    @app.get("/forgotten")
+    def forgotten() -> None: ...
+
+    with pytest.raises(LookupError, match="GET /forgotten is a route that declares no role"):
+        operations_of(app)
+
+
+def test_nothing_is_open_but_the_exact_list() -> None:
+    assert {(o.method, o.path) for o in OPERATIONS if o.role is None} == OPEN
+
+
+def test_whoever_reads_writes_nothing_and_whoever_writes_is_no_viewer() -> None:
+    for operation in CLOSED:
+        if operation.writes and operation.tag != "pages":
+            assert operation.role is not None
+            assert operation.role > Role.VIEWER, title(operation)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=title)
+def test_without_credentials_everything_else_is_401(shop: Shop, operation: Operation) -> None:
+    path, before = shop.path(operation), shop.contents()
+    tried = [path + suffix for suffix in SUFFIXES] + [prefix + path for prefix in PREFIXES]
+    for method in METHODS:
+        for disguised in tried:
+            if (method, disguised) not in OPEN:
+                status = raw_status(shop.app, method, disguised)
+                assert status == 401, f"{method} {disguised}"
+    assert shop.contents() == before
+
+
+@pytest.mark.parametrize(("operation", "role"), REFUSED, ids=title)
+def test_a_role_that_is_too_low_is_403(shop: Shop, operation: Operation, role: Role) -> None:
+    before = shop.contents()
+    low = Api(shop.app, str(role))
+    problem = low.refused(403, operation.method, shop.path(operation), body_of(operation))
+    assert problem["code"] == "forbidden"
+    assert shop.contents() == before
+
+
+@pytest.mark.parametrize(("operation", "role"), ABOUT_ONE, ids=title)
+def test_ids_of_another_namespace_are_404_for_every_role(
+    shop: Shop, operation: Operation, role: Role
+) -> None:
+    before = shop.contents()
+    stranger, path = Api(shop.app, f"{role}@mail"), shop.path(operation)
+    creates = operation.method == "PUT" and operation.tag == "templates"
+    body = None if operation.body is None else _right_body(operation)
+    if not creates:
+        stranger.refused(404, operation.method, path, body)
+    stranger.refused(404, operation.method, path, body, params={"namespace": "shop"})
+    assert shop.contents() == before
+
+
+def _right_body(operation: Operation) -> dict[str, Any]:
+    """One that only the namespace makes wrong."""
+    bodies: dict[str, dict[str, Any]] = {
+        "replace_schedule": {"version": 1, "cron": "@hourly", "target": "job"},
+        "reschedule": {"at": "2030-01-01T00:00:00Z"},
+        "backfill_schedule": {"start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"},
+        "save_template": {"cron": "@daily"},
+    }
+    return bodies.get(operation.name, {})
+
+
+@pytest.mark.parametrize("operation", ABOUT_ALL, ids=title)
+def test_what_concerns_all_namespaces_needs_a_token_for_all(
+    shop: Shop, operation: Operation
+) -> None:
+    before = shop.contents()
+    local = Api(shop.app, "admin@shop")
+    local.refused(403, operation.method, shop.path(operation), body_of(operation))
+    assert shop.contents() == before
+
+
+@pytest.mark.parametrize("operation", CLOSED, ids=title)
+def test_who_may_is_let_in(shop: Shop, operation: Operation) -> None:
+    """The role that an operation needs is enough to be heard, if not to be right."""
+    caller = Api(
+        shop.app, f"{operation.role}" if operation.everywhere else f"{operation.role}@shop"
+    )
+    answer = caller(
+        operation.method,
+        re.sub(r"\{\w+\}", "nothing", operation.path),
+        body_of(operation),
+        follow_redirects=False,
+    )
+    assert answer.status_code in (200, 303, 404, 409, 422, 428), answer.text
