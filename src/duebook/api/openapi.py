@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from duebook.api.operations import V1
 from duebook.api.problems import MEDIA_TYPE
 from duebook.api.schemas.base import ProblemShape
 from duebook.version import __version__
@@ -33,6 +34,17 @@ REFUSALS: Final = {
     428: "The version that is replaced must be given.",
     503: "The books do not answer; worth repeating.",
 }
+
+_LEADS_TO: Final = {
+    "create_schedule": ("/schedules/{name}", "name", "name"),
+    "get_schedule": ("/schedules/{name}", "name", "name"),
+    "trigger_schedule": ("/runs/{run_id}", "run_id", "id"),
+    "save_template": ("/templates/{name}", "name", "name"),
+    "limit_queue": ("/queues/{name}", "name", "name"),
+    "limit_namespace": ("/namespaces/{name}", "name", "name"),
+    "create_token": ("/tokens/{name}", "name", "name"),
+}
+"""What can be done with an answer: the paths, their parameter, and where its value is."""
 
 _INTRODUCTION: Final = (
     "Schedules, their runs and the account of every due time. Send a token as "
@@ -103,7 +115,24 @@ def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
     for operation in operations:
         if operation.documented and not operation.description:
             del _described(made, operation)["description"]
+        if operation.name in _LEADS_TO:
+            answer = _described(made, operation)["responses"][str(operation.status)]
+            answer["links"] = _links(made, operations, *_LEADS_TO[operation.name])
     return made
+
+
+def _links(
+    made: dict[str, Any], operations: Sequence[Operation], path: str, parameter: str, field: str
+) -> dict[str, Any]:
+    """The operations whose path begins so, with the value that the answer has for them."""
+    links = {}
+    for operation in operations:
+        if operation.documented and f"{operation.path}/".startswith(f"{V1}{path}/"):
+            values = {parameter: f"$response.body#/{field}"}
+            if "namespace" in query_parameters(made, operation):
+                values["namespace"] = "$response.body#/namespace"
+            links[operation.name] = {"operationId": operation.name, "parameters": values}
+    return links
 
 
 def query_parameters(made: dict[str, Any], operation: Operation) -> frozenset[str]:

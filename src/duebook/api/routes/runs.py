@@ -70,19 +70,17 @@ def get_log(
     run_id: str,
     cursor: Annotated[str | None, Query(description="Go on after this place.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many lines.")] = 1000,
-    accept: Annotated[
-        str, Header(description="`application/json`, `text/plain` or `text/event-stream`.")
-    ] = "application/json",
     last_event_id: Annotated[
         str | None, Header(alias="Last-Event-ID", description="Where a stream goes on.")
     ] = None,
 ) -> Response:
     """What a run printed: stdout and stderr as they came.
 
-    As `text/event-stream` it grows with the run: an event `line` for each line, whose id is the
-    place to go on from, and an event `end` with the run when that has ended.
+    `Accept` chooses between JSON, `text/plain` and `text/event-stream`. A stream grows with the
+    run: an event `line` for each line, whose id is the place to go on from, and an event `end`
+    with the run when that has ended.
     """
-    place = read_place(last_event_id or cursor)
+    place, accept = read_place(last_event_id or cursor), ask.request.headers.get("accept", "")
     run = ask.book.runs.get(run_id)
     if "text/event-stream" in accept:
         stream = LogStream(ask.book, run.id, place, ask.request.app.state.streams)

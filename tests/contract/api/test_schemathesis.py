@@ -1,0 +1,156 @@
+"""Random requests from the OpenAPI document alone: no 5xx, and every answer is what it promises."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from duebook.api.app import create_app
+from duebook.api.server import Server, bind
+from tests.contract.api.conftest import FixedTokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi import FastAPI
+    from schemathesis import BaseSchema, Case, Response
+
+    from duebook.store.base import Store
+
+CHECKS: Any = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    unsupported_method,
+]
+RIGHT = {"trigger": {"cron": "0 9 * * *"}, "target": {"command": ["true"]}}
+HARMLESS = ("description", "labels", "overlap", "catchup", "priority", "enabled", "payload")
+HEADERS = {"Authorization": "Bearer admin"}
+QUICK = settings(
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+class Running:
+    """The app behind a real server, and its document."""
+
+    def __init__(self, app: FastAPI) -> None:
+        place = bind("127.0.0.1", 0)
+        self.server = Server(app, place)
+        self.server.start()
+        self.url = place.address
+        self.session = requests.Session()
+        self.schema: BaseSchema = schemathesis.openapi.from_dict(app.state.openapi)
+        self.schema.config.update(base_url=self.url)
+        self.schema.config.generation.with_security_parameters = False
+
+    def check(self, case: Case[Any]) -> None:
+        case.call_and_validate(
+            self.url, session=self.session, headers=HEADERS, checks=CHECKS, timeout=20
+        )
+
+    def close(self) -> None:
+        self.session.close()
+        self.server.close()
+
+
+@pytest.fixture
+def running(store: Store) -> Iterator[Running]:
+    opened = Running(create_app(store, FixedTokens()))
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+def test_no_request_breaks_an_operation_or_its_promise(
+    running: Running, mode: GenerationMode
+) -> None:
+    for result in running.schema.get_all_operations():
+        operation = result.ok()
+
+        @settings(QUICK, max_examples=5)
+        @given(case=operation.as_strategy(mode))
+        def send(case: Case[Any]) -> None:
+            running.check(case)
+
+        with suppress(Unsatisfiable):  # of some nothing can be wrong
+            send()
+
+
+class Story:
+    """What a sequence of requests made, and goes on with; in a namespace of its own."""
+
+    def __init__(self, number: int) -> None:
+        self.headers = {"Authorization": f"Bearer admin@story-{number}"}
+        self.made: dict[str, str] = {}
+        self._numbers = itertools.count()
+
+    def shape(self, case: Case[Any]) -> None:
+        """Let a random request mean something that is there."""
+        case.query.pop("namespace", None)
+        if _name(case) == "create_schedule":
+            given = case.body if isinstance(case.body, dict) else {}
+            kept = {key: given[key] for key in given if key in HARMLESS}
+            case.query, case.headers = {}, {}
+            case.body = kept | RIGHT | {"name": f"job-{next(self._numbers)}"}
+        for parameter in self.made.keys() & case.path_parameters.keys():
+            if "templates" not in case.path:
+                case.path_parameters[parameter] = self.made[parameter]
+
+    def learn(self, case: Case[Any], response: Response) -> None:
+        if response.status_code == 201 and _name(case) == "create_schedule":
+            self.made["name"] = response.json()["name"]
+        if response.status_code == 201 and _name(case) == "trigger_schedule":
+            self.made["run_id"] = response.json()["id"]
+
+
+def test_no_story_of_requests_breaks_anything(running: Running) -> None:
+    numbers = itertools.count()
+    answered: set[str] = set()
+    parts = running.schema.include(tag=["schedules", "runs", "templates"])
+    machine: Any = parts.as_state_machine()
+
+    class Stories(machine):  # type: ignore[misc]
+        def setup(self) -> None:
+            self.story = Story(next(numbers))
+
+        def get_call_kwargs(self, case: Case[Any]) -> dict[str, Any]:  # noqa: ARG002
+            return {"headers": self.story.headers, "session": running.session, "timeout": 20}
+
+        def before_call(self, case: Case[Any]) -> None:
+            self.story.shape(case)
+
+        def after_call(self, response: Response, case: Case[Any]) -> None:
+            self.story.learn(case, response)
+            if response.status_code < 300:
+                answered.add(_name(case))
+
+        def validate_response(self, response: Response, case: Case[Any], **_: Any) -> None:
+            case.validate_response(response, checks=CHECKS, headers=self.story.headers)
+
+    Stories.run(settings=settings(QUICK, max_examples=15, stateful_step_count=12))
+    assert answered >= {"create_schedule", "get_schedule", "trigger_schedule", "list_runs"}
+
+
+def _name(case: Case[Any]) -> str:
+    return str(case.operation.definition.raw["operationId"])
