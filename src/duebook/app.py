@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from duebook.book import Book, Schedules
 from duebook.book.checks import refuse_payload, refuse_templates
-from duebook.errors import Conflict, Invalid, quoted
+from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import load_spec
 from duebook.settings import database_path, is_postgres, load_settings
@@ -270,6 +270,7 @@ class Duebook(Book):
             try:
                 if self.tasks.names or self._app is not None:
                     self.declare(prune)
+                _tell_unserved(self.tasks, options)
                 ready()
                 node.run()
             finally:
@@ -366,6 +367,18 @@ def _tell(declared: Declarations, prune: bool) -> None:
             )
     for name, why in declared.refused:
         log.error("schedule %s is not as the code declares it: %s", name, why)
+
+
+def _tell_unserved(tasks: Tasks, options: NodeOptions) -> None:
+    """Whoever forgets to serve a queue would wonder why nothing runs."""
+    waiting: dict[str, list[str]] = {}
+    for task in tasks:
+        queue = task.policies.get("queue") or "default"
+        if "worker" in options.roles and queue not in options.queues:
+            waiting.setdefault(queue, []).append(task.name)
+    for queue, names in sorted(waiting.items()):
+        told = shorten(", ".join(sorted(names)))
+        log.info("queue %s is not served by this node; in it wait runs of %s", queue, told)
 
 
 @contextmanager

@@ -120,6 +120,10 @@ async def aside(ctx: Context, number: int) -> dict[str, int]:
     return {"pid": os.getpid(), "number": number}
 
 
+@book.task(queue="reports")
+def report() -> None: ...
+
+
 @book.task
 def steer() -> None:
     raise ValueError("\x1b[2Jred\0")
