@@ -135,6 +135,9 @@ class _Handler(BaseHTTPRequestHandler):
         """What it was sent, as a type of content."""
         self._answer(200, ours.asked[-1].body.encode(), Content_Type=kind)
 
+    def _western(self, *_: Any) -> None:
+        self._answer(200, "café".encode("latin-1"), Content_Type='text/plain; charset="ISO-8859-1"')
+
     def _redirect(self, _: Server, code: str, query: dict[str, list[str]]) -> None:
         self._answer(int(code), b"", Location=query["to"][0])
 

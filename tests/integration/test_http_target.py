@@ -207,6 +207,29 @@ def test_the_output_is_the_status_and_the_body(
     assert done.output == {"status": 200, **kept}
 
 
+@pytest.mark.parametrize("sent", [r"s3\"cr/et=", r"s3\u0022cr\/et\u003d"])
+def test_a_secret_is_hidden_however_json_writes_it(server: Server, sent: str) -> None:
+    done = perform(
+        {
+            "url": server.url("/typed/application/json"),
+            "headers": {"X-Key": 's3"cr/et='},
+            "body": f'{{"{sent}": ["{sent}", 1]}}',
+        }
+    )
+    assert done.output == {"status": 200, "json": {"***": ["***", 1]}}
+    assert done.printed == b'{"***": ["***", 1]}\n'
+
+
+def test_western_text_is_read_as_its_sender_says(server: Server) -> None:
+    done = perform(server.url("/western"))
+    assert done.output == {"status": 200, "text": "café"}
+
+
+def test_a_path_is_shown_as_it_was_sent(server: Server) -> None:
+    done = perform(server.url("/ok/a%20b%2Fc?d=e"))
+    assert done.notes[0].startswith(server.url("/ok/a%20b%2Fc?… answered 200"))
+
+
 @pytest.mark.parametrize("body", ["x" * 70_000, "é" * 40_000, "a" * 60_000 + "\x01" * 10_000])
 @pytest.mark.parametrize("kind", ["text/plain", "application/json"])
 def test_a_body_too_large_for_an_output_is_cut(server: Server, kind: str, body: str) -> None:

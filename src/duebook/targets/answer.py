@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
@@ -21,6 +22,9 @@ MOST_SHOWN: Final = 10_000
 """Characters of a body that go into the log."""
 _ROOM: Final = MOST_OUTPUT - 100
 """For the body in an output, beside the status."""
+_CHARSET: Final = re.compile(r'charset="?([a-z0-9_-]+)')
+_WESTERN: Final = frozenset({"iso-8859-1", "latin1", "us-ascii", "windows-1252"})
+"""What browsers read as windows-1252; everything else is read as UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,9 @@ class Answer:
         coding = self.headers.get("content-encoding", "identity").lower()
         return coding == "identity" and b"\0" not in self.body
 
-    def _text(self, hide: Callable[[str], str]) -> str:
-        return hide(self.body.decode("utf-8", "replace"))
+    @property
+    def _kind(self) -> str:
+        return str(self.headers.get("content-type", "")).lower()
 
     def show(self, hide: Callable[[str], str], output: Output, note: Callable[[str], None]) -> None:
         """Put the body into the log, within a bound."""
@@ -52,7 +57,7 @@ class Answer:
         if not self._is_text:
             note(f"its body is not shown: {size}, no plain text")
             return
-        text = self._text(hide)
+        text, _ = self._read(hide)
         if text:
             output("stdout", text[:MOST_SHOWN].rstrip("\n").encode() + b"\n")
         if len(text) > MOST_SHOWN or not self.whole:
@@ -63,21 +68,43 @@ class Answer:
 
         Of a body that is too large the beginning is kept, as text, and `cut` says so.
         """
-        text = self._text(hide) if self._is_text else ""
-        form = {"status": self.status} | (self._body(text) if text else {})
+        form: dict[str, Any] = {"status": self.status}
+        text, parsed = self._read(hide) if self._is_text else ("", ())
+        if parsed and _size(parsed[0]) <= _ROOM:
+            form["json"] = parsed[0]
+        elif text:
+            form["text"] = _within(text)
+            if not self.whole or form["text"] != text:
+                form["cut"] = True
         return json.dumps(form, ensure_ascii=False)
 
-    def _body(self, text: str) -> dict[str, Any]:
-        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind.endswith("json") and self.whole:
-            try:
-                value = json.loads(text, parse_constant=_refuse)
-                if _size(value) <= _ROOM:
-                    return {"json": value}
-            except (ValueError, RecursionError):  # the sender is wrong about it
-                pass
-        kept = _within(text)
-        return {"text": kept} | ({} if self.whole and kept == text else {"cut": True})
+    def _read(self, hide: Callable[[str], str]) -> tuple[str, tuple[Any, ...]]:
+        """The body without secrets; and its value, when it is JSON and says so.
+
+        JSON may write a secret in many ways, so its texts are looked through one by one.
+        """
+        match = _CHARSET.search(self._kind)
+        western = match is not None and match[1] in _WESTERN
+        text = hide(self.body.decode("cp1252" if western else "utf-8", "replace"))
+        if not (self._kind.partition(";")[0].strip().endswith("json") and self.whole):
+            return text, ()
+        try:
+            value = json.loads(text, parse_constant=_refuse)
+            hidden = _hidden(value, hide)
+            _size(hidden)
+        except (ValueError, RecursionError):  # the sender is wrong about it
+            return text, ()
+        return text if hidden == value else json.dumps(hidden, ensure_ascii=False), (hidden,)
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, list):
+        return [_hidden(item, hide) for item in value]
+    if isinstance(value, dict):
+        return {hide(key): _hidden(item, hide) for key, item in value.items()}
+    return value
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -242,4 +242,5 @@ def _shown(url: httpx2.URL) -> str:
     """Without its query, which may have a secret."""
     port = "" if url.port is None else f":{url.port}"
     host = f"[{url.host}]" if ":" in url.host else url.host
-    return f"{url.scheme}://{host}{port}{url.path}{'?…' if url.query else ''}"
+    path = url.raw_path.decode("ascii").partition("?")[0]
+    return f"{url.scheme}://{host}{port}{path}{'?…' if url.query else ''}"
