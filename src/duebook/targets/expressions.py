@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TemplateFailed", "check_template", "evaluate", "is_template", "render"]
 
+_NAMED: Final = f"{string.ascii_letters}{string.digits}_."
+"""What a name and its attributes are made of."""
 FUEL: Final = 10_000
 LONGEST_TAG: Final = 500
 LONGEST_WITH_LOOP: Final = 2_000
@@ -178,7 +181,13 @@ def _told(text: str, error: TemplateError) -> TemplateFailed:
     part = ""
     if error.range is not None:
         start, end = error.range
-        part = text.encode()[start:end].decode(errors="replace").strip()
+        before, part = (
+            piece.decode(errors="replace")
+            for piece in (text.encode()[:start], text.encode()[start:end])
+        )
+        if part[:1] in (".", "["):  # an attribute of what stands before
+            part = before[len(before.rstrip(_NAMED)) :] + part
+        part = part.strip()
     if error.kind == "UndefinedError":
         return TemplateFailed(f'"{shorten(part)}" is undefined; give a value with default(…)')
     if error.kind == "OutOfFuel":

@@ -145,7 +145,8 @@ def test_what_no_run_could_render_is_refused(template: str, complaint: str) -> N
 
 NO_VALUE = {
     "{{ payload.missing }}": '"payload.missing" is undefined; give a value with default(…)',
-    "{{ payload.missing.deeper }}": "is undefined",
+    "{{ payload.missing.deeper }}": '"payload.missing.deeper" is undefined',
+    "{{ payload.missing[0].deeper }}": '"payload.missing',
     "{{ payload.missing | upper }}": "upper: its value is undefined or null",
     "{{ payload.missing == 1 }}": "is undefined",
     "{{ payload.nothing }}": "a value is null",
