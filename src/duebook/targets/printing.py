@@ -58,7 +58,8 @@ class Printing:
         with self._lock:
             if self._reports is None:
                 return
-            whole, end, rest = (self._parts.get(stream, "") + text).rpartition("\n")
+            joined = (self._parts.get(stream, "") + text).replace("\r\n", "\n")
+            whole, end, rest = joined.rpartition("\n")
             if end:
                 self._reports.line(stream, whole)
             if len(rest) > LONGEST_PART:
@@ -91,8 +92,11 @@ class _Routed:
     def write(self, text: str) -> int:
         printing = _current.get()
         if printing is not None and isinstance(text, str):
-            with aside():
+            former = _current.set(None)  # as `aside`, which costs more
+            try:
                 printing.add(self._name, text)
+            finally:
+                _current.reset(former)
         return self._stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -37,7 +37,7 @@ def test_what_a_run_prints_is_told_in_whole_lines() -> None:
         print("one", end="")
         print(" line")
         print("wrong", file=sys.stderr)
-        sys.stdout.writelines(["two\n", "three\nwithout an end"])
+        sys.stdout.writelines(["two\r", "\n", "three\nwithout an end"])
     assert told.lines == [
         ("stdout", "one line"),
         ("stderr", "wrong"),
