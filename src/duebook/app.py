@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import signal
 import threading
 from contextlib import contextmanager, nullcontext
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from duebook.book.schedules import Declared
     from duebook.engine.node import Node, NodeOptions
     from duebook.model.policies import AnyTrigger, Policies
+    from duebook.settings import Settings
     from duebook.store.base import Store
     from duebook.targets.spawner import Spawner
     from duebook.targets.task import Isolation
@@ -35,6 +38,8 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 MOST_SLOTS: Final = 10_000
+MOVED: Final = "DUEBOOK_MOVED_BOOKS"
+"""The variable by which the process of a task knows that its program uses other books."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class Duebook(Book):
         app: str | None = None,
         by: str = "",
     ) -> None:
-        self._settings = load_settings({"database_url": database_url, "namespace": namespace})
+        given = load_settings({"database_url": database_url, "namespace": namespace})
+        self._settings = _followed(given)
         if not is_postgres(self._settings.database_url):
             database_path(self._settings.database_url)  # complain now, not at the first use
         super().__init__(None, self._settings.namespace, by=by)
@@ -79,17 +85,22 @@ class Duebook(Book):
         return self._settings.database_url
 
     def move(self, database_url: str | None = None, namespace: str | None = None) -> None:
-        """Use other books, as a command line may say; raises Conflict once they are opened."""
+        """Use other books, as a command line may say; raises Conflict once they are opened.
+
+        The processes of tasks, which import the program anew, follow.
+        """
         if database_url is None and namespace is None:
             return
         if self._opened is not None:
             raise Conflict("the books are open already; say where they are before they are used")
+        former = self._settings
         self._settings = replace(
-            self._settings,
-            database_url=database_url or self._settings.database_url,
-            namespace=namespace or self._settings.namespace,
+            former,
+            database_url=database_url or former.database_url,
+            namespace=namespace or former.namespace,
         )
         self.namespace = check_name(self._settings.namespace, "namespace")
+        self.tasks.process_env[MOVED] = json.dumps([_place(former), _place(self._settings)])
 
     @property
     def store(self) -> Store:
@@ -280,6 +291,18 @@ class Duebook(Book):
         """Ask a node that `run` has begun to end, from another thread; harmless without one."""
         if (node := self._node) is not None:
             node.stop()
+
+
+def _place(settings: Settings) -> list[str]:
+    return [settings.database_url, settings.namespace]
+
+
+def _followed(settings: Settings) -> Settings:
+    """The settings of a program; those of its node, when that has moved to other books."""
+    former, place = json.loads(os.environ.get(MOVED, "[null, null]"))
+    if former != _place(settings):
+        return settings
+    return replace(settings, database_url=place[0], namespace=place[1])
 
 
 class _Beside:

@@ -120,6 +120,11 @@ async def aside(ctx: Context, number: int) -> dict[str, int]:
     return {"pid": os.getpid(), "number": number}
 
 
+@book.task(isolation="process")
+def enqueues() -> str:
+    return book.enqueue("quick").id
+
+
 @book.task(queue="reports")
 def report() -> None: ...
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from duebook import Duebook
+from duebook.book import Book
 from tests.integration.nodes import (
     LEASE,
     ROOT,
@@ -168,6 +169,17 @@ def test_a_process_that_a_task_has_left_untidy_is_not_kept(world: World, what: s
 
 def sleepers(node: NodeProcess) -> list[int]:
     return [pid for pid in node.family() if b"sleep" in cmdline(pid)]
+
+
+def test_the_process_of_a_task_uses_the_books_of_its_node(world: World) -> None:
+    argv = world.cli_argv("--namespace", "team", "worker", APP)
+    elsewhere = {"PYTHONPATH": str(ROOT), "PROGRAM_BOOKS": str(world.folder / "other.db")}
+    world._begin(argv, elsewhere).wait_ready()
+    team = Book(world.book.store, "team")
+    run_id = team.enqueue("enqueues").id
+    eventually(lambda: team.runs.get(run_id).status == "succeeded", 10)
+    assert team.runs.get(team.runs.get(run_id).output).task == "quick"
+    assert not (world.folder / "other.db").exists()
 
 
 def test_a_task_that_crashes_its_process_fails_alone(world: World) -> None:

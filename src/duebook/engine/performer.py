@@ -53,7 +53,7 @@ class TargetPerformer:
         self._tasks = tasks or Tasks()
         self._desk = Desk(store, log_cap)
         self._loop: EventLoop | None = None
-        self._processes = TaskProcesses(spawner)
+        self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
 
     def new_stop(self, claim: Claim) -> AnyStop:

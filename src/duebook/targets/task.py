@@ -71,6 +71,8 @@ class Tasks:
         self._names: tuple[str, ...] = ()
         self.any_async = False
         """whether any of them runs in the event loop"""
+        self.process_env: dict[str, str] = {}
+        """what its processes have in their environment beside that of the node"""
 
     def add(
         self,

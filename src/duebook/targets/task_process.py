@@ -31,7 +31,7 @@ from duebook.targets.spawner_process import STATUS_LIMIT
 from duebook.targets.task import payload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Literal
 
     from duebook.model.run import Claim
@@ -56,7 +56,7 @@ _PIECE: Final = 65_536
 class Child(Closing):
     """One process; it performs a run at a time."""
 
-    def __init__(self, spawner: Spawner, path: Path) -> None:
+    def __init__(self, spawner: Spawner, path: Path, env: Mapping[str, str]) -> None:
         self._path = path
         self.listener: socket.socket | None = socket.socket(socket.AF_UNIX)
         self.connection: socket.socket | None = None
@@ -65,7 +65,7 @@ class Child(Closing):
             self.listener.bind(str(path))
             self.listener.listen(1)
             argv = [sys.executable, "-m", "duebook.targets.task_child", str(path)]
-            self.process: Process = spawner.spawn(argv, dict(os.environ))
+            self.process: Process = spawner.spawn(argv, {**os.environ, **env})
         except BaseException:
             self._close_listener()
             raise
@@ -117,9 +117,10 @@ class Child(Closing):
 class TaskProcesses(Closing):
     """The processes of a node; safe to use from several threads."""
 
-    def __init__(self, spawner: Spawner, most_idle: int | None = None) -> None:
+    def __init__(self, spawner: Spawner, env: Mapping[str, str] | None = None) -> None:
         self._spawner = spawner
-        self._most_idle = (os.cpu_count() or 1) if most_idle is None else most_idle
+        self._env = env or {}
+        self._most_idle = os.cpu_count() or 1
         self._lock = threading.Lock()
         self._idle: list[tuple[Child, float]] = []
         """with the time since when; the latest is taken first"""
@@ -175,7 +176,7 @@ class TaskProcesses(Closing):
                 return child
             child.close()
         try:
-            return Child(self._spawner, self._new_path())
+            return Child(self._spawner, self._new_path(), self._env)
         except OSError as error:
             raise Unavailable(f"no process for a task could be started: {error}") from error
 
