@@ -211,7 +211,7 @@ class Duebook(Book):
         In another thread than the main one no signal is handled; `stop()` ends it. With
         `keep_prints`, meanwhile this process has other sys.stdout and sys.stderr, by which what
         tasks print goes into the logs of their runs as well. Raises Invalid for roles, queues and
-        slots that are none.
+        slots that are none, and Conflict while it is a node already.
         """
         with keeping_prints() if keep_prints else nullcontext():
             self._run(roles, slots, queues, prune, lambda: None)
@@ -276,6 +276,8 @@ class Duebook(Book):
         """As `run`, with a spawner that was begun before any thread; calls `ready` just before."""
         from duebook.engine.node import Node
 
+        if self._node is not None:
+            raise Conflict("this Duebook is a node already; stop() ends that")
         node = self._node = Node(self.store, spawner, options, self.tasks)
         with _signals(node):
             try:

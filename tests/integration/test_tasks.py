@@ -14,6 +14,7 @@ import pytest
 
 from duebook import Duebook
 from duebook.book import Book
+from duebook.errors import Conflict
 from tests.integration.nodes import (
     LEASE,
     ROOT,
@@ -104,6 +105,17 @@ def test_a_program_s_own_node_keeps_prints_only_when_it_is_asked_to(tmp_path: Pa
                 run_id = book.enqueue(chat).id
                 eventually(partial(has_succeeded, book, run_id), 10)
             assert [line.text for _, line in book.runs.log(run_id)] == kept
+
+
+def test_a_book_is_one_node_at_a_time(tmp_path: Path) -> None:
+    with Duebook(str(tmp_path / "books.db")) as book:
+        with book.running(slots=1):
+            with pytest.raises(Conflict, match="is a node already"):
+                book.run(slots=1)
+            with pytest.raises(Conflict, match="is a node already"), book.running(slots=1):
+                pass
+        with book.running(slots=1):
+            pass
 
 
 def chat() -> None:
