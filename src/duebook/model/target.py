@@ -140,6 +140,8 @@ def _env(value: object) -> tuple[tuple[str, str], ...]:
     for name in value:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise Invalid(f'target env name "{shorten(name)}" is no variable name')
+        if value[name] == HIDDEN:
+            raise Invalid(f'target env "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
     return tuple(sorted((name, _text("env", text, empty=True)) for name, text in value.items()))
 
 
