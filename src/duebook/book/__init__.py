@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Audit
 from duebook.book.namespaces import Namespaces
+from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
@@ -28,7 +29,17 @@ if TYPE_CHECKING:
 
 _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
-__all__ = ["Audit", "Book", "Namespaces", "Queues", "Runs", "Schedules", "Templates", "Tokens"]
+__all__ = [
+    "Audit",
+    "Book",
+    "Namespaces",
+    "Nodes",
+    "Queues",
+    "Runs",
+    "Schedules",
+    "Templates",
+    "Tokens",
+]
 
 
 class Book(Closing):
@@ -66,6 +77,10 @@ class Book(Closing):
     @cached_property
     def runs(self) -> Runs:
         return Runs(self.store, self.namespace, self.by)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        return Nodes(self.store)
 
     @cached_property
     def queues(self) -> Queues:

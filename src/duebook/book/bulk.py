@@ -4,7 +4,7 @@ filter finds."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.checks import (
     check_definition,
@@ -16,6 +16,7 @@ from duebook.book.checks import (
 from duebook.book.quotas import admit
 from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
+from duebook.model.acted import Acted
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
 from duebook.planner import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
+    from duebook.model.acted import Action
     from duebook.model.filters import ScheduleFilter
     from duebook.model.listing import Found, Place
     from duebook.model.plan import Snapshot
@@ -42,19 +44,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
-__all__ = [
-    "ACTIONS",
-    "Acted",
-    "Action",
-    "Wanted",
-    "act_on",
-    "create_all",
-    "first_state",
-    "read_all",
-]
-
-Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
-ACTIONS: Final = get_args(Action)
+__all__ = ["Wanted", "act_on", "create_all", "first_state", "read_all"]
 
 MOST_AT_ONCE: Final = 10_000
 MOST_PROBLEMS: Final = 100
@@ -70,16 +60,6 @@ class Wanted:
     name: str
     spec: ScheduleSpec
     enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """What was done, or would be: to how many schedules, and the names of the first ones."""
-
-    action: Action
-    count: int
-    names: tuple[str, ...]
-    dry_run: bool
 
 
 class Problems:

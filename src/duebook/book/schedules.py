@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import find_missing
-from duebook.book.bulk import ACTIONS, Wanted, act_on, create_all, first_state, read_all
+from duebook.book.bulk import Wanted, act_on, create_all, first_state, read_all
 from duebook.book.checks import (
     check_definition,
     named_spec,
@@ -27,6 +27,7 @@ from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
+from duebook.model.acted import ACTIONS
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import (
     check_page,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
-    from duebook.book.bulk import Acted, Action
+    from duebook.model.acted import Acted, Action
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import Snapshot
     from duebook.model.policies import Definition

@@ -38,6 +38,7 @@ __all__ = ["main"]
         "namespace": "namespaces:namespace_group",
         "token": "tokens:token_group",
         "audit": "audit:audit_command",
+        "nodes": "nodes:nodes_command",
         "tick": "node:tick_command",
         "db": "db:db_group",
         "next": "times:next_command",

@@ -26,6 +26,7 @@ __all__ = [
     "count_option",
     "find_run",
     "name_argument",
+    "optional_name_argument",
     "read_json",
     "read_moment",
     "read_pair",
@@ -35,7 +36,8 @@ __all__ = [
 
 
 def _complete_name(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    return _complete(ctx, incomplete, lambda book: book.schedules.list(limit=1_000))
+    begin = f"{incomplete}*"
+    return _complete(ctx, incomplete, lambda book: book.schedules.list(text=begin, limit=1_000))
 
 
 def complete_template(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -67,6 +69,7 @@ count_option = click.option(
     help="How many due times.",
 )
 name_argument = click.argument("name", shell_complete=_complete_name)
+optional_name_argument = click.argument("name", required=False, shell_complete=_complete_name)
 
 
 def find_run(book: Book, text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from shutil import which
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -19,7 +20,7 @@ from duebook.cli.definition_options import (
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import build_trigger, names_trigger, trigger_options
-from duebook.errors import Invalid, NotFound, printable
+from duebook.errors import Invalid, NotFound, printable, shorten
 from duebook.model.forms import schedule_form
 from duebook.model.target import CommandTarget
 
@@ -31,7 +32,7 @@ __all__ = ["add_command", "update_command"]
 
 
 @click.command("add")
-@click.argument("name")
+@click.argument("name", required=False)
 @trigger_options(cron_option=True)
 @definition_options
 @click.option(
@@ -40,10 +41,21 @@ __all__ = ["add_command", "update_command"]
     shell_complete=complete_template,
     help="Start from its defaults; see duebook template.",
 )
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=click.File("rb"),
+    help="Add all schedules of a JSON list instead, all or none.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def add_command(
-    name: str, command: tuple[str, ...], template: str | None, as_json: bool, **options: Any
+    name: str | None,
+    command: tuple[str, ...],
+    template: str | None,
+    file: BinaryIO | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Add a schedule: when due, it runs COMMAND or a task, or sends a request.
 
@@ -56,7 +68,15 @@ def add_command(
       duebook add digest --daily 07:00 --task email_digest
       duebook add hook --daily 07:00 --http https://example.com/hook --method POST
       duebook add orders --template nightly -- pg_dump orders
+      duebook add --file schedules.json
     """
+    if file is not None:
+        if name is not None:
+            raise click.UsageError("give either --file or NAME")
+        _add_all(file, as_json)
+        return
+    if name is None:
+        raise click.UsageError("give NAME, or --file with a list of schedules")
     definition = read_policies(options) | read_retry(options, None)
     target = read_target(command, options)
     if target is not None:
@@ -75,6 +95,21 @@ def add_command(
         click.echo(f"next due {when(schedule.next_due_at)}")
         _note_unknown(book, schedule)
     _note_missing(schedule)
+
+
+def _add_all(file: BinaryIO, as_json: bool) -> None:
+    try:
+        forms = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"--file is no JSON: {shorten(str(error))}") from None
+    if isinstance(forms, dict):
+        forms = forms.get("schedules", [forms])
+    with open_book() as book:
+        made = book.schedules.create_many(forms)
+    if as_json:
+        print_json([schedule_form(schedule) for schedule in made])
+    else:
+        click.echo(f"added {len(made):,} schedules")
 
 
 def _note_unknown(book: Book, schedule: Schedule) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from duebook.cli.arguments import find_run
+from duebook.cli.filters import (
+    cursor_option,
+    gather,
+    read_run_filter,
+    run_filter_options,
+    tell_more,
+)
 from duebook.cli.opening import open_book
 from duebook.cli.output import (
     json_option,
@@ -33,21 +40,34 @@ POLL: Final = 0.2
 
 @click.command("runs")
 @click.argument("name", required=False)
+@run_filter_options
+@cursor_option
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
-def runs_command(name: str | None, limit: int, as_json: bool) -> None:
+def runs_command(
+    name: str | None, cursor: str | None, limit: int, as_json: bool, **options: Any
+) -> None:
     """List the newest runs, of all schedules or of NAME.
 
     The beginning of an id, as shown here, stands for the whole of it.
+
+    \b
+    Examples:
+      duebook runs --status failed --since 2h
+      duebook runs backup --origin manual
     """
+    wanted = read_run_filter(options)
     with open_book() as book:
-        runs = book.runs.list(name, limit)
+        runs = gather(
+            lambda place, most: book.runs.list(name, most, cursor=place, **wanted), cursor, limit
+        )
         if as_json:
             print_json([run_form(run) for run in runs])
         elif runs:
             print_runs(book, runs)
         else:
-            click.echo("no runs yet")
+            click.echo("no run is like that" if wanted or cursor else "no runs yet")
+        tell_more(runs)
         for problem in book.problems():
             click.echo(f"note: {problem}", err=True)
 

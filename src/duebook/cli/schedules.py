@@ -8,8 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duebook.cli.arguments import name_argument, read_json, read_moment
+from duebook.cli.arguments import (
+    name_argument,
+    optional_name_argument,
+    read_json,
+    read_moment,
+)
+from duebook.cli.bulk import act_on_many, bulk_options, read_many
 from duebook.cli.definition_options import policy_words
+from duebook.cli.filters import (
+    cursor_option,
+    filter_options,
+    gather,
+    read_filter,
+    sort_option,
+    tell_more,
+)
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_runs, print_table, when
 from duebook.cli.runs import show_run
@@ -20,6 +34,7 @@ from duebook.model.target import load_target
 
 if TYPE_CHECKING:
     from duebook.book import Book
+    from duebook.model.filters import ScheduleSort
     from duebook.model.plan import DueException
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
@@ -41,19 +56,38 @@ RUN_FAILED: Final = 5
 
 
 @click.command("ls")
-@json_option
+@filter_options
+@sort_option
+@cursor_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True)
-def ls_command(limit: int, as_json: bool) -> None:
-    """List the schedules."""
+@json_option
+def ls_command(
+    sort: ScheduleSort, cursor: str | None, limit: int, as_json: bool, **options: Any
+) -> None:
+    """List the schedules, all of them or those that the options find.
+
+    \b
+    Examples:
+      duebook ls --label team=sales --status paused
+      duebook ls --text 'etl-*' --sort next_due_at --limit 50
+    """
+    wanted = read_filter(options)
     with open_book() as book:
-        schedules = book.schedules.list(limit=limit)
+        schedules = gather(
+            lambda place, most: book.schedules.list(sort=sort, cursor=place, limit=most, **wanted),
+            cursor,
+            limit,
+        )
         if as_json:
             print_json([schedule_form(schedule) for schedule in schedules])
+        elif not schedules and (wanted or cursor):
+            click.echo("no schedule is like that")
         elif not schedules:
             click.echo("no schedules yet; add one: duebook add hello --every 1m -- echo hello")
         else:
             rows = [_row(schedule) for schedule in schedules]
             print_table(("NAME", "STATUS", "NEXT DUE", "TRIGGER"), rows, shrinks=0)
+        tell_more(schedules)
 
 
 def _row(schedule: Schedule) -> tuple[str, str, str, str]:
@@ -138,36 +172,64 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
 
 
 @click.command("rm")
-@name_argument
+@optional_name_argument
+@bulk_options
 @json_option
-def rm_command(name: str, as_json: bool) -> None:
-    """Delete a schedule; its runs stay readable, its name is free again."""
+def rm_command(name: str | None, as_json: bool, **options: Any) -> None:
+    """Delete a schedule, or all that the options find; runs stay readable, names are free again."""
+    wanted = read_many(name, options)
     with open_book() as book:
+        if name is None:
+            act_on_many(book, "delete", wanted, options, as_json)
+            return
         schedule = book.schedules.get(name)
         book.schedules.delete(name)
         _say(schedule, f"deleted {name}", as_json)
 
 
 @click.command("pause")
-@name_argument
+@optional_name_argument
 @click.option("--reason", metavar="TEXT", help="Shown to everybody who asks why it does not run.")
 @click.option("--until", metavar="TIME|LENGTH", help="Resume by itself: an instant, or in 2h.")
+@bulk_options
 @json_option
-def pause_command(name: str, reason: str | None, until: str | None, as_json: bool) -> None:
-    """Pause a schedule; nothing is due until it is resumed."""
+def pause_command(
+    name: str | None, reason: str | None, until: str | None, as_json: bool, **options: Any
+) -> None:
+    """Pause a schedule, or all that the options find; nothing is due until they are resumed.
+
+    \b
+    Examples:
+      duebook pause backup --until 2h
+      duebook pause --label team=sales --dry-run
+    """
     moment = None if until is None else read_moment(until)
+    wanted = read_many(name, options)
     with open_book() as book:
+        if name is None:
+            if until is not None:
+                raise click.UsageError("--until goes with NAME")
+            act_on_many(book, "pause", wanted, options, as_json, reason)
+            return
         schedule = book.schedules.pause(name, reason, moment)
         how = f"until {when(moment)}, or until" if moment else "resume it with"
         _say(schedule, f"paused {name}; {how}: duebook resume {name}", as_json)
 
 
 @click.command("resume")
-@name_argument
+@optional_name_argument
+@bulk_options
 @json_option
-def resume_command(name: str, as_json: bool) -> None:
-    """Resume a paused schedule; what fell meanwhile follows its policy on-resume."""
+def resume_command(name: str | None, as_json: bool, **options: Any) -> None:
+    """Resume a paused schedule, or all that the options find.
+
+    What fell meanwhile follows their policy on-resume.
+    """
+    wanted = read_many(name, options)
     with open_book() as book:
+        if name is None:
+            act_on_many(book, "resume", wanted, options, as_json)
+            return
         schedule = book.schedules.resume(name)
         _say(schedule, f"resumed {name}; next due {when(schedule.next_due_at)}", as_json)
 
@@ -243,11 +305,16 @@ def reschedule_command(name: str, at: str, as_json: bool) -> None:
 
 
 @click.command("skip-next")
-@name_argument
+@optional_name_argument
+@bulk_options
 @json_option
-def skip_next_command(name: str, as_json: bool) -> None:
-    """Leave out the next due time."""
+def skip_next_command(name: str | None, as_json: bool, **options: Any) -> None:
+    """Leave out the next due time of a schedule, or of all that the options find."""
+    wanted = read_many(name, options)
     with open_book() as book:
+        if name is None:
+            act_on_many(book, "skip_next", wanted, options, as_json)
+            return
         schedule, skipped = book.schedules.skip_next(name)
         text = f"skipping {when(skipped)}; next due {when(schedule.next_due_at)}"
         _say(schedule, text, as_json)

@@ -29,6 +29,7 @@ __all__ = [
     "ScheduleFilter",
     "ScheduleSort",
     "SchedulesWanted",
+    "Status",
     "check_page",
     "load_ledger_filter",
     "load_run_filter",

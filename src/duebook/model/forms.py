@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from duebook.model.access import AccessToken
+    from duebook.model.acted import Acted
     from duebook.model.change import Change
+    from duebook.model.node import LiveNode
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.quota import NamespaceUse, Quota
     from duebook.model.run import Attempt, LogLine, Run
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from duebook.model.template import ScheduleTemplate
 
 __all__ = [
+    "acted_form",
     "attempt_form",
     "change_form",
     "defaults_shown",
@@ -30,6 +33,7 @@ __all__ = [
     "limits_form",
     "log_form",
     "namespace_form",
+    "node_form",
     "queue_form",
     "quota_form",
     "run_form",
@@ -106,6 +110,18 @@ def change_form(change: Change) -> dict[str, Any]:
 
 def log_form(line: LogLine) -> dict[str, Any]:
     return {"at": format_instant(line.at), "stream": line.stream, "text": line.text}
+
+
+def acted_form(acted: Acted) -> dict[str, Any]:
+    return {field.name: getattr(acted, field.name) for field in fields(acted)} | {
+        "names": list(acted.names)
+    }
+
+
+def node_form(node: LiveNode) -> dict[str, Any]:
+    form = {field.name: _plain(getattr(node, field.name)) for field in fields(node)}
+    lists = {"roles": list(node.roles), "tasks": list(node.tasks)}
+    return form | lists | {"clock_ahead": node.clock_ahead.total_seconds()}
 
 
 def queue_form(load: QueueLoad) -> dict[str, Any]:

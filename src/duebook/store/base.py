@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
     from duebook.model.listing import Found, Place
+    from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.quota import Quota
@@ -649,6 +650,9 @@ class Tx(Protocol):
 
         Answers to repeated requests go after a day. Returns how many there were.
         """
+
+    def list_nodes(self) -> list[LiveNode]:
+        """The nodes whose lease has not run out, by name, the oldest first."""
 
     def inventory(self) -> Inventory:
         """What is in the books, who works on them, and what waits."""

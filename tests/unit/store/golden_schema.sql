@@ -100,7 +100,8 @@ CREATE TABLE node_sessions (
     expires_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL, -- its last sign of life
     ended_at INTEGER,
-    tasks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tasks)) -- those that it knows
+    tasks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tasks)), -- those that it knows
+    clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it began
 ) STRICT;
 
 CREATE TABLE queues (

@@ -488,3 +488,15 @@ def test_an_update_locks_runs_before_their_schedule_as_a_claim_does(postgres_url
         book = Book(store)
         with waiting_for(postgres_url, run_id, lambda: book.schedules.update("job", priority=1)):
             assert is_free(postgres_url, "schedules", schedule_id)
+
+
+def test_a_node_says_how_far_its_clock_is_off(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the database's clock, which all go by."""
+    off = timedelta(hours=1)
+    monkeypatch.setattr("duebook.store.postgres.statements.utc_now", lambda: utc_now() - off)
+    with opened(postgres_url) as store:
+        begin(store)
+        (node,) = store.read(lambda tx: tx.list_nodes())
+    assert abs(node.clock_ahead + off) < timedelta(minutes=1)

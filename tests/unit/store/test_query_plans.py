@@ -75,7 +75,7 @@ def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
         ((f"s{n}", NOW - 10 + n) for n in range(SCHEDULES)),
     )
     connection.executemany(
-        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]')",
+        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]', 0)",
         [("alive", 2 * NOW, None), ("dead", 0, 1), *((f"old{n}", 0, 1) for n in range(dead))],
     )
     runs: list[tuple[Any, ...]] = [

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.clock import utc_now
 from duebook.store.base import News
 from duebook.store.postgres.arrays import array_text
 from duebook.store.queries import load_queries, names_of, percent_named
@@ -70,6 +71,10 @@ class PostgresStatements(Statements):
     @property
     def behind(self) -> timedelta:
         return timedelta()  # every node goes by this clock
+
+    @property
+    def ahead(self) -> timedelta:
+        return utc_now() - self._began_at if self._clock is None else timedelta()
 
     @staticmethod
     def _stamp(moment: datetime | None) -> Any:

@@ -181,8 +181,8 @@ ORDER BY name
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
-    tasks)
-VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks)
+    tasks, clock_ahead)
+VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :clock_ahead)
 
 -- name: tell_tasks
 -- A node knows other tasks than before.
@@ -871,6 +871,16 @@ LIMIT :limit
 SELECT node, roles, started_at, version FROM node_sessions
 WHERE ended_at IS NULL AND expires_at > :now
 ORDER BY node, started_at
+
+-- name: list_nodes
+-- The nodes that live, with what they do and whether they lead.
+SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.started_at, n.seen_at,
+    n.expires_at, n.clock_ahead,
+    (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
+    EXISTS (SELECT 1 FROM leases AS l WHERE l.session_id = n.id AND l.expires_at > :now)
+FROM node_sessions AS n
+WHERE n.ended_at IS NULL AND n.expires_at > :now
+ORDER BY n.node, n.started_at, n.id
 
 -- name: list_accounts
 -- Schedules by id, the deleted ones too, with what is planned of them.

@@ -56,6 +56,11 @@ class Statements(ABC):
     @abstractmethod
     def behind(self) -> timedelta: ...
 
+    @property
+    @abstractmethod
+    def ahead(self) -> timedelta:
+        """How far this machine's clock is ahead of the books'; negative: behind."""
+
     # -- how the database keeps an instant; None stays None
     @staticmethod
     @abstractmethod

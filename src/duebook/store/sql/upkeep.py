@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from duebook.model.node import LiveNode
 from duebook.settings import KEYS_KEPT
 from duebook.store.base import Inventory
 from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from duebook.store.sql.statements import Row
 
 __all__ = ["Upkeep"]
 
@@ -34,6 +39,28 @@ class Upkeep(Statements):
             self._run("delete_revisions", id=schedule_id)
             self._run("forget_schedule", id=schedule_id)
         return limit - left + len(forgotten)
+
+    def list_nodes(self) -> list[LiveNode]:
+        return [self._node(row) for row in self._all("list_nodes", now=self.now)]
+
+    def _node(self, row: Row) -> LiveNode:
+        id_, node, pid, roles, version, tzdata, tasks, *times, ahead, running, leads = row
+        started_at, seen_at, expires_at = map(self._time, times)
+        return LiveNode(
+            id_,
+            node,
+            pid,
+            tuple(roles.split(",")),
+            version,
+            tzdata,
+            tuple(json.loads(tasks)),
+            started_at,
+            seen_at,
+            expires_at,
+            timedelta(seconds=ahead),
+            running,
+            bool(leads),
+        )
 
     def inventory(self) -> Inventory:
         alive = self._all("list_alive", now=self.now)

@@ -56,6 +56,7 @@ class Working(Planning):
             version=session.version,
             tzdata=session.tzdata,
             tasks=json.dumps(session.tasks),
+            clock_ahead=self.ahead.total_seconds(),
             now=self.now,
             expires_at=self.now + lease,
         )

@@ -60,6 +60,10 @@ class SqliteStatements(Statements):
     def behind(self) -> timedelta:
         return self._clock.behind(self.now)
 
+    @property
+    def ahead(self) -> timedelta:
+        return -self.behind
+
     def keep_time(self) -> None:
         """Remember `now`, so that a clock set back fires nothing twice."""
         self._run("write_high_water", now=self.now)

@@ -154,7 +154,8 @@ CREATE TABLE node_sessions (
     expires_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL, -- its last sign of life
     ended_at timestamptz,
-    tasks text NOT NULL DEFAULT '[]' CHECK (tasks::json IS NOT NULL) -- those that it knows
+    tasks text NOT NULL DEFAULT '[]' CHECK (tasks::json IS NOT NULL), -- those that it knows
+    clock_ahead double precision NOT NULL DEFAULT 0 -- seconds, of its machine when it began
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 

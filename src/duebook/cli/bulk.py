@@ -1,0 +1,92 @@
+"""What a command does to one schedule by its name, or to all that options find."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from duebook.cli.filters import filter_options, read_filter
+from duebook.cli.output import print_json, wrapped
+from duebook.model.forms import acted_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.book import Book
+    from duebook.model.acted import Acted, Action
+
+__all__ = ["act_on_many", "bulk_options", "read_many"]
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+def bulk_options(command: Command) -> Command:
+    """Add the options that stand for many schedules instead of NAME."""
+    command = click.option("--yes", "-y", is_flag=True, help="Do not ask.")(command)
+    command = click.option("--dry-run", is_flag=True, help="Only tell how many there are.")(command)
+    return filter_options(command)
+
+
+def read_many(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The filter that stands for NAME; empty when that is given. Raises UsageError."""
+    wanted = read_filter(options)
+    if (name is None) == (not wanted):
+        raise click.UsageError(
+            "give either NAME, or what finds many: --label, --text, --status, --target, "
+            "--due-before or --problem; --text '*' means all"
+        )
+    if name is not None and (options["dry_run"] or options["yes"]):
+        raise click.UsageError("--dry-run and --yes go with what finds many, not with NAME")
+    return wanted
+
+
+def act_on_many(
+    book: Book,
+    action: Action,
+    wanted: dict[str, Any],
+    options: dict[str, Any],
+    as_json: bool,
+    reason: str | None = None,
+) -> None:
+    """Do it to all that the filter finds, once somebody agreed."""
+    verb, done = _VERBS[action]
+    if options["dry_run"] or not options["yes"]:
+        tried = book.schedules.act(action, wanted, dry_run=True)
+        if options["dry_run"] or not tried.count:
+            _tell(tried, f"would {verb}", as_json)
+            return
+        click.echo(wrapped(_words(tried, f"about to {verb}")), err=True)
+        if not _agreed():
+            click.echo("nothing was done", err=True)
+            click.get_current_context().exit(1)
+    _tell(book.schedules.act(action, wanted, reason=reason), done, as_json)
+
+
+_VERBS: Final = {
+    "pause": ("pause", "paused"),
+    "resume": ("resume", "resumed"),
+    "delete": ("delete", "deleted"),
+    "skip_next": ("skip the next due time of", "skipped the next due time of"),
+}
+
+
+def _agreed() -> bool:
+    try:
+        return click.confirm("go on?", err=True)
+    except click.Abort:
+        raise click.UsageError("nobody answered; --yes does it without asking") from None
+
+
+def _tell(acted: Acted, words: str, as_json: bool) -> None:
+    if as_json:
+        print_json(acted_form(acted))
+    else:
+        click.echo(wrapped(_words(acted, words)))
+
+
+def _words(acted: Acted, words: str) -> str:
+    number = f"{acted.count:,} schedule{'' if acted.count == 1 else 's'}"
+    more = ", …" if acted.count > len(acted.names) else ""
+    names = f": {', '.join(acted.names)}{more}" if acted.names else ""
+    return f"{words} {number}{names}"

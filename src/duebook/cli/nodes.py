@@ -1,0 +1,50 @@
+"""The command about nodes: nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from duebook.cli.opening import open_book
+from duebook.cli.output import json_option, print_json, print_table
+from duebook.clock import utc_now
+from duebook.model.forms import node_form
+from duebook.timetext import relative
+
+if TYPE_CHECKING:
+    from duebook.model.node import LiveNode
+
+__all__ = ["nodes_command"]
+
+RIGHT: Final = timedelta(seconds=1)
+"""A clock that is off by less is called right."""
+
+
+@click.command("nodes")
+@json_option
+def nodes_command(as_json: bool) -> None:
+    """List the nodes that live: their roles, runs and clocks."""
+    with open_book() as book:
+        nodes = book.nodes.list()
+    if as_json:
+        print_json([node_form(node) for node in nodes])
+    elif nodes:
+        head = ("NODE", "PID", "ROLES", "VERSION", "STARTED", "RUNS", "CLOCK")
+        print_table(head, [_row(node) for node in nodes], shrinks=0)
+    else:
+        click.echo("no node lives; start one with: duebook up")
+
+
+def _row(node: LiveNode) -> tuple[str, ...]:
+    roles = ",".join(node.roles) + (" (leads)" if node.leads else "")
+    started = relative(node.started_at - utc_now())
+    return (node.node, str(node.pid), roles, node.version, started, f"{node.running}", _clock(node))
+
+
+def _clock(node: LiveNode) -> str:
+    if abs(node.clock_ahead) < RIGHT:
+        return "right"
+    off = abs(node.clock_ahead).total_seconds()
+    return f"{off:,.0f} s {'ahead' if node.clock_ahead > timedelta() else 'behind'}"

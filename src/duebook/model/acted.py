@@ -1,0 +1,21 @@
+"""What is done to all schedules that a filter finds, and to how many it was done, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+__all__ = ["ACTIONS", "Acted", "Action"]
+
+Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
+ACTIONS: Final = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What was done, or would be: to how many schedules, and the names of the first ones."""
+
+    action: Action
+    count: int
+    names: tuple[str, ...]
+    dry_run: bool

@@ -1,0 +1,37 @@
+"""Nodes that live, as values: what they do, how long their lease lasts, how their clock goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+__all__ = ["LiveNode"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNode:
+    """A session of a node whose lease has not run out."""
+
+    id: str
+    node: str
+    """the name of its machine"""
+    pid: int
+    roles: tuple[str, ...]
+    version: str
+    tzdata: str
+    tasks: tuple[str, ...]
+    """those that it knows"""
+    started_at: datetime
+    seen_at: datetime
+    """its last sign of life"""
+    expires_at: datetime
+    """when its lease ends, unless it renews it"""
+    clock_ahead: timedelta
+    """of the books' clock, when it began; negative: behind"""
+    running: int
+    """its runs under way"""
+    leads: bool
+    """whether it is the one that plans, in leader mode"""

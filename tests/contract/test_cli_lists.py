@@ -1,0 +1,162 @@
+"""The commands that list, and those that act on many schedules."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.contract.conftest import Cli
+
+
+@pytest.fixture
+def team(cli: Cli, tmp_path: Path) -> Cli:
+    """Five schedules of two teams, from a file."""
+    forms = [
+        {
+            "name": f"job-{number}",
+            "cron": f"{number} * * * *",
+            "target": {"command": ["true"]},
+            "labels": {"team": "data" if number % 2 else "sales"},
+            "enabled": number != 4,
+        }
+        for number in range(5)
+    ]
+    path = tmp_path / "schedules.json"
+    path.write_text(json.dumps(forms))
+    assert cli.ok("add", "--file", str(path)) == "added 5 schedules\n"
+    return cli
+
+
+def names(cli: Cli, *options: str) -> list[str]:
+    return [form["name"] for form in cli.json("ls", *options)]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), [0, 1, 2, 3, 4]),
+        (("--label", "team=data"), [1, 3]),
+        (("--label", "team:sales", "--status", "active"), [0, 2]),
+        (("--text", "job-3"), [3]),
+        (("--text", "job-*", "--sort", "-name"), [4, 3, 2, 1, 0]),
+        (("--status", "paused"), [4]),
+        (("--target", "command", "--no-problem", "--sort", "created_at"), [0, 1, 2, 3, 4]),
+        (("--problem",), []),
+        (("--due-before", "2h"), [0, 1, 2, 3]),
+        (("--due-before", "2000-01-01T00:00:00Z"), []),
+    ],
+)
+def test_schedules_are_found_by_options(
+    team: Cli, options: tuple[str, ...], found: list[int]
+) -> None:
+    assert sorted(names(team, *options)) == [f"job-{number}" for number in sorted(found)]
+
+
+def test_a_list_goes_on_where_it_ended(team: Cli) -> None:
+    seen: list[str] = []
+    cursor: list[str] = []
+    while True:
+        result = team("ls", "--limit", "2", "--json", *cursor)
+        seen += [form["name"] for form in json.loads(result.stdout)]
+        more = re.search(r"--cursor (\S+)", result.stderr)
+        if more is None:
+            break
+        cursor = ["--cursor", more[1]]
+    assert seen == [f"job-{number}" for number in range(5)]
+    assert team.ok("ls", "--text", "nothing") == "no schedule is like that\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("ls", "--cursor", "x"),
+        ("ls", "--label", "team"),
+        ("ls", "--text", "a b"),
+        ("ls", "--due-before", "soon"),
+        ("ls", "--sort", "id"),
+        ("runs", "--status", "odd"),
+        ("runs", "--since", "soon"),
+        ("runs", "--cursor", "W10"),
+        ("pause",),
+        ("pause", "job-1", "--label", "team=data"),
+        ("pause", "job-1", "--yes"),
+        ("pause", "--text", "*", "--until", "2h"),
+        ("rm", "--dry-run"),
+        ("add",),
+        ("add", "x", "--file", "/dev/null"),
+        ("add", "--file", "/dev/null"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(team: Cli, options: tuple[str, ...]) -> None:
+    result = team(*options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+
+
+def test_runs_are_found_by_options(team: Cli) -> None:
+    team.ok("run", "job-1")
+    team.ok("run", "job-2")
+    team.ok("cancel", "job-2")
+    assert [run["schedule"] for run in team.json("runs", "--status", "cancelled")] == ["job-2"]
+    assert [
+        run["schedule"] for run in team.json("runs", "--origin", "manual", "--since", "1h")
+    ] == [
+        "job-2",
+        "job-1",
+    ]
+    assert team.json("runs", "--queue", "other") == []
+    assert team.json("runs", "job-1", "--until", "1h") == []
+    assert team.ok("runs", "--origin", "backfill") == "no run is like that\n"
+
+
+def test_many_are_paused_resumed_skipped_and_deleted(team: Cli) -> None:
+    data = ("--label", "team=data")
+    assert team.ok("pause", *data, "--dry-run") == "would pause 2 schedules: job-1, job-3\n"
+    assert names(team, "--status", "paused") == ["job-4"]
+    assert team.ok("pause", *data, "--yes", "--reason", "a move") == (
+        "paused 2 schedules: job-1, job-3\n"
+    )
+    assert team.json("show", "job-1")["pause_reason"] == "a move"
+    assert team.json("resume", "--text", "*", "--yes") == {
+        "action": "resume",
+        "count": 3,
+        "names": ["job-1", "job-3", "job-4"],
+        "dry_run": False,
+    }
+    due = team.json("show", "job-0")["next_due_at"]
+    team.ok("skip-next", "--text", "job-0", "-y")
+    assert team.json("show", "job-0")["next_due_at"] > due
+    assert team.json("rm", *data, "--dry-run")["count"] == 2
+    team.ok("rm", *data, "-y")
+    assert names(team) == ["job-0", "job-2", "job-4"]
+    assert team.ok("rm", *data) == "would delete 0 schedules\n"
+
+
+def test_nothing_is_done_to_many_unless_somebody_agrees(team: Cli) -> None:
+    result = team("rm", "--text", "*")
+    assert result.exit_code == 2
+    assert "about to delete 5 schedules: job-0, job-1" in result.stderr
+    assert "--yes" in result.stderr
+    assert len(names(team)) == 5
+
+
+def test_all_that_is_wrong_in_a_file_is_told(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "schedules.json"
+    path.write_text('{"schedules": [{"name": "a", "cron": "x", "target": "t"}, {"name": "B"}]}')
+    result = cli("add", "--file", str(path))
+    assert result.exit_code == 2
+    assert "schedules[0]: " in result.stderr
+    assert "schedules[1]: name" in result.stderr
+    assert cli.json("ls") == []
+
+
+def test_without_a_node_there_is_none(cli: Cli) -> None:
+    cli.ok(*("add", "hello", "--every", "1h", "--", "true"))
+    assert cli.json("nodes") == []
+    assert "duebook up" in cli.ok("nodes")
