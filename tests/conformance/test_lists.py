@@ -302,6 +302,18 @@ def test_a_cursor_that_is_none_is_refused(mixed: Book, cursor: Any) -> None:
             ask(cursor=cursor)
 
 
+def test_sql_in_filters_finds_nothing_and_does_nothing(mixed: Book) -> None:
+    for text in ("x' OR '1'='1", "'; DROP TABLE schedules; --", '" OR 1=1', "%", "_", "\\"):
+        assert mixed.schedules.list(label={"team": text}) == []
+        assert mixed.schedules.list(label={text: "data"}) == []
+        with pytest.raises(InvalidFilter):
+            mixed.schedules.list(status=text)  # type: ignore[arg-type]
+        with pytest.raises(InvalidFilter):
+            mixed.runs.list(queue=text)
+    assert mixed.schedules.list(text="_") == []
+    assert len(mixed.schedules.list()) == 6
+
+
 def test_a_cursor_is_good_for_the_list_that_gave_it(mixed: Book, store: Store) -> None:
     cursor = mixed.schedules.list(text="etl", limit=1).next_cursor
     assert mixed.schedules.list(text="etl", limit=3, cursor=cursor)
@@ -342,6 +354,16 @@ FILTERS: Final[st.SearchStrategy[dict[str, Any]]] = st.fixed_dictionaries(
 )
 
 
+RUN_FILTERS: Final[list[dict[str, Any]]] = [
+    {},
+    {"status": "queued"},
+    {"status": "failed"},
+    {"origin": "manual", "queue": "default"},
+    {"schedule": "job-0"},
+    {"since": BEGIN},
+]
+
+
 @settings(
     max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
@@ -369,11 +391,12 @@ def test_whatever_is_asked_for_each_row_comes_once(
             clock.advance(SECOND)
     wanted, sort = data.draw(FILTERS), data.draw(st.sampled_from(SORTS))
     expected = [s.id for s in book.schedules.list(limit=1_000, sort=sort, **wanted)]
-    runs = [run.id for run in book.runs.list(limit=1_000)]
+    of_runs = data.draw(st.sampled_from(RUN_FILTERS))
+    runs = [run.id for run in book.runs.list(limit=1_000, **of_runs)]
     limit, extra = data.draw(st.integers(1, 5)), 0
     asked_for: list[tuple[Callable[..., Listing[Any]], list[str], dict[str, Any]]] = [
         (book.schedules.list, expected, {"sort": sort, **wanted}),
-        (book.runs.list, runs, {}),
+        (book.runs.list, runs, of_runs),
     ]
     for ask, those, asked in asked_for:
         seen: list[str] = []

@@ -86,6 +86,26 @@ class ScheduleAudit(Auditor):
         self.note(tx, action, SCHEDULE, schedule.name, schedule.id, before, after)
         return schedule
 
+    def acted_on(
+        self, tx: Tx, action: str, done: Sequence[tuple[Snapshot, str]], **more: Any
+    ) -> None:
+        """As `acted`, for many: each with the status that it has now."""
+        common = tx.now, self.by, self.namespace, action, SCHEDULE
+        given = _given(more)
+        tx.record(
+            [
+                Change(
+                    0,
+                    *common,
+                    s.name,
+                    s.schedule_id,
+                    {"status": s.status},
+                    {"status": is_now} | given,
+                )
+                for s, is_now in done
+            ]
+        )
+
     def told(self, tx: Tx, action: str, snapshot: Snapshot, **more: Any) -> None:
         self.note(tx, action, SCHEDULE, snapshot.name, snapshot.schedule_id, after=_given(more))
 

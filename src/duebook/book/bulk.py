@@ -252,13 +252,13 @@ def _act(
     snapshots = [s for s in tx.snapshots(ids) if state in (None, s.status)]
     match action:
         case "pause":
-            for snapshot in snapshots:
-                tx.pause(plan_pause(snapshot, tx.now), reason)
-                audit.acted(tx, "pause", snapshot, reason=reason)
+            tx.pause([plan_pause(snapshot, tx.now) for snapshot in snapshots], reason)
+            audit.acted_on(tx, "pause", [(s, "paused") for s in snapshots], reason=reason)
         case "resume":
-            tx.commit([plan_resume(snapshot, tx.now) for snapshot in snapshots], None)
-            for snapshot in snapshots:
-                audit.acted(tx, "resume", snapshot)
+            plans = [plan_resume(snapshot, tx.now) for snapshot in snapshots]
+            tx.commit(plans, None)
+            done = [(s, planned.status) for s, planned in zip(snapshots, plans, strict=True)]
+            audit.acted_on(tx, "resume", done)
         case "trigger":
             for snapshot in snapshots:
                 tx.create_run(snapshot, run_id := new_id(), None)

@@ -307,7 +307,7 @@ class Schedules:
             tx.commit([plan_resume(snapshot, tx.now)], None)
             return self._audit.acted(tx, "resume", snapshot)
         if schedule.status == "active":
-            tx.pause(plan_pause(snapshot, tx.now), None)
+            tx.pause([plan_pause(snapshot, tx.now)], None)
             return self._audit.acted(tx, "pause", snapshot)
         return schedule
 
@@ -345,7 +345,7 @@ class Schedules:
             snapshot = self._in_state(tx, name, "active")
             if moment is not None and moment <= tx.now:
                 raise Invalid(f"until {format_instant(moment)} is in the past")
-            tx.pause(plan_pause(snapshot, tx.now), reason, moment)
+            tx.pause([plan_pause(snapshot, tx.now)], reason, moment)
             return self._audit.acted(tx, "pause", snapshot, reason=reason, until=moment)
 
         return self._store.transact(work)

@@ -576,8 +576,10 @@ class Tx(Protocol):
     def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
         """As `snapshot`, of those that are not deleted and can be read, by id."""
 
-    def pause(self, plan: Plan, reason: str | None, until: datetime | None = None) -> None:
-        """Commit the state of a schedule that pauses now, `until` it resumes by itself."""
+    def pause(
+        self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
+    ) -> None:
+        """Commit the state of schedules that pause now, `until` they resume by themselves."""
 
     def delete_schedules(self, ended: Sequence[tuple[Schedule, Sequence[Skip]]]) -> None:
         """Cancel queued runs, record pending due times, free the name; history stays."""

@@ -121,7 +121,7 @@ class People(Lists):
         for exception in plan.said:
             self.add_exception(id_, exception)
         if plan.status == "paused":
-            self._pause(plan, schedule.paused_at, schedule.paused_until, schedule.pause_reason)
+            self._pause([plan], schedule.paused_at, schedule.paused_until, schedule.pause_reason)
             self._record(skips_of(plan), None)
         else:
             self.commit([plan], None)
@@ -183,11 +183,17 @@ class People(Lists):
         said = self._exceptions([schedule_id]).get(schedule_id, [])
         return sorted((e for e in said if e.kind != "done"), key=lambda e: e.due_at)
 
-    def pause(self, plan: Plan, reason: str | None, until: datetime | None = None) -> None:
-        self._pause(plan, self.now, until, reason)
+    def pause(
+        self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
+    ) -> None:
+        self._pause(plans, self.now, until, reason)
 
     def _pause(
-        self, plan: Plan, since: datetime | None, until: datetime | None, reason: str | None
+        self,
+        plans: Sequence[Plan],
+        since: datetime | None,
+        until: datetime | None,
+        reason: str | None,
     ) -> None:
         paused = {
             "status": "paused",
@@ -196,7 +202,7 @@ class People(Lists):
             "paused_until": until,
             "pause_reason": clean(reason),
         }
-        self._many("commit_state", [state_row(plan) | paused])
+        self._many("commit_state", [state_row(plan) | paused for plan in plans])
         if until is not None:
             self._tell(News.WAKE, until)
 
