@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -41,10 +42,7 @@ class Signature:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        try:
-            self._hints = get_type_hints(function, include_extras=True)
-        except Exception:  # names that only a type checker knows: then nothing is known of types
-            self._hints = {}
+        self._hints = _hints_of(function)
         parameters = list(inspect.signature(function).parameters.values())
         self.takes_context = bool(parameters) and self._is_context(parameters[0])
         if self.takes_context:
@@ -59,8 +57,8 @@ class Signature:
         self._plain = {name: hint for name, hint in self._hints.items() if name in self._known}
 
     def _is_context(self, parameter: inspect.Parameter) -> bool:
-        hint = self._hints.get(parameter.name)
-        return parameter.name == "ctx" or hint is Context or Context in get_args(hint)
+        hint = self._hints.get(parameter.name, parameter.annotation)
+        return parameter.name == "ctx" or hint in (Context, "Context") or Context in get_args(hint)
 
     def _refuse(self, parameter: inspect.Parameter) -> None:
         name, hint = parameter.name, self._hints.get(parameter.name, Any)
@@ -103,6 +101,20 @@ class Signature:
             return "the task takes no arguments"
         words = (name if name in self._required else f"{name} (optional)" for name in self.names)
         return f"the task takes {', '.join(words)}"
+
+
+def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of parameters, but for names that only a type checker knows."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except Exception:
+        found: dict[str, Any] = {}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: hint})
+        with suppress(Exception):
+            found |= get_type_hints(alone, names, include_extras=True)
+    return found
 
 
 def _is_in_json(hint: Any) -> bool:

@@ -171,9 +171,18 @@ def test_what_no_payload_need_fill_may_be_of_any_type() -> None:
 
 
 def test_hints_that_only_a_type_checker_knows_are_no_obstacle() -> None:
-    def odd(ctx: Context, frame: DataFrame) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    def odd(ctx: Context, frame: DataFrame, rows: int) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
-    Signature(odd).check({"frame": 1})
+    Signature(odd).check({"frame": 1, "rows": 2})
+    with pytest.raises(Invalid, match='payload rows "2" is no int'):
+        Signature(odd).check({"frame": 1, "rows": "2"})
+
+
+def test_the_context_is_known_by_its_name_when_only_a_type_checker_imports_it() -> None:
+    names: dict[str, Any] = {}
+    text = "from __future__ import annotations\ndef odd(run: Context, rows: int): ..."
+    exec(text, names)  # noqa: S102
+    assert Signature(names["odd"]).takes_context
 
 
 @pytest.mark.parametrize(
