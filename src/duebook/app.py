@@ -18,7 +18,7 @@ from duebook.ids import check_name
 from duebook.model.schedule import load_spec
 from duebook.settings import database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
-from duebook.targets.task import Tasks, check_function
+from duebook.targets.task import Tasks, check_function, is_task_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -276,6 +276,11 @@ class Duebook(Book):
         """As `run`, with a spawner that was begun before any thread; calls `ready` just before."""
         from duebook.engine.node import Node
 
+        if is_task_process():
+            raise Conflict(
+                "the process of a task imports this program, which would be a node once more; put "
+                'it below `if __name__ == "__main__":`'
+            )
         if self._node is not None:
             raise Conflict("this Duebook is a node already; stop() ends that")
         node = self._node = Node(self.store, spawner, options, self.tasks)

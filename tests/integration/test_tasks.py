@@ -138,6 +138,20 @@ def test_a_program_is_its_own_node(world: World) -> None:
     assert "ended" in node.output
 
 
+def test_a_program_without_a_guard_does_not_multiply(world: World) -> None:
+    text = PROGRAM.read_text("utf-8").replace('if __name__ == "__main__":', "if True:")
+    script = world.folder / "script.py"
+    script.write_text(text)
+    env = {"PROGRAM_BOOKS": world.place, "PYTHONPATH": str(ROOT)}
+    world._begin([sys.executable, str(script)], env).wait_ready()
+    run_id = run(world, "aside", payload={"number": 3})
+    world.wait_for(run_id, "failed")
+    ended = world.book.runs.get(run_id)
+    assert ended.reason == "import"
+    assert 'put it below `if __name__ == "__main__":`' in str(ended.error)
+    assert len(world.query("SELECT id FROM node_sessions")) == 1
+
+
 def test_a_node_without_a_program_leaves_tasks_alone(world: World) -> None:
     waits = run(world, "quick")
     world.node()

@@ -24,17 +24,21 @@ if TYPE_CHECKING:
     from duebook.targets.context import Reports, TaskStop
 
 __all__ = [
+    "CHILD",
     "Isolation",
     "Task",
     "Tasks",
     "begin_task",
     "check_function",
+    "is_task_process",
     "payload_of",
     "perform_task",
 ]
 
 Isolation = Literal["thread", "process"]
 _ISOLATIONS: Final = get_args(Isolation)
+CHILD: Final = "duebook.targets.task_child"
+"""The program of a process that performs tasks for a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,12 @@ def check_function(function: object) -> None:
         raise Invalid(
             f"{function.__qualname__} yields, so that a call executes nothing of it; return a value"
         )
+
+
+def is_task_process() -> bool:
+    """Whether this process performs tasks for a node, and so is none itself."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name == CHILD
 
 
 def _home(function: Callable[..., Any]) -> str:

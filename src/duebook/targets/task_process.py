@@ -28,7 +28,7 @@ from duebook.targets.command import GRACE, outcome_of
 from duebook.targets.outcomes import Unfit
 from duebook.targets.processes import Exit, read_exit, read_piece
 from duebook.targets.spawner_process import STATUS_LIMIT
-from duebook.targets.task import payload_of
+from duebook.targets.task import CHILD, payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ class Child(Closing):
         try:
             self.listener.bind(str(path))
             self.listener.listen(1)
-            argv = [sys.executable, "-m", "duebook.targets.task_child", str(path)]
+            argv = [sys.executable, "-m", CHILD, str(path)]
             self.process: Process = spawner.spawn(argv, {**os.environ, **env})
         except BaseException:
             self._close_listener()
