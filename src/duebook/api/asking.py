@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
@@ -17,18 +18,28 @@ from duebook.api.problems import Malformed
 from duebook.book import Book
 from duebook.book.once import Once, perform_once
 from duebook.errors import NotFound, shorten
-from duebook.store.joined import JoinedStore
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Iterable
 
     from starlette.responses import Response
 
     from duebook.api.operations import Operation
+    from duebook.model.target import Target
     from duebook.store.base import Store
 
-__all__ = ["Admission", "Ask", "Cursor", "Everywhere", "Here", "Services", "Version", "Writing"]
+__all__ = [
+    "Admission",
+    "Ask",
+    "Cursor",
+    "Everywhere",
+    "Here",
+    "Limit",
+    "Services",
+    "Version",
+    "Writing",
+]
 
 LONGEST_PART: Final = 200
 """Characters of a name or id in a path; no longer one is anything's."""
@@ -101,11 +112,10 @@ class Ask:
         return Book(store, self.namespace, self.services.tasks, self.caller.by)
 
     def write(self, work: Callable[[Book], Answer]) -> Response:
-        """Do what the request asks for in one transaction, and once for each Idempotency-Key."""
+        """Do what the request asks for; with an Idempotency-Key once, with its answer in the same
+        transaction."""
         if self.key is None:
-            return self.services.store.transact(
-                lambda tx: work(self._book(JoinedStore(tx)))
-            ).response()
+            return work(self.book).response()
         kept, again = perform_once(
             self.services.store,
             self._once(self.key),
@@ -122,13 +132,16 @@ class Ask:
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         return Once(f"{self.caller.id} {self.request.method} {route}", key, digest)
 
-    def refuse_target(self, form: Any, current: Any = None) -> None:
-        """Raises Forbidden for a target that the caller may not define."""
-        refuse_target(self.caller, form, self._known_tasks, current)
+    def refuse_targets(self, forms: Iterable[Any], current: Target | None = None) -> None:
+        """Raises Forbidden for targets that the caller may not define."""
 
-    def _known_tasks(self) -> Collection[str]:
-        alive = self.services.store.read(lambda tx: tx.list_known_tasks())
-        return {*self.services.tasks.names, *alive}
+        @cache
+        def known() -> frozenset[str]:
+            alive = self.services.store.read(lambda tx: tx.list_known_tasks())
+            return frozenset({*self.services.tasks.names, *alive})
+
+        for form in forms:
+            refuse_target(self.caller, form, known, current)
 
 
 async def _everywhere(request: Request) -> Ask:
@@ -188,6 +201,9 @@ async def _version(
 
 Cursor = Annotated[
     str | None, Query(description="The `next_cursor` of the page before; with the same question.")
+]
+Limit = Annotated[
+    int, Query(ge=1, le=1000, description="At most; a page may be shorter, and have a next one.")
 ]
 Here = Annotated[Ask, Depends(_here)]
 """A request about one namespace."""

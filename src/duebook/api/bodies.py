@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from duebook.api.problems import InvalidFields, Malformed, WrongMediaType
-from duebook.errors import Invalid, quoted, shorten
+from duebook.errors import Invalid, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,20 +102,10 @@ def read_fields(
     return values
 
 
-def read_definition(body: Mapping[str, Any]) -> tuple[dict[str, Any], bool | None]:
-    """The fields of a definition, and `enabled`; raises InvalidFields.
-
-    Everything else about them is for the model to judge.
-    """
-    definition = dict(body)
-    problems: dict[str, str] = {
-        name: f"{name} is no field of a definition"
-        for name in ("by", "name", "self", "version")
-        if name in definition
-    }
-    enabled = definition.pop("enabled", None)
-    if enabled is not None and not isinstance(enabled, bool):
-        problems["enabled"] = f"enabled {quoted(enabled)} is neither true nor false"
-    if problems:
-        raise InvalidFields(problems)
-    return definition, enabled
+def read_definition(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a definition, for the model to judge; raises InvalidFields for those that mean
+    something else to the client."""
+    reserved = body.keys() & {"by", "name", "self", "version"}
+    if reserved:
+        raise InvalidFields({name: f"{name} is no field of a definition" for name in reserved})
+    return dict(body)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from duebook.model.access import AccessToken
+    from duebook.model.target import Target
 
 __all__ = [
     "Caller",
@@ -74,7 +75,10 @@ def choose_namespace(caller: Caller, asked: str | None) -> str:
 
 
 def refuse_target(
-    caller: Caller, form: Any, known: Callable[[], Collection[str]], current: Any = None
+    caller: Caller,
+    form: Any,
+    known: Callable[[], Collection[str]],
+    current: Target | None = None,
 ) -> None:
     """Defining what runs is more than saying when: raises Forbidden for what only admins define.
 
@@ -87,7 +91,7 @@ def refuse_target(
         target = load_target(form)
     except Invalid:
         return
-    if current is not None and target == current:
+    if target == current:
         return
     if not isinstance(target, TaskTarget):
         raise Forbidden(

@@ -19,6 +19,7 @@ from duebook.errors import (
     Unavailable,
     shorten,
 )
+from duebook.model.filters import InvalidFilter
 from duebook.model.schedule import InvalidSchedule
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ _STATUSES: Final[tuple[tuple[type[DuebookError], int], ...]] = (
 )
 """The first family that fits."""
 
-_CODES: Final = {"bad_cursor": 400, "key_reused": 422}
+_CODES: Final = {"bad_cursor": 400, "invalid_filter": 400, "key_reused": 422}
 """Codes whose status is not their family's."""
 
 _TITLES: Final = {
@@ -160,7 +161,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _fields(error: DuebookError) -> Mapping[str, str]:
-    if isinstance(error, InvalidSchedule | InvalidFields):
+    if isinstance(error, InvalidSchedule | InvalidFields | InvalidFilter):
         return error.problems
     return {error.field: str(error)} if isinstance(error, InvalidTrigger) else {}
 

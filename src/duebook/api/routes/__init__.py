@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duebook.api.routes import (
     audit,
+    bulk,
     health,
     me,
     namespaces,
@@ -21,6 +22,7 @@ __all__ = ["RESOURCES"]
 RESOURCES = (
     schedules.operations,
     schedule_actions.operations,
+    bulk.operations,
     runs.operations,
     queues.operations,
     templates.operations,

@@ -8,7 +8,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import listed
-from duebook.api.asking import Cursor, Here
+from duebook.api.asking import Cursor, Here, Limit
 from duebook.api.operations import V1, Operations
 from duebook.api.permissions import refuse_role
 from duebook.api.schemas.access import ChangeList
@@ -35,7 +35,7 @@ def list_changes(
         Query(description="Of all namespaces and of what they share; needs a token for all."),
     ] = False,
     cursor: Cursor = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most.")] = 100,
+    limit: Limit = 100,
 ) -> Response:
     """What was changed in a namespace, the newest first; secrets are not in it."""
     if everywhere:

@@ -8,11 +8,12 @@ from fastapi import Header, Query
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from duebook.api.answers import Answer, listed
-from duebook.api.asking import Here, Writing
+from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.runs import LogList, RunDetails, RunList, RunShape
 from duebook.model.forms import attempt_form, log_form, run_form
+from duebook.model.run import Origin, RunStatus
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -28,10 +29,28 @@ operations = Operations(f"{V1}/runs", "runs")
 def list_runs(
     ask: Here,
     schedule: Annotated[str | None, Query(description="Of this one only: a name or an id.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="At most.")] = 20,
+    status: Annotated[RunStatus | None, Query()] = None,
+    origin: Annotated[Origin | None, Query()] = None,
+    queue: Annotated[str | None, Query()] = None,
+    since: Annotated[
+        str | None, Query(description="Made from then on; of a schedule: due from then on.")
+    ] = None,
+    until: Annotated[str | None, Query(description="Made, or due, up to then.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 20,
 ) -> Response:
-    """The runs of a namespace, the newest first."""
-    return listed([run_form(run) for run in ask.book.runs.list(schedule, limit)]).response()
+    """The runs of a namespace, the newest first; those of a schedule by their due times."""
+    found = ask.book.runs.list(
+        schedule,
+        limit,
+        cursor=cursor,
+        status=status,
+        origin=origin,
+        queue=queue,
+        since=since,
+        until=until,
+    )
+    return listed([run_form(run) for run in found], found.next_cursor).response()
 
 
 @operations("GET", "/{run_id}", Role.VIEWER, RunDetails, errors=(404, 409))

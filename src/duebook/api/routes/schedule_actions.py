@@ -9,7 +9,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, about_schedule, listed
-from duebook.api.asking import Here, Writing
+from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_fields
 from duebook.api.forms import exception_form, ledger_form, revision_form
 from duebook.api.operations import V1, Operations
@@ -35,7 +35,7 @@ from duebook.book.schedules import MOST_PREVIEWED
 from duebook.explain import Explanation, explanation_form
 from duebook.model.fields import check_payload, one_of, read_flag, read_instant, read_text
 from duebook.model.forms import run_form, schedule_form
-from duebook.model.run import Run
+from duebook.model.run import Origin, Run, RunStatus
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ from duebook.model.access import Role
 __all__ = ["operations"]
 
 operations = Operations(f"{V1}/schedules/{{name}}", "schedules")
-
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most.")]
 
 
 @operations("POST", "/pause", Role.OPERATOR, ScheduleShape, body=PauseRequest, errors=(404, 409))
@@ -172,16 +170,38 @@ def explain_schedule(
 
 
 @operations("GET", "/runs", Role.VIEWER, RunList, errors=(404,))
-def list_schedule_runs(ask: Here, name: str, limit: Limit = 20) -> Response:
+def list_schedule_runs(
+    ask: Here,
+    name: str,
+    status: Annotated[RunStatus | None, Query()] = None,
+    origin: Annotated[Origin | None, Query()] = None,
+    since: Annotated[str | None, Query(description="Due from then on.")] = None,
+    until: Annotated[str | None, Query(description="Due up to then.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 20,
+) -> Response:
     """The runs of a schedule, the newest first; also after it was deleted."""
-    return listed([run_form(run) for run in ask.book.runs.list(name, limit)]).response()
+    found = ask.book.runs.list(
+        name, limit, cursor=cursor, status=status, origin=origin, since=since, until=until
+    )
+    return listed([run_form(run) for run in found], found.next_cursor).response()
 
 
 @operations("GET", "/ledger", Role.VIEWER, LedgerList, errors=(404,))
-def list_ledger(ask: Here, name: str, limit: Limit = 20) -> Response:
+def list_ledger(
+    ask: Here,
+    name: str,
+    reason: Annotated[str | None, Query(description="Such as `overlap` or `missed`.")] = None,
+    since: Annotated[str | None, Query(description="Due from then on.")] = None,
+    until: Annotated[str | None, Query(description="Due up to then.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 20,
+) -> Response:
     """The due times that did not become runs, and why; the newest first."""
-    entries = ask.book.schedules.ledger(name, limit)
-    return listed([ledger_form(entry) for entry in entries]).response()
+    found = ask.book.schedules.ledger(
+        name, limit, cursor=cursor, reason=reason, since=since, until=until
+    )
+    return listed([ledger_form(entry) for entry in found], found.next_cursor).response()
 
 
 @operations("GET", "/revisions", Role.VIEWER, RevisionList, errors=(404,))

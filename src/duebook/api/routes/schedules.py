@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, about_schedule, listed
-from duebook.api.asking import Here, Version, Writing
+from duebook.api.asking import Cursor, Here, Limit, Version, Writing
 from duebook.api.bodies import read_definition
 from duebook.api.operations import V1, Operations
 from duebook.api.problems import VersionNeeded
 from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
 from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
-from duebook.model.forms import schedule_form
-
-if TYPE_CHECKING:
-    from duebook.book import Book
-    from duebook.model.schedule import Schedule
-
 from duebook.model.access import Role
+from duebook.model.filters import ScheduleSort, Status
+from duebook.model.forms import schedule_form
 
 __all__ = ["operations"]
 
@@ -29,12 +25,36 @@ operations = Operations(f"{V1}/schedules", "schedules")
 
 @operations("GET", "", Role.VIEWER, ScheduleList)
 def list_schedules(
-    ask: Here, limit: Annotated[int, Query(ge=1, le=1000, description="At most.")] = 100
+    ask: Here,
+    status: Annotated[Status | None, Query()] = None,
+    label: Annotated[
+        list[str] | None, Query(description="`team:sales`; several must all be there.")
+    ] = None,
+    text: Annotated[
+        str | None, Query(description="A part of the name, or its beginning: `etl-*`.")
+    ] = None,
+    due_before: Annotated[str | None, Query(description="Active, and due before this.")] = None,
+    target: Annotated[
+        str | None, Query(description="What they run: `task`, `task:digest`, `command`, `http`.")
+    ] = None,
+    problem: Annotated[bool | None, Query(description="Whether something is wrong.")] = None,
+    sort: Annotated[ScheduleSort, Query()] = "name",
+    cursor: Cursor = None,
+    limit: Limit = 100,
 ) -> Response:
-    """The schedules of a namespace, by name."""
-    return listed(
-        [schedule_form(found) for found in ask.book.schedules.list(limit=limit)]
-    ).response()
+    """The schedules of a namespace, each with its latest run."""
+    found = ask.book.schedules.list(
+        sort=sort,
+        cursor=cursor,
+        limit=limit,
+        status=status,
+        label=label,
+        text=text,
+        due_before=due_before,
+        target=target,
+        problem=problem,
+    )
+    return listed([schedule_form(schedule) for schedule in found], found.next_cursor).response()
 
 
 @operations(
@@ -48,15 +68,9 @@ def create_schedule(ask: Writing) -> Response:
     """
     given = dict(ask.body)
     name = given.pop("name", None)
-    definition, enabled = read_definition(given)
-    if "target" in definition:
-        ask.refuse_target(definition["target"])
-
-    def work(book: Book) -> Answer:
-        made = book.schedules.create(name, **definition)
-        return about_schedule(_switched(book, made, enabled), 201)
-
-    return ask.write(work)
+    definition = read_definition(given)
+    ask.refuse_targets([definition.get("target")])
+    return ask.write(lambda book: about_schedule(book.schedules.create(name, **definition), 201))
 
 
 @operations("GET", "/{name}", Role.VIEWER, ScheduleShape, errors=(404,))
@@ -81,14 +95,10 @@ def replace_schedule(ask: Here, name: str, version: Version) -> Response:
     """
     if version is None:
         raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
-    definition, enabled = read_definition(ask.body)
+    definition = read_definition(ask.body)
     _refuse_target(ask, name, definition)
-
-    def work(book: Book) -> Answer:
-        changed = book.schedules.replace(name, version=version, **definition)
-        return about_schedule(_switched(book, changed, enabled))
-
-    return ask.write(work)
+    changed = ask.book.schedules.replace(name, version=version, **definition)
+    return about_schedule(changed).response()
 
 
 @operations(
@@ -99,14 +109,9 @@ def change_schedule(ask: Here, name: str, version: Version) -> Response:
 
     `If-Match` or `version` is optional; with it, 409 when it is not the latest.
     """
-    changes, enabled = read_definition(ask.body)
+    changes = read_definition(ask.body)
     _refuse_target(ask, name, changes)
-
-    def work(book: Book) -> Answer:
-        changed = book.schedules.update(name, version=version, **changes)
-        return about_schedule(_switched(book, changed, enabled))
-
-    return ask.write(work)
+    return about_schedule(ask.book.schedules.update(name, version=version, **changes)).response()
 
 
 @operations("DELETE", "/{name}", Role.OPERATOR, None, status=204, errors=(404, 409))
@@ -119,16 +124,7 @@ def delete_schedule(ask: Here, name: str, version: Version) -> Response:
     return Answer().response()
 
 
-def _switched(book: Book, schedule: Schedule, enabled: bool | None) -> Schedule:
-    """The schedule paused or resumed, unless it is so already."""
-    if enabled is False and schedule.status == "active":
-        return book.schedules.pause(schedule.id)
-    if enabled is True and schedule.status == "paused":
-        return book.schedules.resume(schedule.id)
-    return schedule
-
-
 def _refuse_target(ask: Here, name: str, given: dict[str, Any]) -> None:
     if given.get("target") is not None and ask.caller.role < Role.ADMIN:
         spec = ask.book.schedules.get(name).spec
-        ask.refuse_target(given["target"], spec and spec.target)
+        ask.refuse_targets([given["target"]], None if spec is None else spec.target)

@@ -8,7 +8,6 @@ from duebook.api.answers import Answer, listed
 from duebook.api.asking import Here
 from duebook.api.bodies import read_definition
 from duebook.api.operations import V1, Operations
-from duebook.api.problems import InvalidFields
 from duebook.api.schemas.definitions import TemplateDefaults
 from duebook.api.schemas.others import TemplateList, TemplateShape
 from duebook.model.access import Role
@@ -34,11 +33,8 @@ def get_template(ask: Here, name: str) -> Response:
 @operations("PUT", "/{name}", Role.OPERATOR, TemplateShape, body=TemplateDefaults)
 def save_template(ask: Here, name: str) -> Response:
     """Keep some fields of a definition under a name; they replace all that it had."""
-    defaults, enabled = read_definition(ask.body)
-    if enabled is not None:
-        raise InvalidFields({"enabled": "enabled is no field of a template"})
-    if defaults.get("target") is not None:
-        ask.refuse_target(defaults["target"])
+    defaults = read_definition(ask.body)
+    ask.refuse_targets([defaults.get("target")])
     saved = ask.book.templates.save(name, **defaults)
     return Answer(template_form(saved)).response()
 

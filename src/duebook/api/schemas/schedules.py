@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from duebook.api.schemas.base import Id, Instant, Name, Shape
-from duebook.api.schemas.definitions import Policies, ScheduleCreation, Target, Trigger
+from duebook.api.schemas.base import Id, Instant, Name, RunStatus, Shape
+from duebook.api.schemas.definitions import Policies, Target, Trigger
 from duebook.api.schemas.runs import RunList, RunShape
 
 __all__ = [
@@ -48,8 +48,10 @@ class ScheduleShape(Policies):
     paused_until: Instant | None
     pause_reason: str | None
     problem: Annotated[str | None, Field(description="What keeps it from being planned or run.")]
-    last_run_id: Id | None = None
-    last_run_at: Instant | None = None
+    enabled: bool
+    last_run_id: Id | None
+    last_run_at: Instant | None
+    last_run_status: RunStatus | None
     trigger: Trigger | list[Trigger] | None = None
     target: Target | None = None
 
@@ -186,7 +188,3 @@ class ExceptionShape(Shape):
 class ExceptionList(Shape):
     items: list[ExceptionShape]
     next_cursor: None
-
-
-class BulkCreation(Shape):
-    schedules: Annotated[list[ScheduleCreation], Field(min_length=1, max_length=10_000)]
