@@ -7,6 +7,7 @@ every answer. Knows nothing about routes.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,19 +18,23 @@ from duebook.api.problems import TooLarge, Unauthorized, problem_of
 from duebook.errors import DuebookError, Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from duebook.api.origins import Hosts
     from duebook.api.permissions import Caller
 
-__all__ = ["CALLER", "COOKIE", "Authenticator", "Gate"]
+    Check = Callable[[], Caller | None]
+
+__all__ = ["CALLER", "COOKIE", "STILL", "Authenticator", "Gate"]
 
 log = logging.getLogger(__name__)
 
 CALLER: Final = "duebook.caller"
 """Where a request's scope has its caller; None on an open path without credentials."""
+STILL: Final = "duebook.still"
+"""Where a request's scope has what tells, later on, whether its caller is still let in."""
 COOKIE: Final = "duebook_session"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -88,7 +93,9 @@ class Gate:
         try:
             headers = Headers(scope=scope)
             self._refuse_foreign(headers)
-            scope[CALLER] = await self._admit(scope, headers)
+            check = self._check_of(headers)
+            scope[CALLER] = await self._admit(scope, headers, check)
+            scope[STILL] = check
             await self._app(scope, self._bounded(headers, receive), answer)
         except Exception as error:
             if not isinstance(error, DuebookError):
@@ -105,27 +112,24 @@ class Gate:
         if origin is not None and not self._hosts.trusts(origin, host or ""):
             raise _Foreign("requests of other sites' pages are refused")
 
-    async def _admit(self, scope: Scope, headers: Headers) -> Caller | None:
-        caller = await self._find_caller(scope["method"], headers)
+    async def _admit(self, scope: Scope, headers: Headers, check: Check) -> Caller | None:
+        caller = await run_in_threadpool(check)
         if caller is None and scope["method"] not in self._open.get(scope["path"], ()):
             raise Unauthorized(
                 "send a token as `Authorization: Bearer …`; duebook token create makes one"
             )
-        return caller
-
-    async def _find_caller(self, method: str, headers: Headers) -> Caller | None:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme:
-            if scheme.lower() != "bearer" or not token.strip():
-                return None
-            return await run_in_threadpool(self._authenticator.check, token.strip())
-        session = _cookie(headers)
-        if session is None:
-            return None
-        caller = await run_in_threadpool(self._authenticator.check_session, session)
-        if caller is not None and method not in SAFE and "origin" not in headers:
+        with_cookie = caller is not None and "authorization" not in headers
+        if with_cookie and scope["method"] not in SAFE and "origin" not in headers:
             raise _Foreign("a browser's request that writes needs an Origin header")
         return caller
+
+    def _check_of(self, headers: Headers) -> Check:
+        """What finds out who asks: by a token, else by a cookie, else nobody does."""
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return partial(self._authenticator.check, token.strip())
+        session = None if scheme else _cookie(headers)
+        return _nobody if session is None else partial(self._authenticator.check_session, session)
 
     def _bounded(self, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
@@ -145,6 +149,10 @@ class Gate:
             return message
 
         return bounded
+
+
+def _nobody() -> None:
+    return None
 
 
 class _Foreign(Forbidden):

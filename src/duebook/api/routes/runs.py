@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from duebook.api.answers import Answer, listed
 from duebook.api.asking import Cursor, Here, Limit, Writing
+from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.runs import LogList, RunDetails, RunList, RunShape
@@ -102,7 +103,8 @@ def get_log(
     place, accept = read_place(last_event_id or cursor), ask.request.headers.get("accept", "")
     run = ask.book.runs.get(run_id)
     if "text/event-stream" in accept:
-        stream = LogStream(ask.book, run.id, place, ask.request.app.state.streams)
+        streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
+        stream = LogStream(ask.book, run.id, place, streams, still)
         return StreamingResponse(stream.events(), media_type="text/event-stream")
     lines = ask.book.runs.log(run.id, place, limit)
     if "text/plain" in accept:
