@@ -11,9 +11,9 @@ from duebook.api.asking import Here, Writing
 from duebook.api.bodies import read_fields
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.bulk import Acted, BulkAction, BulkCreation, Created
-from duebook.book.bulk import ACTIONS
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
+from duebook.model.acted import ACTIONS
 from duebook.model.fields import one_of, read_flag, read_text
 from duebook.timetext import format_instant
 
