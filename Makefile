@@ -64,6 +64,7 @@ bench: $(PEERS) ## compare with peers; prints ratios
 	$(BIN)/python -m bench.fire
 	$(BIN)/python -m bench.work
 	$(BIN)/python -m bench.pages
+	$(BIN)/python -m bench.api
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,174 @@
+"""Requests per second and p99 of a server in a process of its own, asked by 8 clients.
+
+    python -m bench.api [--quick]
+
+One schedule, a page of 50 and a POST, among a thousand schedules and among a million, on a durable
+PostgreSQL; then 10,000 schedules in one request. With --quick everything is tried with few
+schedules, and the figures mean little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.postgres import Server
+
+from bench.pages import AT_ONCE, FEW, LONGEST, MANY, MOST, PAGE, fill
+from duebook.book import Book
+from duebook.store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CLIENTS: Final = 8
+SECONDS: Final = 5.0
+STARTED: Final = "http://"
+
+Request = tuple[str, str, bytes | None]
+"""method, path and body"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="try everything with few schedules")
+    options = parser.parse_args()
+    part = 50 if options.quick else 1
+    with ExitStack() as stack:
+        server = stack.enter_context(closing(Server(durable=True)))
+        server.make_template(lambda url: PostgresStore(url).close())
+        sys.exit(report(server, stack, MANY // part, SECONDS / part, AT_ONCE // part))
+
+
+def report(server: Server, stack: ExitStack, many: int, seconds: float, at_once: int) -> int:
+    pages = {}
+    for number in (FEW, many):
+        url = stack.enter_context(server.database())
+        store = PostgresStore(url)
+        fill(store, number)
+        _, secret = Book(store).tokens.create("bench", "admin", ["*"])
+        store.close()
+        server.execute("VACUUM ANALYZE")
+        print(f"\namong {number:,} schedules, {CLIENTS} clients")
+        with served(url) as address:
+            site = Site(address, secret)
+            for words, make in requests(number).items():
+                figures = site.measure(make, seconds)
+                pages[words, number] = statistics.median(figures)
+                p99 = statistics.quantiles(figures, n=100)[98]
+                print(
+                    f"  {words:20}{len(figures) / seconds:>8,.0f} a second"
+                    f"{statistics.median(figures):>9.1f} ms median{p99:>9.1f} ms p99"
+                )
+            if number == many:
+                took = site.bulk(at_once)
+    ratio = pages["a page of 50", many] / pages["a page of 50", FEW]
+    print(f"\n{'page among many beside few, times':40}{ratio:>8.2f}   goal <= {MOST}")
+    print(f"{f'{at_once:,} schedules in one request, s':40}{took:>8.2f}   goal < {LONGEST:.0f}")
+    return 0 if ratio <= MOST and took < LONGEST else 1
+
+
+def requests(number: int) -> dict[str, Callable[[], Request]]:
+    places, names = count(), count()
+    body = {"cron": "17 * * * *", "target": "work"}
+
+    def one() -> Request:
+        return "GET", f"/api/v1/schedules/job-{next(places) * 7919 % number:07}", None
+
+    def page() -> Request:
+        path = f"/api/v1/schedules?limit={PAGE}&text=job-{next(places) * 37 % number:07}"[:-3]
+        return "GET", f"{path}*", None
+
+    def post() -> Request:
+        made = json.dumps(body | {"name": f"made-{next(names)}"})
+        return "POST", "/api/v1/schedules", made.encode()
+
+    return {"one schedule": one, "a page of 50": page, "a POST": post}
+
+
+@contextmanager
+def served(url: str) -> Iterator[str]:
+    """The address of a server in a process of its own."""
+    command = [sys.executable, "-m", "duebook", "--database", url, "web", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if STARTED in line:
+                yield line[line.index(STARTED) + len(STARTED) :].split("/")[0].split()[0]
+                return
+        raise AssertionError("the server has not said where it is")
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+class Site:
+    """A server, and how it is asked."""
+
+    def __init__(self, address: str, secret: str) -> None:
+        self._address = address
+        self._headers = {
+            "Authorization": f"Bearer {secret}",
+            "Content-Type": "application/json",
+        }
+
+    def measure(self, make: Callable[[], Request], seconds: float) -> list[float]:
+        """Milliseconds of each request."""
+        found: list[float] = []
+        failures: list[Any] = []
+        end = time.perf_counter() + seconds
+
+        def client() -> None:
+            connection = http.client.HTTPConnection(self._address, timeout=30)
+            mine = []
+            while (began := time.perf_counter()) < end:
+                status, answer = self._ask(connection, *make())
+                mine.append((time.perf_counter() - began) * 1e3)
+                if status >= 300:
+                    failures.append(answer)
+                    break
+            connection.close()
+            found.extend(mine)
+
+        threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures[0]
+        return found
+
+    def bulk(self, number: int) -> float:
+        forms = [
+            {"name": f"new-{place}", "cron": f"{place % 60} * * * *", "target": "work"}
+            for place in range(number)
+        ]
+        body = json.dumps({"schedules": forms}).encode()
+        connection = http.client.HTTPConnection(self._address, timeout=60)
+        began = time.perf_counter()
+        status, answer = self._ask(connection, "POST", "/api/v1/bulk/schedules", body)
+        took = time.perf_counter() - began
+        assert status == 201, answer
+        connection.close()
+        return took
+
+    def _ask(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
+    ) -> tuple[int, bytes]:
+        connection.request(method, path, body, self._headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+if __name__ == "__main__":
+    main()
