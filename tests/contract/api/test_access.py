@@ -8,6 +8,7 @@ import pytest
 
 from duebook.api.app import create_app
 from duebook.api.authenticator import BookAuthenticator
+from tests.conformance.builders import begin
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
@@ -116,3 +117,17 @@ def test_queues_are_limited_and_freed(api: Api) -> None:
     assert {error["field"] for error in problem["errors"]} == {"concurrency", "rate"}
     api.refused(422, "PUT", "queues/mail", {})
     api.refused(422, "PUT", "queues/Mail", {"concurrency": 1})
+
+
+def test_nodes_that_live_are_listed(api: Api, store: Store) -> None:
+    begin(store, "node-1")
+    store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
+    (node,) = api.ok("GET", "nodes")["items"]
+    assert (node["node"], node["roles"], node["tasks"]) == (
+        "host-of-node-1",
+        ["worker"],
+        ["digest"],
+    )
+    assert node["seen_at"] < node["expires_at"]
+    store.transact(lambda tx: tx.end_session("node-1"))
+    assert api.ok("GET", "nodes")["items"] == []

@@ -161,6 +161,7 @@ def test_who_may_write_schedules_may_not_define_what_runs(
     whole = {"cron": "@daily", "target": target, "version": 1}
     for method, path, body in (
         ("POST", "schedules", HELLO | {"name": "other", "target": target}),
+        ("POST", "bulk/schedules", {"schedules": [HELLO | {"name": "x", "target": target}]}),
         ("PATCH", "schedules/hello", {"target": target}),
         ("PUT", "schedules/hello", whole),
         ("PUT", "templates/nightly", {"target": target}),

@@ -15,6 +15,7 @@ from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.acted import ACTIONS
 from duebook.model.fields import one_of, read_flag, read_text
+from duebook.model.forms import acted_form
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -65,14 +66,7 @@ def act_on_schedules(ask: Here) -> Response:
         "reason": read_text,
     }
     given = read_fields(ask.body, readers, required=("action", "filter"))
-    acted = ask.book.schedules.act(**given)
-    form = {
-        "action": acted.action,
-        "dry_run": acted.dry_run,
-        "count": acted.count,
-        "names": list(acted.names),
-    }
-    return Answer(form).response()
+    return Answer(acted_form(ask.book.schedules.act(**given))).response()
 
 
 def _read_list(key: str, value: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from duebook.api.schemas.base import Instant, Name, Shape
 __all__ = [
     "Health",
     "Me",
+    "NodeList",
     "QueueLimits",
     "QueueList",
     "QueueShape",
@@ -57,6 +58,33 @@ class TemplateShape(Shape):
 
 class TemplateList(Shape):
     items: list[TemplateShape]
+    next_cursor: None
+
+
+class NodeShape(Shape):
+    """A session of a node whose lease has not run out."""
+
+    model_config = ConfigDict(extra="forbid", title="Node")
+
+    id: str
+    node: Annotated[str, Field(description="The name of its machine.")]
+    pid: int
+    roles: list[str]
+    version: str
+    tzdata: str
+    tasks: Annotated[list[str], Field(description="Those that it knows.")]
+    started_at: Instant
+    seen_at: Annotated[Instant, Field(description="Its last sign of life.")]
+    expires_at: Annotated[Instant, Field(description="When its lease ends, unless renewed.")]
+    clock_ahead: Annotated[
+        float, Field(description="Seconds ahead of the books' clock when it began.")
+    ]
+    running: Annotated[int, Field(description="Its runs under way.")]
+    leads: Annotated[bool, Field(description="Whether it is the one that plans.")]
+
+
+class NodeList(Shape):
+    items: list[NodeShape]
     next_cursor: None
 
 
