@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -238,3 +239,17 @@ def test_a_reference_to_nothing_is_refused(path: Path) -> None:
             )
         )
     store.close()
+
+
+def test_a_thread_that_ends_leaves_no_connection_open(path: Path) -> None:
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    with closing(SqliteStore(path)) as store:
+        store.read(lambda tx: tx.now)
+        before = count()
+        for _ in range(20):
+            thread = threading.Thread(target=lambda: store.read(lambda tx: tx.now))
+            thread.start()
+            thread.join()
+        assert count() <= before + 4

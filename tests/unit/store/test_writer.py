@@ -191,7 +191,7 @@ def test_a_closed_store_does_not_open_itself_again_in_another_thread(path: Path)
     store.close()
     with ThreadPoolExecutor(1) as pool:
         error = pool.submit(store.read, lambda tx: tx.now).exception()
-    for connection in store._open:
+    for _, connection in store._open:
         connection.close()
     assert isinstance(error, Unavailable)
 

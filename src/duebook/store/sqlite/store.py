@@ -67,7 +67,8 @@ class SqliteStore:
         self._writer = Writer(path, hook, durable)
         self._definitions: Definitions = {}
         self._readers = threading.local()
-        self._open: list[sqlite3.Connection] = []
+        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._opening = threading.Lock()
         self._identity = _identity(path)
         self._seen: int | None = None
         self._closed = False
@@ -173,7 +174,7 @@ class SqliteStore:
         self._closed = True
         self._closing.set()
         self._writer.close()
-        for connection in self._open:
+        for _, connection in self._open:
             connection.close()
 
     def _reader(self) -> sqlite3.Connection:
@@ -185,5 +186,16 @@ class SqliteStore:
         if connection is None:
             connection = connect(self._path, readonly=True)
             self._readers.connection = connection
-            self._open.append(connection)
+            self._keep(connection)
         return connection
+
+    def _keep(self, connection: sqlite3.Connection) -> None:
+        """Until the store or its thread ends: web servers begin and end threads all the time."""
+        with self._opening:
+            kept = [(threading.current_thread(), connection)]
+            for thread, other in self._open:
+                if thread.is_alive():
+                    kept.append((thread, other))
+                else:
+                    other.close()
+            self._open = kept
