@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 
 from duebook.api.problems import TooLarge, Unauthorized, problem_of
-from duebook.errors import DuebookError, Forbidden
+from duebook.errors import DuebookError, Forbidden, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,8 +113,14 @@ class Gate:
             raise _Foreign("requests of other sites' pages are refused")
 
     async def _admit(self, scope: Scope, headers: Headers, check: Check) -> Caller | None:
-        caller = await run_in_threadpool(check)
-        if caller is None and scope["method"] not in self._open.get(scope["path"], ()):
+        is_open = scope["method"] in self._open.get(scope["path"], ())
+        try:
+            caller = await run_in_threadpool(check)
+        except Unavailable:
+            if not is_open:
+                raise
+            return None  # what is open does not need the books
+        if caller is None and not is_open:
             raise Unauthorized(
                 "send a token as `Authorization: Bearer …`; duebook token create makes one"
             )

@@ -77,6 +77,7 @@ def test_books_that_do_not_answer_are_no_reason_to_let_anybody_in(client: TestCl
     answer = client.get("/x", headers={"Authorization": "Bearer down"})
     assert answer.status_code == 503
     assert answer.headers["retry-after"]
+    assert client.get("/healthz", headers={"Authorization": "Bearer down"}).status_code == 200
 
 
 def test_a_cookie_reads_and_writes_only_from_our_own_pages(client: TestClient) -> None:
