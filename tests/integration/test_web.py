@@ -60,6 +60,65 @@ def test_a_schedule_is_made_watched_and_deleted_while_its_log_grows(world: World
     assert node.end() == 0
 
 
+class Reader:
+    """A client that knows the OpenAPI document of a server, and nothing else."""
+
+    def __init__(self, api: httpx2.Client) -> None:
+        self._api = api
+        document = api.get("/api/openapi.json").json()
+        self._operations = {
+            operation["operationId"]: (method.upper(), path, operation)
+            for path, methods in document["paths"].items()
+            for method, operation in methods.items()
+        }
+
+    def do(self, operation_id: str, body: Any = None, /, **parameters: str) -> Any:
+        """Call an operation; its answer must be the one that the document promises."""
+        method, path, operation = self._operations[operation_id]
+        places = {known["name"]: known["in"] for known in operation.get("parameters", [])}
+        query = {key: value for key, value in parameters.items() if places[key] == "query"}
+        answer = self._api.request(method, path.format(**parameters), json=body, params=query)
+        assert str(answer.status_code) == next(iter(operation["responses"])), answer.text
+        return answer.json() if answer.content else None
+
+    def follow(self, done: str, answer: Any, link: str, body: Any = None) -> Any:
+        """Go on from an answer by one of the links that the document has for it."""
+        operation = self._operations[done][2]
+        found = next(iter(operation["responses"].values()))["links"][link]
+        values = {
+            name: answer[place.removeprefix("$response.body#/")]
+            for name, place in found["parameters"].items()
+        }
+        return self.do(found["operationId"], body, **values)
+
+
+def test_a_client_that_has_only_the_document_can_do_everything(world: World) -> None:
+    node = world.start("up", "--port", "0", "--roles", "scheduler,worker,web")
+    with door(node) as api:
+        reader = Reader(api)
+        target = {"shell": "echo one"}
+        made = reader.do("create_schedule", {"name": "job", "cron": "@yearly", "target": target})
+
+        def go(link: str, body: Any = None) -> Any:
+            return reader.follow("create_schedule", made, link, body)
+
+        assert go("get_schedule")["status"] == "active"
+        assert go("pause_schedule", {"reason": "moving"})["status"] == "paused"
+        assert go("resume_schedule")["status"] == "active"
+        later = "2999-01-01T00:00:00Z"
+        assert go("reschedule", {"at": later})["next_due_at"] > made["next_due_at"]
+        run = go("trigger_schedule")
+
+        def text() -> Any:
+            log = reader.follow("trigger_schedule", run, "get_log")
+            return log["next_cursor"] is None and log["items"]
+
+        assert [line["text"] for line in eventually(text, 20)] == ["one"]
+        assert reader.follow("trigger_schedule", run, "get_run")["status"] == "succeeded"
+        go("delete_schedule")
+    node.end()
+
+
 def test_a_node_ends_though_somebody_reads_a_stream(world: World) -> None:
     node = world.start("up", "--port", "0", "--roles", "web")
     with door(node) as api:

@@ -122,7 +122,8 @@ class Gate:
             return None  # what is open does not need the books
         if caller is None and not is_open:
             raise Unauthorized(
-                "send a token as `Authorization: Bearer …`; duebook token create makes one"
+                "send a token as `Authorization: Bearer …`, or log in at /login; "
+                "duebook token create makes one"
             )
         with_cookie = caller is not None and "authorization" not in headers
         if with_cookie and scope["method"] not in SAFE and "origin" not in headers:
