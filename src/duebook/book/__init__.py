@@ -9,6 +9,7 @@ from duebook.book.audit import Audit
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
+from duebook.book.readiness import GRACE, look
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.book.templates import Templates
@@ -22,8 +23,10 @@ from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import timedelta
     from typing import Unpack
 
+    from duebook.model.readiness import Readiness
     from duebook.model.run import Run
     from duebook.store.base import Store, Tx
 
@@ -145,8 +148,14 @@ class Book(Closing):
 
     def problems(self) -> list[str]:
         """What keeps queued runs of any namespace from being begun, in words; mostly nothing."""
-        stranded = self.store.read(lambda tx: tx.list_stranded_tasks())
-        return [f'runs wait for task "{task}", which no live worker knows' for task in stranded]
+        return [p.message for p in self.readiness().problems if p.code == "task"]
+
+    def readiness(self, grace: timedelta | str = GRACE) -> Readiness:
+        """Whether the books of all namespaces are worked on, and what is in the way.
+
+        A schedule may be overdue by `grace`. An unreachable database is an answer, no error.
+        """
+        return look(self.store, grace)
 
     def close(self) -> None:
         if self._opened is not None:

@@ -39,6 +39,7 @@ __all__ = ["main"]
         "token": "tokens:token_group",
         "audit": "audit:audit_command",
         "nodes": "nodes:nodes_command",
+        "status": "status:status_command",
         "tick": "node:tick_command",
         "db": "db:db_group",
         "next": "times:next_command",

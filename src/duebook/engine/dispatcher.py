@@ -6,6 +6,8 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.measures import Measures
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
@@ -44,6 +46,7 @@ class Dispatcher:
         queues: tuple[str, ...],
         tasks: Callable[[], Sequence[str]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
+        measures: Measures | None = None,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -51,6 +54,7 @@ class Dispatcher:
         self.session_id = session_id
         self._queues = queues
         self._monotonic = monotonic
+        self._measures = Measures() if measures is None else measures
         self._turn = 0
         self._known: Work | None = None
         """what the last look found, as long as there is plenty"""
@@ -82,8 +86,11 @@ class Dispatcher:
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place
         with self._slots.claiming:
+            asked_at = self._monotonic()
             claims = self._store.transact(
                 lambda tx: tx.claim(self.session_id, queue, share, tasks, namespace)
             )
+            seconds = self._monotonic() - asked_at
             self._slots.begin(claims)
+        self._measures.took(claims, seconds)
         return len(claims)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
 from duebook.settings import RETENTION
 from duebook.store.base import CLOCK_BEHIND
@@ -52,6 +53,7 @@ class Keeper:
         leads: bool = False,
         reach: Reach | None = None,
         clock: BooksClock | None = None,
+        measures: Measures | None = None,
     ) -> None:
         self._store = store
         self.session_id = session_id
@@ -64,6 +66,7 @@ class Keeper:
         self._leads = leads
         self._reach = Reach() if reach is None else reach
         self._clock = BooksClock(monotonic) if clock is None else clock
+        self._measures = Measures() if measures is None else measures
         self._renewals = 0
         self._hurried = False
         self._purged_at = float("-inf")
@@ -137,6 +140,7 @@ class Keeper:
         if not pulse.alive:
             self._lose("another node declared this one dead")
             return
+        self._measures.renewed(before - self._renewed_at, self._lease)
         self._renewed_at = before
         self._clock.heard(pulse.now, before)
         self._tell(before, self._lease.total_seconds())
@@ -149,7 +153,9 @@ class Keeper:
         if pulse.deaths:
             self._bury()
         if pulse.expiry is not None and pulse.expiry <= pulse.now:
-            self.changes += self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
+            ended = self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
+            self.changes += ended
+            self._measures.ran_out(ended)
 
     def _look(self) -> tuple[Pulse, set[Token]]:
         """Also the runs that the books give to this node, but nobody here works on: a claim got
@@ -177,16 +183,19 @@ class Keeper:
     def _bury(self) -> None:
         """Declare nodes dead, if this one may judge, and take over what the dead left behind."""
 
-        def bury(tx: Tx) -> int:
+        def bury(tx: Tx) -> tuple[int, int]:
+            dead: list[str] = []
             if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
-                for dead in tx.bury():
-                    log.warning("node session %s is dead, its runs are taken over", dead)
-            return tx.take_over(TAKE_OVER_BATCH)
+                dead = tx.bury()
+                for session_id in dead:
+                    log.warning("node session %s is dead, its runs are taken over", session_id)
+            return tx.take_over(TAKE_OVER_BATCH), len(dead)
 
         taken = TAKE_OVER_BATCH
         while taken == TAKE_OVER_BATCH:
-            taken = self._store.transact(bury)
+            taken, buried = self._store.transact(bury)
             self.changes += taken
+            self._measures.took_over(taken, buried)
 
     def _notice_leadership(self, term: int | None) -> None:
         before = None if self.pulse is None else self.pulse.term
@@ -248,5 +257,6 @@ class Keeper:
         if not self.lost:
             log.error("this node's session is lost: %s; its work is stopped", why)
             self.lost = True
+            self._measures.lost_session()
             if self._slots is not None:
                 self._slots.stop_all("lost")

@@ -17,6 +17,7 @@ from duebook.engine.alarm import Alarm
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
+from duebook.engine.measures import Measures
 from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.reach import Reach
@@ -69,10 +70,13 @@ class NodeOptions:
     """networks that are not public but that requests may go to"""
 
 
-def new_session(roles: str, tasks: tuple[str, ...] = ()) -> SessionInfo:
+def new_session(
+    roles: str, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = ()
+) -> SessionInfo:
     """What this process says about itself when it begins."""
     host, version = socket.gethostname(), __version__
-    return SessionInfo(new_id(), host, os.getpid(), roles, version, tzdata_version(), tasks)
+    pid, tzdata = os.getpid(), tzdata_version()
+    return SessionInfo(new_id(), host, pid, roles, version, tzdata, tasks, queues)
 
 
 class Node:
@@ -85,6 +89,7 @@ class Node:
         options: NodeOptions | None = None,
         tasks: Tasks | None = None,
     ) -> None:
+        self.measures = Measures()
         self._store = store
         self._tasks = tasks or Tasks()
         self._spawner = spawner
@@ -142,13 +147,31 @@ class Node:
             http_allow=options.http_allow,
             tasks=self._tasks,
         )
-        self._slots = Slots(self._store, self._performer, options.slots, self._dispatching.ring)
+        self._slots = Slots(
+            self._store,
+            self._performer,
+            options.slots,
+            self._dispatching.ring,
+            measures=self.measures,
+        )
         term = self._term if options.coordination == "leader" else None
         self._ticker, self._second_ticker = (
-            Ticker(self._store, term=term, reach=self._reach, clock=self._clock) for _ in range(2)
+            Ticker(
+                self._store,
+                term=term,
+                reach=self._reach,
+                clock=self._clock,
+                measures=self.measures,
+            )
+            for _ in range(2)
         )
         self._dispatcher = Dispatcher(
-            self._store, self._slots, "", options.queues, lambda: self._tasks.names
+            self._store,
+            self._slots,
+            "",
+            options.queues,
+            lambda: self._tasks.names,
+            measures=self.measures,
         )
 
     def _term(self) -> int | None:
@@ -172,8 +195,9 @@ class Node:
 
     def _begin_session(self, former: str | None = None) -> None:
         options = self._options
-        known = self._tasks.names if "worker" in options.roles else ()
-        session = new_session(",".join(options.roles), known)
+        works = "worker" in options.roles
+        known, served = (self._tasks.names, options.queues) if works else ((), ())
+        session = new_session(",".join(options.roles), known, served)
         lease = options.lease
 
         def begin(tx: Tx) -> None:
@@ -189,10 +213,11 @@ class Node:
             self._slots,
             self._lease_renewed,
             lease_clock,
-            queues=options.queues if "worker" in options.roles else (),
+            queues=served,
             leads=options.coordination == "leader" and "scheduler" in options.roles,
             reach=self._reach,
             clock=self._clock,
+            measures=self.measures,
         )
         for owner in (self._dispatcher, self._ticker, self._second_ticker):
             owner.session_id = session.id
@@ -307,6 +332,7 @@ class Node:
                 self._outage.failed(name, error, began)
             except Exception:  # a loop that ended would leave a node that only looks alive
                 log.exception("a step of the %s failed; trying again", name)
+            self.measures.step_failed(name)
             failures += 1  # and whoever rings now does not hurry it
             over.wait(patience(failures, fraction(self._keeper.session_id, name, failures)))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
+from duebook.engine.measures import Measures
 from duebook.engine.persist import persist
 from duebook.engine.settling import conclude, conclude_all, is_final
 from duebook.errors import DuebookError
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim
     from duebook.store.base import Store, Tx
 
+    End = str | None
     Ended = tuple[Claim, Outcome | None]
 
 __all__ = ["Settler"]
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 MOST: Final = 1_000
 """How many ends share a transaction at most."""
 
@@ -33,8 +33,14 @@ MOST: Final = 1_000
 class Settler:
     """One thread; `done` is told which attempts were put on the books, or given up."""
 
-    def __init__(self, store: Store, done: Callable[[Sequence[Claim]], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        done: Callable[[Sequence[Claim]], None],
+        measures: Measures | None = None,
+    ) -> None:
         self._store = store
+        self._measures = Measures() if measures is None else measures
         self._done = done
         self._closed = False
         self._queue: SimpleQueue[Ended | None] = SimpleQueue()
@@ -84,7 +90,7 @@ class Settler:
         """One that is tried again or handed back; whatever happens, the others get their turn."""
         try:
             try:
-                end = self._persist(partial(conclude, claim=claim, outcome=outcome))
+                (end,) = self._persist([claim], lambda tx: [conclude(tx, claim, outcome)])
             except DuebookError:
                 raise
             except Exception as error:
@@ -99,7 +105,7 @@ class Settler:
         if not final:
             return
         try:
-            ends = self._persist(partial(conclude_all, ended=final))
+            ends = self._persist([claim for claim, _ in final], lambda tx: conclude_all(tx, final))
         except DuebookError:
             raise
         except Exception as error:
@@ -110,18 +116,23 @@ class Settler:
             self._write(final[:middle])
             self._write(final[middle:])
             return
-        for (claim, outcome), end in zip(final, ends or [None] * len(final), strict=True):
+        for (claim, outcome), end in zip(final, ends, strict=True):
             _tell(claim, outcome, end)
 
     def _write_as_failed(self, claim: Claim, error: Exception) -> None:
         """The run ended, but the database does not take how: it failed, and says why."""
         log.error("run %s: its outcome cannot be kept: %s", claim.run.id, error)
         outcome = Outcome("failed", "error", "its outcome could not be put on the books")
-        end = self._persist(lambda tx: conclude(tx, claim, outcome))
+        (end,) = self._persist([claim], lambda tx: [conclude(tx, claim, outcome)])
         _tell(claim, outcome, end)
 
-    def _persist(self, work: Callable[[Tx], T]) -> T | None:
-        return persist(self._store, work, give_up=lambda: self._closed)
+    def _persist(self, claims: list[Claim], work: Callable[[Tx], list[End]]) -> list[End]:
+        """How each ended, once that is durable; None for each when it was given up."""
+        done = persist(self._store, lambda tx: (work(tx), tx.now), lambda: self._closed)
+        if done is None:
+            return [None] * len(claims)
+        self._measures.ended(claims, *done)
+        return done[0]
 
 
 def _tell(claim: Claim, outcome: Outcome | None, end: str | None) -> None:

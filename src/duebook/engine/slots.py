@@ -15,6 +15,7 @@ from duebook.model.run import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from duebook.engine.measures import Measures
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
 
@@ -87,6 +88,7 @@ class Slots(Generic[S]):
         ring: Callable[[], None],
         grace: float = GRACE,
         monotonic: Callable[[], float] = time.monotonic,
+        measures: Measures | None = None,
     ) -> None:
         self._performer = performer
         self._ring = ring
@@ -103,7 +105,7 @@ class Slots(Generic[S]):
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
-        self._settler = Settler(store, self._settled)
+        self._settler = Settler(store, self._settled, measures)
 
     @property
     def free(self) -> int:

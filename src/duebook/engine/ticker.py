@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
@@ -40,6 +41,7 @@ class Ticker:
         term: Callable[[], int | None] | None = None,
         reach: Reach | None = None,
         clock: BooksClock | None = None,
+        measures: Measures | None = None,
     ) -> None:
         """With `term` it plans only while it says under which term this node leads."""
         self._store = store
@@ -48,6 +50,9 @@ class Ticker:
         self._batch = self._limit = batch
         self._reach = Reach() if reach is None else reach
         self._clock = BooksClock() if clock is None else clock
+        self._measures = Measures() if measures is None else measures
+        self._done: tuple[list[Plan], int, int] = ([], 0, 0)
+        """what the last tick decided, how many runs that made, how many it set aside"""
         self._wake_at: datetime | None = None
         self._alone: str | None = None
         """the schedule that it took last, when it was the only one"""
@@ -77,6 +82,7 @@ class Ticker:
             self._reach.forget()
             return self._narrow_down(error)
         self._clock.heard(now, asked_at)
+        self._measures.planned(*self._done)
         self._limit = min(self._limit * 2, self._batch)
         return self._wake_at
 
@@ -92,6 +98,7 @@ class Ticker:
         return wake_at, now
 
     def _tick(self, tx: Tx) -> tuple[datetime | None, datetime]:
+        self._done = ([], 0, 0)
         if not self._leads(tx):
             return None, tx.now
         try:
@@ -110,7 +117,9 @@ class Ticker:
             except Exception as error:  # it never holds up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot.schedule_id, error)
-        self.fired += tx.commit(plans, self.session_id)
+        fired = tx.commit(plans, self.session_id)
+        self._done = (plans, fired, len(snapshots) - len(plans))
+        self.fired += fired
         self.full = last is not None
         if self.full:
             return tx.now

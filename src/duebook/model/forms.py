@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duebook.model.node import LiveNode
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.quota import NamespaceUse, Quota
+    from duebook.model.readiness import Readiness
     from duebook.model.run import Attempt, LogLine, Run
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
@@ -36,6 +37,7 @@ __all__ = [
     "node_form",
     "queue_form",
     "quota_form",
+    "readiness_form",
     "run_form",
     "schedule_form",
     "template_form",
@@ -120,7 +122,7 @@ def acted_form(acted: Acted) -> dict[str, Any]:
 
 def node_form(node: LiveNode) -> dict[str, Any]:
     form = {field.name: _plain(getattr(node, field.name)) for field in fields(node)}
-    lists = {"roles": list(node.roles), "tasks": list(node.tasks)}
+    lists = {name: list(getattr(node, name)) for name in ("roles", "tasks", "queues")}
     return form | lists | {"clock_ahead": node.clock_ahead.total_seconds()}
 
 
@@ -162,6 +164,18 @@ def token_scope(token: AccessToken) -> dict[str, Any]:
         "role": token.role.value,
         "namespaces": list(token.namespaces),
         "expires_at": _plain(token.expires_at),
+    }
+
+
+def readiness_form(readiness: Readiness) -> dict[str, Any]:
+    """The whole answer; to strangers tell only its `ready`."""
+    return {
+        "ready": readiness.ready,
+        "checked_at": _plain(readiness.checked_at),
+        "checks": readiness.checks,
+        "problems": [
+            {"code": problem.code, "message": problem.message} for problem in readiness.problems
+        ],
     }
 
 

@@ -24,6 +24,8 @@ class LiveNode:
     tzdata: str
     tasks: tuple[str, ...]
     """those that it knows"""
+    queues: tuple[str, ...]
+    """those that it serves"""
     started_at: datetime
     seen_at: datetime
     """its last sign of life"""

@@ -37,11 +37,14 @@ __all__ = [
     "FIRST",
     "START",
     "Account",
+    "Health",
     "Inventory",
     "LedgerEntry",
+    "Load",
     "Mark",
     "NewSchedule",
     "News",
+    "Overdue",
     "OwnRun",
     "Page",
     "Pulse",
@@ -71,6 +74,8 @@ class SessionInfo:
     tzdata: str
     tasks: tuple[str, ...] = ()
     """those that its worker knows"""
+    queues: tuple[str, ...] = ()
+    """those that its worker serves"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,44 @@ class Inventory:
     """from when on the oldest run that may begin has waited"""
     wake_at: datetime | None
     """when the first schedule wants to be looked at; in the past: planning lags"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A schedule that should have been looked at."""
+
+    namespace: str
+    name: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much there is to do, at a price that does not grow with the books."""
+
+    now: datetime
+    queued: dict[str, int]
+    """by queue, as far as it was counted"""
+    running: dict[str, int]
+    """by queue"""
+    nodes: tuple[LiveNode, ...]
+    overdue: Overdue | None
+    """the schedule that should have been looked at first"""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What tells whether the books are worked on, at a price that does not grow with them."""
+
+    now: datetime
+    unfit: str | None
+    """why this Duebook should not use the schema"""
+    nodes: tuple[LiveNode, ...]
+    queues: tuple[str, ...]
+    """those with queued runs"""
+    tasks: tuple[str, ...]
+    """those of the runs that are first in their queues"""
+    overdue: Overdue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -655,6 +698,15 @@ class Tx(Protocol):
 
     def list_nodes(self) -> list[LiveNode]:
         """The nodes whose lease has not run out, by name, the oldest first."""
+
+    def load(self, most: int) -> Load:
+        """What waits and runs in each queue, counting up to `most` queued runs."""
+
+    def health(self, grace: timedelta) -> Health:
+        """Who works, on what, and which schedule is overdue by more than `grace`."""
+
+    def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
+        """The states of up to `limit` schedules by id, and after which one to go on, if any."""
 
     def inventory(self) -> Inventory:
         """What is in the books, who works on them, and what waits."""

@@ -33,6 +33,7 @@ __all__ = ["LEASE", "SimulatedNode"]
 
 LEASE: Final = timedelta(minutes=1)
 FOR_EVER: Final = timedelta(days=36_500)
+QUEUES: Final = ("default",)
 
 
 class VirtualPlaces:
@@ -97,17 +98,17 @@ class SimulatedNode:
         self.keeper = Keeper(
             store, session_id, LEASE, self.places, lambda *_: None, clock.monotonic
         )
-        queues = ("default",)
         self._dispatcher = Dispatcher(
-            store, self.places, session_id, queues, lambda: stand_ins.tasks, clock.monotonic
+            store, self.places, session_id, QUEUES, lambda: stand_ins.tasks, clock.monotonic
         )
         self._ticker = Ticker(store, clock=BooksClock(clock.monotonic))
         self._scheduler: str | None = None
         self.scheduler_up()
 
     def _begin_session(self, role: str, lease: timedelta) -> str:
-        tasks = self._stand_ins.tasks if role == "worker" else ()
-        session = SessionInfo(new_id(), self.name, 0, role, __version__, tzdata_version(), tasks)
+        tasks, queues = (self._stand_ins.tasks, QUEUES) if role == "worker" else ((), ())
+        about = (__version__, tzdata_version(), tasks, queues)
+        session = SessionInfo(new_id(), self.name, 0, role, *about)
         self._store.transact(lambda tx: tx.begin_session(session, lease))
         return session.id
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 from threading import Lock
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import given
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+CLAIM = SimpleNamespace(run=SimpleNamespace(attempt=2))
 
 places = st.lists(st.tuples(st.sampled_from("abc"), st.text()), min_size=1, max_size=9, unique=True)
 
@@ -58,10 +60,10 @@ class Queue:
     def transact(self, work: Callable[[Any], list[Claim]]) -> list[Claim]:
         return work(self)
 
-    def claim(self, _session_id: str, _queue: str, limit: int, *_: object) -> list[None]:
+    def claim(self, _session_id: str, _queue: str, limit: int, *_: object) -> list[Any]:
         number = 0 if self.held else min(limit, self.ready)
         self.ready -= number
-        return [None] * number
+        return [CLAIM] * number
 
 
 class Room:

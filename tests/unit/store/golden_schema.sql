@@ -101,6 +101,7 @@ CREATE TABLE node_sessions (
     seen_at INTEGER NOT NULL, -- its last sign of life
     ended_at INTEGER,
     tasks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tasks)), -- those that it knows
+    queues TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(queues)), -- those that it serves
     clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it began
 ) STRICT;
 

@@ -83,6 +83,12 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_changes_by_id": {"ids": "{1,2}"},
     "delete_old_changes": {"before": NOW, "limit": 5},
     "delete_old_keys": {"before": NOW, "limit": 5},
+    "list_waiting_queues": {"limit": 10},
+    "count_queued": {"queue": "default", "limit": 10},
+    "count_running_by_queue": {},
+    "list_first_tasks": {**PLACE, "limit": 10},
+    "get_most_overdue": {"before": NOW},
+    "count_statuses": {"after": "s5", "limit": 100},
 }
 NAMES: Final[dict[str, Any]] = {"namespace": "default", "after": "s5", "before": "s{", "limit": 51}
 LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}

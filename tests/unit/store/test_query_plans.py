@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOW: Final = 1_000_000
 SCHEDULES: Final = 40
-READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|oldest|schedule_state|node_sessions)\b")
+READS: Final = re.compile(r"(SCAN|SEARCH) (runs|r|other|oldest|schedule_state|st|node_sessions)\b")
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
@@ -32,6 +32,9 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_orphans": {"limit": 10},
     "get_earliest_ready": {"now": NOW},
     "end_expired_sessions": {"now": NOW},
+    "list_waiting_queues": {"limit": 10},
+    "count_queued": {"queue": "default", "limit": 10},
+    "get_most_overdue": {"before": NOW},
 }
 NAMES: Final[dict[str, Any]] = {"namespace": "d", "after": "s1", "before": "s{", "limit": 51}
 LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}
@@ -75,7 +78,7 @@ def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
         ((f"s{n}", NOW - 10 + n) for n in range(SCHEDULES)),
     )
     connection.executemany(
-        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]', 0)",
+        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]', '[]', 0)",
         [("alive", 2 * NOW, None), ("dead", 0, 1), *((f"old{n}", 0, 1) for n in range(dead))],
     )
     runs: list[tuple[Any, ...]] = [

@@ -73,6 +73,7 @@ class NodeShape(Shape):
     version: str
     tzdata: str
     tasks: Annotated[list[str], Field(description="Those that it knows.")]
+    queues: Annotated[list[str], Field(description="Those that it serves.")]
     started_at: Instant
     seen_at: Annotated[Instant, Field(description="Its last sign of life.")]
     expires_at: Annotated[Instant, Field(description="When its lease ends, unless renewed.")]

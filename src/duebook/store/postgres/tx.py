@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from duebook.model.finding import Finding
 from duebook.model.run import Run
 from duebook.store.base import News
+from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean
-from duebook.store.sql.upkeep import Upkeep
+from duebook.store.sql.watching import Watching
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["PostgresTx"]
 
 
-class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Checking, Upkeep):
+class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Checking, Watching):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning
+
+    @property
+    def _newest_schema(self) -> int:
+        return available()[-1].number
 
     def _claim_runs(
         self,

@@ -181,8 +181,9 @@ ORDER BY name
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
-    tasks, clock_ahead)
-VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :clock_ahead)
+    tasks, queues, clock_ahead)
+VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
+    :clock_ahead)
 
 -- name: tell_tasks
 -- A node knows other tasks than before.
@@ -874,8 +875,8 @@ ORDER BY node, started_at
 
 -- name: list_nodes
 -- The nodes that live, with what they do and whether they lead.
-SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.started_at, n.seen_at,
-    n.expires_at, n.clock_ahead,
+SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.started_at,
+    n.seen_at, n.expires_at, n.clock_ahead,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
     EXISTS (SELECT 1 FROM leases AS l WHERE l.session_id = n.id AND l.expires_at > :now)
 FROM node_sessions AS n
@@ -914,3 +915,53 @@ SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM ledger), (SELECT count
 -- The oldest run that may begin, and the schedule that wants to be looked at first.
 SELECT (SELECT min(ready_at) FROM runs WHERE status = 'queued' AND ready_at <= :now),
     (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL)
+
+-- name: list_waiting_queues
+-- The queues with queued runs, by hops through the index.
+WITH RECURSIVE hop (queue) AS (
+    SELECT min(queue) FROM runs WHERE status = 'queued'
+    UNION ALL
+    SELECT (
+        SELECT min(r.queue) FROM runs AS r
+        WHERE r.status = 'queued' AND r.queue > hop.queue)
+    FROM hop WHERE hop.queue IS NOT NULL)
+SELECT queue FROM hop WHERE queue IS NOT NULL LIMIT :limit
+
+-- name: count_queued
+-- How many runs wait in a queue, as far as anybody counts.
+SELECT count(*) FROM (
+    SELECT 1 FROM runs WHERE status = 'queued' AND queue = :queue LIMIT :limit) AS counted
+
+-- name: count_running_by_queue
+-- How many runs are under way in each queue; never more than there are slots.
+SELECT queue, count(*) FROM runs WHERE status = 'running' GROUP BY queue
+
+-- name: list_first_tasks
+-- The tasks of the runs that are first in a queue and namespace: what nobody takes stays in front.
+SELECT DISTINCT task FROM (
+    SELECT task FROM runs
+    WHERE status = 'queued' AND queue = :queue AND namespace = :namespace
+    ORDER BY priority DESC, ready_at
+    LIMIT :limit) AS first
+WHERE task IS NOT NULL
+
+-- name: get_most_overdue
+-- The schedule that has wanted to be looked at for longest, since before a time.
+SELECT s.namespace, s.name, st.wake_at
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.wake_at < :before
+ORDER BY st.wake_at, st.schedule_id
+LIMIT 1
+
+-- name: count_statuses
+-- How many schedules are in each state, of those after an id, and the last one counted.
+SELECT status, count(*), max(schedule_id) FROM (
+    SELECT schedule_id, status FROM schedule_state WHERE schedule_id > :after
+    ORDER BY schedule_id
+    LIMIT :limit) AS counted
+GROUP BY status
+
+-- name: get_schema
+-- The newest migration, and the oldest Duebook that may use the schema, if it says so.
+SELECT (SELECT max(number) FROM migrations),
+    (SELECT value FROM meta WHERE key = 'min_compatible')

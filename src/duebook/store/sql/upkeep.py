@@ -44,7 +44,8 @@ class Upkeep(Statements):
         return [self._node(row) for row in self._all("list_nodes", now=self.now)]
 
     def _node(self, row: Row) -> LiveNode:
-        id_, node, pid, roles, version, tzdata, tasks, *times, ahead, running, leads = row
+        id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row
+        tasks, queues, *times = rest
         started_at, seen_at, expires_at = map(self._time, times)
         return LiveNode(
             id_,
@@ -54,6 +55,7 @@ class Upkeep(Statements):
             version,
             tzdata,
             tuple(json.loads(tasks)),
+            tuple(json.loads(queues)),
             started_at,
             seen_at,
             expires_at,

@@ -57,6 +57,7 @@ class Working(Planning):
             tzdata=session.tzdata,
             tasks=json.dumps(session.tasks),
             clock_ahead=self.ahead.total_seconds(),
+            queues=json.dumps(session.queues),
             now=self.now,
             expires_at=self.now + lease,
         )

@@ -12,7 +12,8 @@ from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import read_run
-from duebook.store.sql.upkeep import Upkeep
+from duebook.store.sql.watching import Watching
+from duebook.store.sqlite.migrate import available
 from duebook.store.sqlite.statements import SqliteStatements
 
 if TYPE_CHECKING:
@@ -35,8 +36,12 @@ def within_limits(found: list[Row]) -> list[str]:
     return ids
 
 
-class SqliteTx(SqliteStatements, Access, Auditing, Quotas, Checking, Upkeep):
+class SqliteTx(SqliteStatements, Access, Auditing, Quotas, Checking, Watching):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
+
+    @property
+    def _newest_schema(self) -> int:
+        return available()[-1].number
 
     def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
         drains_until = self._value("get_drain", now=self.now)

@@ -155,6 +155,7 @@ CREATE TABLE node_sessions (
     seen_at timestamptz NOT NULL, -- its last sign of life
     ended_at timestamptz,
     tasks text NOT NULL DEFAULT '[]' CHECK (tasks::json IS NOT NULL), -- those that it knows
+    queues text NOT NULL DEFAULT '[]' CHECK (queues::json IS NOT NULL), -- those that it serves
     clock_ahead double precision NOT NULL DEFAULT 0 -- seconds, of its machine when it began
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;

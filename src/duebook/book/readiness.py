@@ -1,0 +1,64 @@
+"""Judges whether the books are worked on; its words name what is missing and what helps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Conflict, Unavailable
+from duebook.model.readiness import Problem, Readiness
+from duebook.timetext import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.store.base import Health, Overdue, Store
+
+__all__ = ["GRACE", "judge", "look", "unreachable"]
+
+GRACE: Final = timedelta(minutes=1)
+"""By how much a schedule may be overdue."""
+
+
+def look(store: Store, grace: timedelta | str = GRACE) -> Readiness:
+    """Ask the books; raises Invalid for a `grace` that is no duration."""
+    given = parse_duration(grace)
+    try:
+        health = store.read(lambda tx: tx.health(given))
+    except (Conflict, Unavailable) as error:
+        return unreachable(error)
+    return Readiness(health.now, tuple(judge(health)))
+
+
+def unreachable(error: Conflict | Unavailable) -> Readiness:
+    """Nobody answers, or the books are not those that this Duebook can use."""
+    code = "database" if isinstance(error, Unavailable) else "schema"
+    return Readiness(None, (Problem(code, str(error)),))
+
+
+def judge(health: Health) -> Iterator[Problem]:
+    """What is in the way, in the order of CHECKS."""
+    if health.unfit is not None:
+        yield Problem("schema", health.unfit)
+    if not any("scheduler" in node.roles for node in health.nodes):
+        yield Problem(
+            "scheduler", "no live node plans, so nothing becomes due; start one: duebook up"
+        )
+    served = {queue for node in health.nodes for queue in node.queues}
+    for queue in health.queues:
+        if queue not in served:
+            start = "duebook up" if queue == "default" else f"duebook up --queue {queue}"
+            message = f'runs wait in queue "{queue}", which no live worker serves; start one: '
+            yield Problem("queue", message + start)
+    known = {task for node in health.nodes for task in node.tasks}
+    for task in health.tasks:
+        if task not in known:
+            yield Problem("task", f'runs wait for task "{task}", which no live worker knows')
+    if health.overdue is not None:
+        yield Problem("overdue", _lag(health, health.overdue))
+
+
+def _lag(health: Health, overdue: Overdue) -> str:
+    late = timedelta(seconds=int((health.now - overdue.since).total_seconds()))
+    place = "" if overdue.namespace == "default" else f" of namespace {overdue.namespace}"
+    return f'schedule "{overdue.name}"{place} is overdue by {format_duration(late)}'

@@ -1,0 +1,139 @@
+"""What a node counts of its own work: plain numbers that each loop adds to once per batch."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.plan import Fire, Reason, Skip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime, timedelta
+
+    from duebook.model.plan import Plan
+    from duebook.model.run import Claim
+
+__all__ = ["Histogram", "Measures"]
+
+WAITS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+CLAIMS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+LENGTHS: Final = (0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+STALL: Final = 0.5
+"""The part of a lease after which a renewal, wanted after a third of it, counts as stalled."""
+
+
+class Histogram:
+    """How many values were at most each of the `bounds`, and how much they are together."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """between each bound and the one before it; the last is beyond all of them"""
+        self.total = 0.0
+
+    def add(self, values: Iterable[float]) -> None:
+        bounds, counts = self.bounds, self.counts
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+            self.total += value
+
+
+class Measures:
+    """One per node; its loops add, whoever shows the numbers reads the attributes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.due = 0
+        self.fired = 0
+        self.skipped: Counter[str] = Counter()
+        self.set_aside = 0
+        self.lateness = Histogram(WAITS)
+        self.queue_wait = Histogram(WAITS)
+        self.claims = Histogram(CLAIMS)
+        self.claimed = 0
+        self.ends: Counter[str] = Counter()
+        self.lengths = Histogram(LENGTHS)
+        self.takeovers = 0
+        self.burials = 0
+        self.expired = 0
+        self.lease_stalls = 0
+        self.sessions_lost = 0
+        self.step_failures: Counter[str] = Counter()
+
+    def planned(self, plans: Sequence[Plan], fired: int, set_aside: int) -> None:
+        """A tick was committed, and made `fired` runs."""
+        fires, skipped = 0, Counter[str]()
+        for plan in plans:
+            for decision in plan.decisions:
+                if isinstance(decision, Fire):
+                    fires += 1
+                elif isinstance(decision, Skip):
+                    skipped[decision.reason.value] += decision.count
+        if fires > fired:  # the others had a run already
+            skipped[Reason.ALREADY_STARTED.value] += fires - fired
+        with self._lock:
+            self.due += fired + skipped.total()
+            self.fired += fired
+            self.skipped += skipped
+            self.set_aside += set_aside
+
+    def took(self, claims: Sequence[Claim], seconds: float) -> None:
+        """A claim brought these within `seconds`; lateness is that of live due times."""
+        waits, late = [], []
+        for claim in claims:
+            run = claim.run
+            if run.attempt != 1 or run.started_at is None:
+                continue
+            waits.append((run.started_at - run.ready_at).total_seconds())
+            if run.due_at is not None and run.origin == "schedule":
+                late.append((run.started_at - run.due_at).total_seconds())
+        with self._lock:
+            self.claims.add((seconds,))
+            self.claimed += len(claims)
+            self.queue_wait.add(waits)
+            self.lateness.add(late)
+
+    def ended(self, claims: Sequence[Claim], ends: Sequence[str | None], now: datetime) -> None:
+        """Attempts were put on the books at `now`; an end is None when its token was not current"""
+        lengths = [
+            (now - claim.run.started_at).total_seconds()
+            for claim in claims
+            if claim.run.started_at is not None
+        ]
+        counted = Counter(_end_word(end) for end in ends)
+        with self._lock:
+            self.ends += counted
+            self.lengths.add(lengths)
+
+    def took_over(self, runs: int, sessions: int) -> None:
+        with self._lock:
+            self.takeovers += runs
+            self.burials += sessions
+
+    def ran_out(self, runs: int) -> None:
+        """Runs that nobody began in time."""
+        with self._lock:
+            self.expired += runs
+
+    def renewed(self, gap: float, lease: timedelta) -> None:
+        """The lease was renewed, `gap` seconds after the time before."""
+        if gap > lease.total_seconds() * STALL:
+            with self._lock:
+                self.lease_stalls += 1
+
+    def lost_session(self) -> None:
+        with self._lock:
+            self.sessions_lost += 1
+
+    def step_failed(self, loop: str) -> None:
+        with self._lock:
+            self.step_failures[loop] += 1
+
+
+def _end_word(end: str | None) -> str:
+    if end is None:
+        return "refused"
+    return "retried" if end.endswith("to be retried") else end.replace(" ", "_")

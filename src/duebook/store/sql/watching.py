@@ -1,0 +1,88 @@
+"""What watchers ask again and again: each question looks at a bounded number of rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from duebook.store.base import Health, Load, Overdue
+from duebook.store.migrations import too_new
+from duebook.store.sql.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime, timedelta
+
+__all__ = ["Watching"]
+
+MOST_QUEUES: Final = 1_000
+MOST_PLACES: Final = 100
+FIRST_RUNS: Final = 100
+"""Of each queue and namespace, so many tell which tasks are waited for."""
+
+
+class Watching(Upkeep):
+    """Load and health."""
+
+    @property
+    @abstractmethod
+    def _newest_schema(self) -> int:
+        """The newest one that this Duebook knows."""
+
+    def load(self, most: int) -> Load:
+        queues = self._waiting_queues()
+        each = max(most // len(queues), 1) if queues else most
+        return Load(
+            now=self.now,
+            queued={
+                queue: self._value("count_queued", queue=queue, limit=each) for queue in queues
+            },
+            running=dict(self._all("count_running_by_queue")),
+            nodes=tuple(self.list_nodes()),
+            overdue=self._most_overdue(self.now),
+        )
+
+    def health(self, grace: timedelta) -> Health:
+        queues = self._waiting_queues()
+        places = islice(self._places(queues), MOST_PLACES)
+        first = {
+            task
+            for queue, namespace in places
+            for (task,) in self._all(
+                "list_first_tasks", queue=queue, namespace=namespace, limit=FIRST_RUNS
+            )
+        }
+        return Health(
+            now=self.now,
+            unfit=self._unfit(),
+            nodes=tuple(self.list_nodes()),
+            queues=tuple(queues),
+            tasks=tuple(sorted(first)),
+            overdue=self._most_overdue(self.now - grace),
+        )
+
+    def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
+        rows = self._all("count_statuses", after=after, limit=limit)
+        counts = {status: number for status, number, _ in rows}
+        whole = sum(counts.values()) >= limit
+        return counts, max(last for *_, last in rows) if whole else None
+
+    def _waiting_queues(self) -> list[str]:
+        return [queue for (queue,) in self._all("list_waiting_queues", limit=MOST_QUEUES)]
+
+    def _places(self, queues: list[str]) -> Iterator[tuple[str, str]]:
+        for queue in queues:
+            for (namespace,) in self._all("list_namespaces", queue=queue):
+                yield queue, namespace
+
+    def _most_overdue(self, before: datetime) -> Overdue | None:
+        row = self._one("get_most_overdue", before=before)
+        return None if row is None else Overdue(row[0], row[1], self._time(row[2]))
+
+    def _unfit(self) -> str | None:
+        """A schema that does not say whom it suits suits nobody older than itself."""
+        have, least = self._all("get_schema")[0]
+        ours = self._newest_schema
+        fits = have <= ours or (least is not None and least <= ours)
+        return None if fits else str(too_new(have, ours))

@@ -1,0 +1,195 @@
+"""Whether the books are worked on: each thing that may be missing, in words, and what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.errors import Conflict, InvalidTime, Unavailable
+from duebook.model.readiness import Problem
+from duebook.store.base import Overdue, SessionInfo
+from tests.conformance.builders import (
+    BEGIN,
+    LEASE,
+    MINUTE,
+    SECOND,
+    VirtualClock,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.store.base import Store
+    from tests.conformance.conftest import Backend
+
+
+def join(
+    store: Store,
+    session_id: str = "node-1",
+    roles: str = "scheduler,worker",
+    queues: tuple[str, ...] = ("default",),
+    tasks: tuple[str, ...] = (),
+) -> None:
+    info = SessionInfo(session_id, "host", 1, roles, "0", "2026a", tasks, queues)
+    store.transact(lambda tx: tx.begin_session(info, LEASE))
+
+
+def test_books_with_a_scheduler_and_nothing_to_do_are_ready(store: Store, book: Book) -> None:
+    join(store)
+    readiness = book.readiness()
+    assert readiness.ready
+    assert (readiness.checked_at, readiness.problems) == (BEGIN, ())
+    assert set(readiness.checks.values()) == {True}
+
+
+def test_without_a_scheduler_nothing_is_ready(store: Store, book: Book) -> None:
+    join(store, roles="worker")
+    (problem,) = book.readiness().problems
+    assert problem.code == "scheduler"
+    assert "duebook up" in problem.message
+    assert book.readiness().checks["scheduler"] is False
+
+
+def test_a_node_whose_lease_ran_out_does_not_count(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    join(store)
+    clock.advance(LEASE)
+    assert [problem.code for problem in book.readiness().problems] == ["scheduler"]
+
+
+def test_a_queue_with_work_needs_a_worker_that_serves_it(store: Store, book: Book) -> None:
+    add_run(store, add_schedule(store, "slow", queue="reports"))
+    join(store, queues=("default",))
+    (problem,) = book.readiness().problems
+    assert problem == Problem(
+        "queue",
+        'runs wait in queue "reports", which no live worker serves; '
+        "start one: duebook up --queue reports",
+    )
+    join(store, "node-2", "worker", ("mail", "reports"))
+    assert book.readiness().ready
+
+
+def test_a_task_that_is_waited_for_needs_a_worker_that_knows_it(store: Store, book: Book) -> None:
+    book.enqueue("known")
+    for _ in range(3):
+        book.enqueue("stranger")
+    join(store, tasks=("known",))
+    assert book.readiness().problems == (
+        Problem("task", 'runs wait for task "stranger", which no live worker knows'),
+    )
+    join(store, "node-2", "worker", tasks=("stranger",))
+    assert book.readiness().ready
+
+
+def test_what_runs_already_needs_nobody_else(store: Store, book: Book) -> None:
+    add_run(store, add_schedule(store, queue="reports"))
+    join(store)
+    claim(store, queue="reports")
+    assert book.readiness().ready
+
+
+def test_the_most_overdue_schedule_is_named_beyond_the_grace(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    add_schedule(store, "first", namespace="shop")
+    add_schedule(store, "second", trigger={"every": "2m", "anchor": "2026-01-05T12:00:00Z"})
+    clock.advance(2 * MINUTE + SECOND)
+    join(store)
+    assert book.readiness("2m").ready
+    (problem,) = book.readiness().problems
+    message = 'schedule "first" of namespace shop is overdue by 1m1s'
+    assert problem == Problem("overdue", message)
+    tick(store)
+    assert book.readiness().ready
+
+
+def test_a_grace_that_is_no_duration_is_refused(book: Book) -> None:
+    with pytest.raises(InvalidTime):
+        book.readiness("soon")
+
+
+def test_a_schema_that_calls_this_duebook_too_old_is_a_problem(
+    backend: Backend, store: Store, book: Book
+) -> None:
+    join(store)
+    stamp = backend.rows("SELECT applied_at FROM migrations")[0][0]
+    backend.write("INSERT INTO migrations VALUES (9999, 'next', '', ?)", stamp)
+    backend.write("DELETE FROM meta WHERE key = 'min_compatible'")
+    (problem,) = book.readiness().problems
+    assert problem.code == "schema"
+    assert "upgrade Duebook" in problem.message
+    backend.write("INSERT INTO meta (key, value) VALUES ('min_compatible', 1)")
+    assert book.readiness().ready  # it says that older ones may use it
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Unavailable("no route"), "database"), (Conflict("moved"), "schema")]
+)
+def test_books_that_do_not_answer_are_an_answer(
+    store: Store,
+    book: Book,
+    error: Exception,
+    code: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(store, "read", read)
+    readiness = book.readiness()
+    assert readiness.problems == (Problem(code, str(error)),)
+    assert readiness.checked_at is None
+    assert readiness.checks["scheduler"] is None
+
+
+def test_the_load_says_what_waits_and_runs_and_who_lives(store: Store, clock: VirtualClock) -> None:
+    schedule_id = add_schedule(store, overlap="allow")
+    other = add_schedule(store, "other", queue="mail", overlap="allow")
+    for _ in range(3):
+        add_run(store, schedule_id)
+    for _ in range(2):
+        add_run(store, other)
+    join(store, tasks=("a", "b"))
+    begin(store, "node-2")
+    claim(store, "node-1", limit=1)
+    clock.advance(MINUTE + SECOND)
+    join(store, "node-3")
+    load = store.read(lambda tx: tx.load(100))
+    assert load.queued == {"default": 2, "mail": 2}
+    assert load.running == {"default": 1}
+    (node,) = load.nodes
+    assert (node.roles, node.queues) == (("scheduler", "worker"), ("default",))
+    assert load.overdue is not None
+    assert load.overdue.since == BEGIN + MINUTE
+    assert load.overdue == Overdue("default", load.overdue.name, BEGIN + MINUTE)
+    assert store.read(lambda tx: tx.load(2)).queued == {"default": 1, "mail": 1}
+
+
+def test_the_load_of_empty_books_is_empty(store: Store) -> None:
+    load = store.read(lambda tx: tx.load(100))
+    assert (load.queued, load.running, load.nodes, load.overdue) == ({}, {}, (), None)
+
+
+def test_schedules_are_counted_by_state_in_slices(store: Store, book: Book) -> None:
+    for number in range(5):
+        add_schedule(store, f"job-{number}")
+    book.schedules.pause("job-3")
+    counts: dict[str, int] = {}
+    after, slices = "", 0
+    while True:
+        found, last = store.read(lambda tx, after=after: tx.count_statuses(after, 2))  # type: ignore[misc]
+        slices += 1
+        for status, number in found.items():
+            counts[status] = counts.get(status, 0) + number
+        if last is None:
+            break
+        after = last
+    assert counts == {"active": 4, "paused": 1}
+    assert slices == 3

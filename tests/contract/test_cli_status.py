@@ -1,0 +1,69 @@
+"""`duebook status`: whether everything that is due can run, for people, probes and scripts."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from duebook.cli import main
+from duebook.store.base import SessionInfo
+from duebook.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Cli
+
+
+def live(cli: Cli) -> None:
+    """A node that plans and works."""
+    info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
+    with closing(SqliteStore(cli.path)) as store:
+        store.transact(lambda tx: tx.begin_session(info, timedelta(minutes=5)))
+
+
+def test_books_that_nobody_works_on_are_not_ready(cli: Cli) -> None:
+    result = cli("status")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0].startswith("problem scheduler: no live node plans")
+    assert result.stdout.splitlines()[-1] == "not ready"
+
+
+def test_books_that_are_worked_on_are_ready(cli: Cli) -> None:
+    cli.ok("add", "hello", "--every", "1h", "--", "true")
+    live(cli)
+    assert cli.ok("status") == "ready\n"
+
+
+def test_the_json_form_has_every_check(cli: Cli) -> None:
+    cli.ok("add", "hello", "--every", "1h", "--queue", "slow", "--", "true")
+    cli.ok("run", "hello")
+    live(cli)
+    result = cli("status", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["ready"] is False
+    assert found["checks"] == {
+        "database": True,
+        "schema": True,
+        "scheduler": True,
+        "queue": False,
+        "task": True,
+        "overdue": True,
+    }
+    assert [problem["code"] for problem in found["problems"]] == ["queue"]
+
+
+def test_a_database_that_does_not_answer_is_not_ready() -> None:
+    url = "postgresql://nobody@127.0.0.1:1/nothing"
+    result = CliRunner().invoke(main, ["--database", url, "status", "--json"])
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["checks"]["database"] is False
+    assert found["checks"]["scheduler"] is None
+
+
+def test_a_wrong_grace_is_refused(cli: Cli) -> None:
+    assert cli("status", "--grace", "soon").exit_code == 2
