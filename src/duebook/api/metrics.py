@@ -1,0 +1,199 @@
+"""The metrics of a process in Prometheus' text form: what its node counted, what the books say.
+
+A scrape asks the books a bounded number of questions about a bounded number of rows, and within
+a few seconds none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+
+from duebook.api.recent import Recent
+from duebook.errors import DuebookError
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from prometheus_client.core import Metric
+
+    from duebook.engine.measures import Histogram, Measures
+    from duebook.store.base import Load, Store, Tx
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+KEEP: Final = 5.0
+"""Seconds for which what the books said is shown again."""
+MOST_QUEUED: Final = 50_000
+MOST_SCHEDULES: Final = 20_000
+"""Rows that a look at the books counts."""
+
+_COUNTERS: Final = (
+    ("due", "Due times that this node decided, to be fired or skipped"),
+    ("fired", "Due times that this node turned into runs"),
+    ("set_aside", "Schedules that this node could not plan and left for later"),
+    ("claimed", "Runs that this node claimed"),
+    ("takeovers", "Runs of dead nodes that this node took over"),
+    ("burials", "Nodes that this node declared dead"),
+    ("expired", "Runs that this node ended because nobody began them in time"),
+    ("lease_stalls", "Renewals of this node's lease that came after more than half of it"),
+    ("sessions_lost", "Sessions that this node lost because it did not renew in time"),
+)
+_LABELLED: Final = (
+    ("skipped", "skipped", "reason", "Due times that this node did not turn into runs"),
+    ("ends", "attempts", "end", "Attempts of this node that ended"),
+    ("step_failures", "step_failures", "loop", "Steps of this node's loops that failed"),
+)
+_HISTOGRAMS: Final = (
+    ("lateness", "lateness_seconds", "From a live due time to the start of its run here"),
+    ("queue_wait", "queue_wait_seconds", "From when a run was ready to its first start here"),
+    ("claims", "claim_seconds", "How long it takes this node to claim a batch"),
+    ("lengths", "attempt_seconds", "How long attempts on this node took"),
+)
+
+
+class Metrics:
+    """Of a node with its `measures`, or of a process that only serves the web without them."""
+
+    def __init__(
+        self,
+        store: Store,
+        measures: Measures | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Books(store, monotonic))
+        if measures is not None:
+            self._registry.register(_Node(measures))
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """What CONTENT_TYPE names; books that cannot be reached are a metric, no error."""
+        return generate_latest(self._registry)
+
+
+class _Node:
+    """What this process counted since it began."""
+
+    def __init__(self, measures: Measures) -> None:
+        self._measures = measures
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing yet: without it the registry would collect at once."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        measures = self._measures
+        for name, about in _COUNTERS:
+            yield CounterMetricFamily(f"duebook_{name}", about, value=getattr(measures, name))
+        for name, shown, label, about in _LABELLED:
+            family = CounterMetricFamily(f"duebook_{shown}", about, labels=(label,))
+            for word, number in sorted(dict(getattr(measures, name)).items()):
+                family.add_metric((word,), number)
+            yield family
+        for name, shown, about in _HISTOGRAMS:
+            yield _histogram(f"duebook_{shown}", about, getattr(measures, name))
+
+
+def _histogram(name: str, about: str, histogram: Histogram) -> Metric:
+    buckets, so_far = [], 0
+    bounds = [*map(str, histogram.bounds), "+Inf"]
+    for bound, count in zip(bounds, list(histogram.counts), strict=True):
+        so_far += count
+        buckets.append((bound, float(so_far)))
+    return HistogramMetricFamily(name, about, buckets=buckets, sum_value=histogram.total)
+
+
+class _Books:
+    """What the books say, asked at most every few seconds."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._census = _Census()
+        self._load = Recent(self._ask, KEEP, monotonic)
+
+    def describe(self) -> Iterator[Metric]:
+        """As above."""
+        return iter(())
+
+    def _ask(self) -> Load | None:
+        def look(tx: Tx) -> tuple[Load, tuple[dict[str, int], str | None]]:
+            return tx.load(MOST_QUEUED), tx.count_statuses(self._census.after, MOST_SCHEDULES)
+
+        try:
+            load, counted = self._store.read(look)
+        except DuebookError:
+            return None
+        self._census.add(*counted)
+        return load
+
+    def collect(self) -> Iterator[Metric]:
+        load = self._load.get()
+        yield InfoMetricFamily("duebook", "The version", value={"version": __version__})
+        yield GaugeMetricFamily(
+            "duebook_database_up", "Whether the books answer", value=float(load is not None)
+        )
+        if load is None:
+            return
+        served = {queue: 0 for node in load.nodes for queue in node.queues}
+        yield _gauge(
+            "queue_depth",
+            f"Queued runs; of all queues together about {MOST_QUEUED:,} are counted",
+            "queue",
+            served | load.queued,
+        )
+        yield _gauge("queue_running", "Runs under way", "queue", served | load.running)
+        roles = Counter(role for node in load.nodes for role in node.roles)
+        yield _gauge("nodes", "Nodes that live", "role", roles)
+        since = load.now if load.overdue is None else load.overdue.since
+        yield GaugeMetricFamily(
+            "duebook_overdue_seconds",
+            "For how long the most overdue schedule has waited to be planned",
+            value=(load.now - since).total_seconds(),
+        )
+        if self._census.counts is not None:
+            yield _gauge("schedules", "Schedules", "status", self._census.counts)
+
+
+def _gauge(name: str, about: str, label: str, values: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"duebook_{name}", about, labels=(label,))
+    for word, number in sorted(values.items()):
+        family.add_metric((word,), number)
+    return family
+
+
+class _Census:
+    """Counts schedules a slice at a time, so that a million of them cost a look no more."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] | None = None
+        """as the last whole count found them; None before the first"""
+        self.after = ""
+        """the id to go on from"""
+        self._so_far = _nobody()
+
+    def add(self, found: dict[str, int], last: str | None) -> None:
+        self._so_far.update(found)
+        self.after = last or ""
+        if last is None:
+            self.counts, self._so_far = self._so_far, _nobody()
+
+
+def _nobody() -> Counter[str]:
+    return Counter(active=0, paused=0, completed=0)

@@ -1,0 +1,38 @@
+"""Keeps an answer for a while, so that asking often costs no more than asking now and then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Recent"]
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """One asks at a time; the others get what it finds. An error is kept by nobody."""
+
+    def __init__(
+        self,
+        ask: Callable[[], T],
+        seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._kept: tuple[T, float] | None = None
+
+    def get(self) -> T:
+        with self._lock:
+            if self._kept is None or self._monotonic() >= self._kept[1]:
+                self._kept = None
+                answer = self._ask()
+                self._kept = (answer, self._monotonic() + self._seconds)
+            return self._kept[0]
