@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from duebook.book.schedules import Declared
+    from duebook.engine.measures import Measures
     from duebook.engine.node import Node, NodeOptions
     from duebook.model.policies import AnyTrigger, Policies
     from duebook.settings import Settings
@@ -272,8 +273,12 @@ class Duebook(Book):
         options: NodeOptions,
         prune: bool = False,
         ready: Callable[[], None] = lambda: None,
+        measures: Measures | None = None,
     ) -> None:
-        """As `run`, with a spawner that was begun before any thread; calls `ready` just before."""
+        """As `run`, with a spawner that was begun before any thread; calls `ready` just before.
+
+        What the node counts it adds to `measures`.
+        """
         from duebook.engine.node import Node
 
         if is_task_process():
@@ -283,7 +288,7 @@ class Duebook(Book):
             )
         if self._node is not None:
             raise Conflict("this Duebook is a node already; stop() ends that")
-        node = self._node = Node(self.store, spawner, options, self.tasks)
+        node = self._node = Node(self.store, spawner, options, self.tasks, measures)
         with _signals(node):
             try:
                 if self.tasks.names or self._app is not None:

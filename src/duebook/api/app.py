@@ -16,6 +16,7 @@ from duebook.api.openapi import describe, document, query_parameters
 from duebook.api.origins import Hosts
 from duebook.api.problems import answer_error
 from duebook.api.routes import RESOURCES
+from duebook.api.watching import Watch
 from duebook.errors import DuebookError
 from duebook.targets.task import Tasks
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from duebook.api.gate import Authenticator
     from duebook.api.operations import Operation
+    from duebook.engine.measures import Measures
     from duebook.store.base import Store
 
 __all__ = ["MAX_BODY", "create_app", "operations_of"]
@@ -37,9 +39,11 @@ def create_app(
     *,
     tasks: Tasks | None = None,
     hosts: Hosts | None = None,
+    measures: Measures | None = None,
     max_body: int = MAX_BODY,
 ) -> FastAPI:
-    """The whole API on these books. `tasks` are those of the program, whose payloads it checks."""
+    """The whole API on these books. `tasks` are those of the program, whose payloads it checks, and
+    `measures` those of its node."""
     operations = [operation for resource in RESOURCES for operation in resource.all]
     app = FastAPI(
         title="Duebook",
@@ -51,6 +55,7 @@ def create_app(
     app.state.services = Services(store, tasks or Tasks())
     app.state.streams = Streams()
     app.state.authenticator = authenticator
+    app.state.watch = Watch(store, measures)
     app.state.operations = operations
     admissions = [(operation, _add(app, operation)) for operation in operations]
     app.state.openapi = document(app, operations)

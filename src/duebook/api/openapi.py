@@ -54,7 +54,8 @@ _INTRODUCTION: Final = (
 
 def describe(operation: Operation) -> dict[str, Any]:
     """What FastAPI is told about an operation."""
-    responses: dict[int | str, dict[str, Any]] = {operation.status: _answer(operation)}
+    statuses = (operation.status, *operation.also)
+    responses: dict[int | str, dict[str, Any]] = dict.fromkeys(statuses, _answer(operation))
     for status in sorted(_refusals(operation)):
         responses[status] = {
             "description": REFUSALS[status],
@@ -74,16 +75,18 @@ def describe(operation: Operation) -> dict[str, Any]:
 
 def _refusals(operation: Operation) -> set[int]:
     if operation.role is None:
-        return {400, 403}
+        return {400, 403, *operation.errors}
     needed = {400, 401, 403, 404, 422, 503, *operation.errors}
     return needed | ({413, 415} if operation.body is not None else {413})
 
 
 def _answer(operation: Operation) -> dict[str, Any]:
-    if operation.answer is None:
-        return {"description": "Done."}
-    content: dict[str, Any] = {"application/json": {"schema": _reference(operation.answer)}}
+    content: dict[str, Any] = {}
+    if operation.answer is not None:
+        content["application/json"] = {"schema": _reference(operation.answer)}
     content |= {media: {"schema": {"type": "string"}} for media in operation.media}
+    if not content:
+        return {"description": "Done."}
     return {"description": operation.summary, "content": content}
 
 

@@ -40,6 +40,8 @@ class Operation:
     """the shape of the JSON that it takes"""
     errors: tuple[int, ...]
     """statuses of refusals besides those that every operation has"""
+    also: tuple[int, ...]
+    """other statuses with the same shape"""
 
     @property
     def writes(self) -> bool:
@@ -87,6 +89,7 @@ class Operations:
         status: int = 200,
         media: tuple[str, ...] = (),
         errors: tuple[int, ...] = (),
+        also: tuple[int, ...] = (),
         everywhere: bool = False,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
@@ -103,6 +106,7 @@ class Operations:
                     media,
                     body,
                     errors,
+                    also,
                 )
             )
             return handler

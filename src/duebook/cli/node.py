@@ -160,6 +160,7 @@ def _serve(
             stack.callback(place.socket.close)
         stack.enter_context(keeping_prints())
         spawner = stack.enter_context(Spawner())  # before any thread
+        from duebook.engine.measures import Measures
         from duebook.engine.node import NodeOptions
 
         book = stack.enter_context(load_app(app, settings))
@@ -170,7 +171,10 @@ def _serve(
             coordination=settings.coordination,
             http_allow=networks,
         )
-        web = None if place is None else stack.enter_context(open_web(book, settings, place))
+        measures = None if roles == ("web",) else Measures()
+        web = None
+        if place is not None:
+            web = stack.enter_context(open_web(book, settings, place, measures))
 
         def ready() -> None:
             _greet(book)
@@ -178,7 +182,7 @@ def _serve(
                 web.start()
             click.echo("ready; Ctrl-C ends it")
 
-        book.serve(spawner, options, prune, ready)
+        book.serve(spawner, options, prune, ready, measures)
     click.echo("ended; nothing is lost, the next start carries on")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from duebook.api.server import Place, Server
     from duebook.app import Duebook
+    from duebook.engine.measures import Measures
     from duebook.settings import Settings
     from duebook.store.base import Store
 
@@ -46,7 +47,9 @@ def take_place(settings: Settings) -> Place:
 
 
 @contextmanager
-def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
+def open_web(
+    book: Duebook, settings: Settings, place: Place, measures: Measures | None
+) -> Iterator[Web]:
     """The API with connections of its own: neither it nor the scheduler waits for the other.
 
     On loopback the local token opens it. Beyond, raises Invalid unless there is a token.
@@ -66,6 +69,7 @@ def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
             store,
             BookAuthenticator(store, local),
             tasks=book.tasks,
+            measures=measures,
             hosts=place.hosts(settings.allowed_hosts, settings.cors_origins),
         )
         with Server(app, place) as server:

@@ -88,8 +88,9 @@ class Node:
         spawner: Spawner,
         options: NodeOptions | None = None,
         tasks: Tasks | None = None,
+        measures: Measures | None = None,
     ) -> None:
-        self.measures = Measures()
+        self.measures = Measures() if measures is None else measures
         self._store = store
         self._tasks = tasks or Tasks()
         self._spawner = spawner

@@ -33,6 +33,7 @@ PREFIXES = ("/", "/.", "/healthz/..", "/healthz;", "/login", "/static")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = {
     ("GET", "/healthz"),
+    ("GET", "/readyz"),
     ("GET", "/login"),
     ("POST", "/login"),
     ("GET", "/static/api.css"),

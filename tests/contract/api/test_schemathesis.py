@@ -65,8 +65,9 @@ class Running:
         self.schema.config.generation.with_security_parameters = False
 
     def check(self, case: Case[Any]) -> None:
+        checks = CHECKS[1:] if _name(case) == "readyz" else CHECKS  # 503 is an answer there
         case.call_and_validate(
-            self.url, session=self.session, headers=HEADERS, checks=CHECKS, timeout=20
+            self.url, session=self.session, headers=HEADERS, checks=checks, timeout=20
         )
 
     def post(self, path: str, headers: dict[str, str], body: Any) -> Any:

@@ -112,7 +112,8 @@ def get_log(
     after = lines[-1][0] if lines else place
     ended = run.status not in ("queued", "running") and len(lines) < limit
     return listed(
-        [log_form(line) for _, line in lines], None if ended else place_text(after)
+        [{"place": place_text(at)} | log_form(line) for at, line in lines],
+        None if ended else place_text(after),
     ).response()
 
 

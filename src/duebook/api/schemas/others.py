@@ -15,6 +15,7 @@ __all__ = [
     "QueueLimits",
     "QueueList",
     "QueueShape",
+    "ReadinessShape",
     "TemplateList",
     "TemplateShape",
 ]
@@ -95,6 +96,26 @@ class Me(Shape):
     name: str
     role: Literal["viewer", "operator", "admin"]
     namespaces: Annotated[list[str], Field(description='["*"] for all.')]
+
+
+class ReadinessProblem(Shape):
+    """What is in the way, and what helps."""
+
+    code: Annotated[str, Field(examples=["scheduler"])]
+    message: str
+
+
+class ReadinessShape(Shape):
+    """Whether everything that is due can run; strangers learn only that."""
+
+    model_config = ConfigDict(extra="forbid", title="Readiness")
+
+    ready: bool
+    checked_at: Instant | None = None
+    checks: Annotated[
+        dict[str, bool | None] | None, Field(description="null for what could not be asked.")
+    ] = None
+    problems: list[ReadinessProblem] | None = None
 
 
 class Health(Shape):

@@ -80,6 +80,7 @@ class RunList(Shape):
 class LogLineShape(Shape):
     model_config = ConfigDict(extra="forbid", title="LogLine")
 
+    place: Annotated[str, Field(description="As a cursor: go on after this line.")]
     at: Instant
     stream: Literal["stdout", "stderr", "duebook"]
     text: str
