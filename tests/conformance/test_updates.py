@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.errors import Conflict
+from duebook.model.forms import schedule_form
 from duebook.model.schedule import InvalidSchedule
 from tests.conformance.builders import (
     BEGIN,
@@ -260,3 +261,17 @@ def test_a_due_time_that_cancels_leaves_queued_manual_and_backfill_runs_alone(
     tick(book.store)
     left = {run.origin for run in get_runs(book.store) if run.status == "queued"}
     assert left == {"manual", "backfill", "schedule"}
+
+
+def test_what_a_target_hides_stays_when_it_is_sent_back_as_it_was_shown(book: Book) -> None:
+    env = {"PGPASSWORD": "s3cret"}
+    target = {"command": ["pg_dump", "mydb"], "env": env}
+    book.schedules.create("dump", trigger={"every": "1h"}, target=target)
+    shown = schedule_form(book.schedules.get("dump"))["target"]
+    assert shown["env"] == {"PGPASSWORD": "***"}
+    book.schedules.update("dump", target={**shown, "command": ["pg_dump", "other"]})
+    kept = book.schedules.replace("dump", trigger={"every": "2h"}, target=shown).spec
+    assert kept is not None
+    assert kept.target.to_json() == target
+    with pytest.raises(InvalidSchedule, match="hides a value; give it"):
+        book.schedules.create("copy", trigger={"every": "1h"}, target=shown)

@@ -35,6 +35,7 @@ from duebook.model.filters import (
     load_schedule_filter,
     load_sort,
 )
+from duebook.model.hidden import keep_hidden
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
@@ -267,13 +268,14 @@ class Schedules:
         `enabled` pauses it, or makes it go on.
 
         What is pending follows the new definition; what only the old one knew is recorded as
-        edited. Raises InvalidSchedule, and Conflict when `version` is no longer the latest.
+        edited. What a target hides when it is shown stays as it is when it is given so. Raises
+        InvalidSchedule, and Conflict when `version` is no longer the latest.
         """
 
         def work(tx: Tx) -> Schedule:
             schedule = self._of_version(tx, name, version)
-            form = load_changes(tx.snapshot(schedule.id).spec.to_json(), changes)
-            return self._put(tx, schedule, form, by)
+            current = tx.snapshot(schedule.id).spec
+            return self._put(tx, schedule, current, load_changes(current.to_json(), changes), by)
 
         return self._store.transact(work)
 
@@ -286,15 +288,24 @@ class Schedules:
         """
 
         def work(tx: Tx) -> Schedule:
-            return self._put(tx, self._of_version(tx, name, version), definition, by)
+            schedule = self._of_version(tx, name, version)
+            return self._put(tx, schedule, tx.snapshot(schedule.id).spec, definition, by)
 
         return self._store.transact(work)
 
-    def _put(self, tx: Tx, schedule: Schedule, form: dict[str, Any], by: str) -> Schedule:
+    def _put(
+        self,
+        tx: Tx,
+        schedule: Schedule,
+        current: ScheduleSpec,
+        form: dict[str, Any],
+        by: str,
+    ) -> Schedule:
         """Put a form in force, and switch the schedule on or off if it says so."""
         definition, enabled, wrong = split_enabled(form)
         if wrong:
             raise InvalidSchedule(wrong)
+        definition["target"] = keep_hidden(definition.get("target"), current.target)
         edited = self._edit(tx, schedule, load_spec(definition, schedule.name), by)
         return self._switch(tx, edited, enabled) if form.get("enabled") is not None else edited
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid
+from duebook.model.hidden import load_shown
 from duebook.model.http_target import HIDDEN
-from duebook.model.target import load_target
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def defaults_shown(defaults: dict[str, Any]) -> dict[str, Any]:
     if "target" not in defaults:
         return defaults
     try:
-        target: Any = load_target(defaults["target"]).masked().to_json()
+        target: Any = load_shown(defaults["target"]).to_json()
     except Invalid:  # a newer node wrote it: nobody here knows what is secret
         target = HIDDEN
     return defaults | {"target": target}

@@ -205,3 +205,18 @@ def test_the_form_is_that_of_the_command_line(api: Api, store: Store) -> None:
 
     api.ok("POST", "schedules", HELLO | {"labels": {"team": "x"}, "retry": {"attempts": 2}})
     assert api.ok("GET", "schedules/hello") == schedule_form(Book(store).schedules.get("hello"))
+
+
+def test_what_a_target_hides_lets_nobody_define_another(app: FastAPI, api: Api) -> None:
+    """Sent back as it is shown it is the same; anything else is for admins to define."""
+    hook = {"url": "https://example.com/hook", "headers": {"X-Key": "s3cret"}}
+    api.ok("POST", "schedules", {"name": "hook", "cron": "@daily", "target": {"http": hook}})
+    shown = api.ok("GET", "schedules/hook")["target"]
+    operator = Api(app, "operator")
+    operator.ok("PATCH", "schedules/hook", {"target": shown, "description": "mine"})
+    other = {"http": {**shown["http"], "url": "https://example.com/other"}}
+    operator.refused(403, "PATCH", "schedules/hook", {"target": other})
+    api.ok("PATCH", "schedules/hook", {"target": other})
+    elsewhere = {"http": {**shown["http"], "url": "https://elsewhere.example/"}}
+    problem = api.refused(422, "PATCH", "schedules/hook", {"target": elsewhere})
+    assert "hides a value; give it" in problem["errors"][0]["message"]

@@ -17,6 +17,7 @@ from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
 from duebook.model.access import Role
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.forms import schedule_form
+from duebook.model.hidden import keep_hidden
 
 __all__ = ["operations"]
 
@@ -127,4 +128,5 @@ def delete_schedule(ask: Here, name: str, version: Version) -> Response:
 def _refuse_target(ask: Here, name: str, given: dict[str, Any]) -> None:
     if given.get("target") is not None and ask.caller.role < Role.ADMIN:
         spec = ask.book.schedules.get(name).spec
-        ask.refuse_targets([given["target"]], None if spec is None else spec.target)
+        current = None if spec is None else spec.target
+        ask.refuse_targets([keep_hidden(given["target"], current)], current)
