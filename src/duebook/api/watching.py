@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.api.metrics import Metrics
 from duebook.api.recent import Recent
-from duebook.book.readiness import GRACE, look
+from duebook.book.readiness import look
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from duebook.engine.measures import Measures
     from duebook.model.readiness import Readiness
     from duebook.store.base import Store
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Watch"]
 
 KEEP: Final = 1.0
-"""Seconds for which an answer is given again: strangers may ask as often as they like."""
+"""Seconds for which strangers get the same answer, however often they ask."""
 
 
 class Watch:
@@ -29,8 +27,12 @@ class Watch:
         self._recent = Recent(lambda: look(store), KEEP)
         self._metrics = Metrics(store, measures)
 
-    def readiness(self, grace: timedelta = GRACE) -> Readiness:
-        return self._recent.get() if grace == GRACE else look(self._store, grace)
+    def is_ready(self) -> bool:
+        return self._recent.get().ready
+
+    def readiness(self, grace: str) -> Readiness:
+        """Asked anew; raises Invalid for what is no duration."""
+        return look(self._store, grace)
 
     def metrics(self) -> bytes:
         return self._metrics.text()

@@ -16,7 +16,7 @@ from duebook.api.watching import Watch
 from duebook.book.readiness import GRACE
 from duebook.model.access import Role
 from duebook.model.forms import readiness_form
-from duebook.timetext import format_duration, parse_duration
+from duebook.timetext import format_duration
 
 __all__ = ["operations"]
 
@@ -42,10 +42,10 @@ def readyz(
     """
     watch: Watch = request.app.state.watch
     caller = request.scope[CALLER]
-    knows = caller is not None and caller.everywhere
-    readiness = watch.readiness(parse_duration(grace) if knows else GRACE)
-    form = readiness_form(readiness) if knows else {"ready": readiness.ready}
-    return Answer(form, 200 if readiness.ready else 503).response()
+    form = {"ready": watch.is_ready()}
+    if caller is not None and caller.everywhere:
+        form = readiness_form(watch.readiness(grace))
+    return Answer(form, 200 if form["ready"] else 503).response()
 
 
 @operations("GET", "/metrics", Role.VIEWER, None, media=(CONTENT_TYPE,), everywhere=True)
