@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gate", "Queue", "QueueLoad", "Rate", "read_rate"]
 
-_RATE: Final = re.compile(r"([0-9]{1,7}) ?/ ?([0-9]*)([a-z]+)", re.ASCII)
+_RATE: Final = re.compile(r"([0-9]{1,7}) ?/ ?([0-9a-z]*[a-z])", re.ASCII)
 MOST: Final = 1_000_000
 LONGEST: Final = timedelta(days=1)
 UNBOUNDED: Final = 1_000_000_000
@@ -98,9 +98,9 @@ def read_rate(key: str, value: Any) -> Rate:
     found = _RATE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise Invalid(f"{key} {shorten(value)} is no rate such as 10/s, 100/m or 5/10s")
-    count, number, unit = found.groups()
+    count, length = found.groups()
     try:
-        per = parse_duration(f"{number or 1}{unit}")
+        per = parse_duration(length if length[0].isdecimal() else f"1{length}")
     except Invalid as error:
         raise Invalid(f"{key}: {error}") from None
     if not 1 <= int(count) <= MOST:

@@ -15,7 +15,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "count", "seconds"), [("10/s", 10, 1), ("100/m", 100, 60), ("5 / 10s", 5, 10)]
+    ("text", "count", "seconds"),
+    [("10/s", 10, 1), ("100/m", 100, 60), ("5 / 10s", 5, 10), ("5/90s", 5, 90)],
 )
 def test_a_rate_is_a_number_in_a_while(text: str, count: int, seconds: int) -> None:
     rate = read_rate("rate", text)
