@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +37,10 @@ class Settings:
 
     database_url: str = "sqlite:///.duebook/duebook.db"
     namespace: str = "default"
+    url: str | None = None
+    """of a server that is asked instead of the database"""
+    token: str | None = field(default=None, repr=False)
+    """for that server"""
     listen_url: str | None = None
     """where hints of other nodes arrive, when `database_url` leads through a pooler"""
     coordination: str = "all"

@@ -1,4 +1,4 @@
-"""The command line on books of its own, for the contract tests."""
+"""The command line on books of its own, for the contract tests: on a file, and through a server."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from click.testing import CliRunner, Result
 from duebook.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.contract.serving import Served
 
 
 class Cli:
-    """The command line on books of its own."""
+    """The command line on books of its own; `asks` are the flags that say where they are."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *asks: str) -> None:
         self.path = path
+        self._asks = asks or ("--database", str(path))
+        self.by = "token:admin" if asks else "cli:"
+        """how the books name whoever uses it, at the beginning"""
 
     def __call__(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, ["--database", str(self.path), *arguments])
+        return CliRunner().invoke(main, [*self._asks, *arguments])
 
     def ok(self, *arguments: str) -> str:
         result = self(*arguments)
@@ -32,6 +38,32 @@ class Cli:
         return json.loads(self.ok(*arguments, "--json"))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module that is ANYWHERE promises the same on a file and through a server, but for tests
+    that are marked as `on_file`."""
+    if "cli" in metafunc.fixturenames:
+        on_file = metafunc.definition.get_closest_marker("on_file") is not None
+        anywhere = getattr(metafunc.module, "ANYWHERE", False) and not on_file
+        ways = ["file", "server"] if anywhere else ["file"]
+        metafunc.parametrize("cli", ways, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    from tests.contract.serving import Served
+
+    server = Served(tmp_path_factory.mktemp("served"))
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    return Cli(tmp_path / "books" / "duebook.db")
+def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
+    path = tmp_path / "books" / "duebook.db"
+    if request.param == "file":
+        yield Cli(path)
+        return
+    server: Served = request.getfixturevalue("served")
+    store = server.use(path)
+    yield Cli(path, "--url", server.url, "--token", "admin")
+    store.close()

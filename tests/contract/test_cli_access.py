@@ -13,6 +13,8 @@ from duebook.store.opening import open_store
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 LONG = "a-name-that-is-as-long-as-a-name-may-be." * 3
 SECRET = re.compile(r"dbk_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
 
@@ -33,7 +35,7 @@ def test_a_token_is_made_listed_and_revoked(cli: Cli) -> None:
     with Book(open_store(str(cli.path))) as book:
         token = book.tokens.check(made.stdout.strip())
     assert token is not None
-    assert token.created_by.startswith("cli:")
+    assert token.created_by.startswith(cli.by)
     cli.ok("token", "create", "me", "--role", "viewer", "--expires", "90d", "--namespace", "*")
     head, ci, me = cli.ok("token", "ls").splitlines()
     assert head.split() == ["TOKEN", "ROLE", "STATE", "LAST", "USED", "NAMESPACES"]
@@ -75,7 +77,7 @@ def test_the_audit_tells_who_changed_what(cli: Cli) -> None:
     assert "schedule job" in update
     assert "queue: default → slow" in update
     assert "trigger, target" in create
-    assert "  cli:" in create
+    assert f"  {cli.by}" in create
     assert [change["action"] for change in cli.json("audit")] == ["pause", "update", "create"]
     (limit,) = cli.json("audit", "--all", "--kind", "queue")
     assert (limit["subject"], limit["namespace"]) == ("slow", "")

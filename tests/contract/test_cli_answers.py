@@ -15,6 +15,8 @@ from duebook.timetext import format_instant
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 HOURLY = ("add", "job", "--cron", "0 * * * *", "--overlap", "allow", "--", "true")
 
 

@@ -12,6 +12,8 @@ from duebook.model.schedule import ScheduleSpec
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "description": (("--description", "nightly"), "nightly"),
     "labels": (("--label", "team=data", "--label", "tier=1"), {"team": "data", "tier": "1"}),

@@ -9,6 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 SECRET = "s3cret-t0ken"  # noqa: S105
 HOOK = ("add", "hook", "--every", "1h", "--http", "https://example.com/hook")
 
@@ -118,6 +120,7 @@ def test_a_dry_run_shows_what_would_run_and_queues_nothing(cli: Cli) -> None:
     assert cli.json("runs") == []
 
 
+@pytest.mark.on_file
 def test_a_network_that_is_none_is_named_before_a_node_starts(cli: Cli) -> None:
     result = cli("up", "--http-allow", "private")
     assert result.exit_code == 2

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 
 @pytest.fixture
 def team(cli: Cli, tmp_path: Path) -> Cli:

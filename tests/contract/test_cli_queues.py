@@ -9,6 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 
 def test_queues_are_limited_listed_and_freed(cli: Cli) -> None:
     assert cli.ok("queue", "ls") == "no queue has limits or work\n"

@@ -14,6 +14,8 @@ from duebook.cli import main
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 HELLO = ("add", "hello", "--every", "1h", "--", "echo", "hello")
 
 
@@ -141,11 +143,13 @@ def test_adding_a_program_that_does_not_exist_is_allowed_with_a_note(cli: Cli) -
     assert 'there is no program "no-such-program"' in result.stderr
 
 
+@pytest.mark.on_file
 def test_tick_plans_what_is_due_and_leaves(cli: Cli) -> None:
     cli.ok(*HELLO)
     assert cli.ok("tick", "--limit", "50").startswith("next due ")
 
 
+@pytest.mark.on_file
 def test_the_books_can_be_checked(cli: Cli) -> None:
     cli.ok(*HELLO)
     assert cli.ok("db", "check") == "the books balance\n"
@@ -153,6 +157,7 @@ def test_the_books_can_be_checked(cli: Cli) -> None:
     assert cli.ok("db", "migrate") == "schema 1 is in force\n"
 
 
+@pytest.mark.on_file
 def test_db_status_makes_no_file(cli: Cli) -> None:
     assert "no books yet" in cli.ok("db", "status")
     assert not cli.path.exists()
@@ -184,17 +189,6 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("add", "job", "--every", "1h", "--payload", "[1]", "--", "true"), 2, "JSON object"),
         (("add", "job", "--every", "1h", "--payload", "{", "--", "true"), 2, "is no JSON"),
         (("add", "job", "--every", "1h", "--payload", "[" * 50_000, "--", "true"), 2, "is no JSON"),
-        (
-            ("add", "job", "--every", "1h", "--payload", '{"a": "\\ud800"}', "--", "true"),
-            2,
-            "payload is no JSON object",
-        ),
-        (
-            ("add", "job", "--every", "1h", "--payload", '{"a": "\\u0000"}', "--", "true"),
-            2,
-            "payload has a NUL",
-        ),
-        (("--database", ":memory:", "ls"), 2, "no file that other processes can share"),
         (("add", "job", "--every", "1h", "--timeout", "0s", "--", "true"), 2, "timeout"),
         (("add", "job", "--every", "1h", "--overlap", "maybe", "--", "true"), 2, "--overlap"),
         (("--namespace", "No Way", "ls"), 2, "namespace"),
@@ -204,6 +198,29 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
 def test_a_mistake_is_one_line_and_its_exit_code(
     cli: Cli, arguments: tuple[str, ...], exit_code: int, complaint: str
 ) -> None:
+    refuse(cli, arguments, exit_code, complaint)
+
+
+@pytest.mark.on_file
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--payload", '{"a": "\\ud800"}', "--", "true"), "payload is no JSON object"),
+        (("--payload", '{"a": "\\u0000"}', "--", "true"), "payload has a NUL"),
+    ],
+)
+def test_a_payload_that_no_database_keeps_is_refused(
+    cli: Cli, arguments: tuple[str, ...], complaint: str
+) -> None:
+    refuse(cli, ("add", "job", "--every", "1h", *arguments), 2, complaint)
+
+
+@pytest.mark.on_file
+def test_books_that_nobody_else_could_open_are_refused(cli: Cli) -> None:
+    refuse(cli, ("--database", ":memory:", "ls"), 2, "no file that other processes can share")
+
+
+def refuse(cli: Cli, arguments: tuple[str, ...], exit_code: int, complaint: str) -> None:
     result = cli(*arguments)
     assert result.exit_code == exit_code, result.output
     assert complaint in result.stderr
@@ -227,6 +244,7 @@ def test_namespaces_do_not_see_each_other(cli: Cli) -> None:
     assert cli("--namespace", "b", "show", mine["id"]).exit_code == 3
 
 
+@pytest.mark.on_file
 def test_a_file_that_is_no_database_is_left_alone(cli: Cli) -> None:
     cli.path.parent.mkdir()
     cli.path.write_text("these are my notes, not a database\n" * 100)
@@ -236,6 +254,7 @@ def test_a_file_that_is_no_database_is_left_alone(cli: Cli) -> None:
     assert cli.path.read_text().startswith("these are my notes")
 
 
+@pytest.mark.on_file
 def test_somebody_elses_database_is_left_alone(cli: Cli) -> None:
     cli.path.parent.mkdir()
     connection = sqlite3.connect(cli.path)
@@ -269,6 +288,7 @@ def test_nothing_is_due_while_paused(cli: Cli) -> None:
     assert "next due  -" in cli.ok("show", "hello")
 
 
+@pytest.mark.on_file
 def test_a_schema_from_the_future_is_refused(cli: Cli) -> None:
     cli.ok("ls")
     connection = sqlite3.connect(cli.path)

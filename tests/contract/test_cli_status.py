@@ -16,6 +16,8 @@ from duebook.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 
 def live(cli: Cli) -> None:
     """A node that plans and works."""

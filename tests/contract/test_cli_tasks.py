@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 
 @pytest.fixture
 def book(cli: Cli) -> Iterator[Book]:
@@ -65,6 +67,7 @@ def test_a_task_that_no_live_worker_knows_is_a_problem(cli: Cli, book: Book) -> 
     assert cli("runs").stderr == 'note: runs wait for task "etl", which no live worker knows\n'
 
 
+@pytest.mark.on_file
 @pytest.mark.parametrize(
     ("app", "told"),
     [

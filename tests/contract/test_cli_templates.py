@@ -11,6 +11,8 @@ from tests.contract.test_cli_definitions import GIVEN
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
+
 SECRET = "s3cret-t0ken"  # noqa: S105
 NIGHTLY = ("template", "save", "nightly", "--cron", "H 2 * * *", "--tz", "Europe/Brussels")
 

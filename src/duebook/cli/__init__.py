@@ -50,12 +50,14 @@ __all__ = ["main"]
 )
 @click.version_option(__version__, "-V", "--version", message="duebook %(version)s")
 @click.option("--database", metavar="URL", help="Where the books are. [env: DUEBOOK_DATABASE_URL]")
+@click.option("--url", metavar="URL", help="A server to ask instead. [env: DUEBOOK_URL]")
+@click.option("--token", metavar="TEXT", help="For that server. [env: DUEBOOK_TOKEN]")
 @click.option("--namespace", metavar="NAME", help="[env: DUEBOOK_NAMESPACE; default: default]")
 @click.pass_context
-def main(ctx: click.Context, database: str | None, namespace: str | None) -> None:
+def main(ctx: click.Context, /, database: str | None, **options: str | None) -> None:
     """A durable scheduler: every due time is accounted for.
 
     Exit codes: 0 ok, 1 failure, 2 usage or invalid input, 3 not found,
     4 unreachable, 5 the awaited run failed.
     """
-    ctx.obj = {"database_url": database, "namespace": namespace}
+    ctx.obj = {"database_url": database, **options}

@@ -10,7 +10,7 @@ import click
 from duebook.balance import check_books
 from duebook.cli.db_copy import copy_command, reopen_command
 from duebook.cli.db_status import status_command
-from duebook.cli.opening import open_book
+from duebook.cli.opening import open_database
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import printable
 from duebook.store.sqlite.migrate import available
@@ -38,7 +38,7 @@ db_group.add_command(reopen_command)
 @db_group.command("migrate")
 def migrate_command() -> None:
     """Bring the schema up to date; every other command does so as well."""
-    with open_book():
+    with open_database():
         click.echo(f"schema {available()[-1].number} is in force")
 
 
@@ -50,7 +50,7 @@ def check_command(deep: bool, as_json: bool) -> None:
 
     Reads one consistent view, while nodes work. Notes are no problems.
     """
-    with open_book() as book:
+    with open_database() as book:
         checked = check_books(book.store, deep)
     if as_json:
         print_json(_as_json(checked))

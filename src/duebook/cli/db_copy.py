@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duebook.cli.opening import settings_of
+from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import Conflict, Invalid
 from duebook.settings import database_path, is_postgres
@@ -71,7 +71,7 @@ def reopen_command(yes: bool, as_json: bool) -> None:
 
     What was decided there since is unknown here: its due times may run again.
     """
-    with Source(_path_of(settings_of().database_url)) as old:
+    with Source(_path_of(database_settings().database_url)) as old:
         move = old.move()
         if move is None:
             raise Conflict(f"the books of {old.path} were not moved; they are open")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.opening import settings_of
+from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, print_pairs
 from duebook.errors import Conflict, Unavailable
 from duebook.settings import database_path, is_postgres
@@ -27,7 +27,7 @@ __all__ = ["status_command"]
 @json_option
 def status_command(as_json: bool) -> None:
     """Show where the books are, what is in them, and who works on them."""
-    url = settings_of().database_url
+    url = database_settings().database_url
     about = _about_postgres(url) if is_postgres(url) else _about_file(database_path(url))
     if about["schema"] is None:
         place = f"at {about['file']}" if "file" in about else f"in the {about['books']}"

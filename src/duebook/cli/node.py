@@ -13,7 +13,7 @@ import click
 
 from duebook.app import MOST_SLOTS
 from duebook.cli.loading import load_app
-from duebook.cli.opening import settings_of
+from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, when
 from duebook.cli.web import open_web, take_place
 from duebook.errors import Invalid, printable, shorten
@@ -146,7 +146,9 @@ def _serve(
     host: str | None = None,
     port: str | None = None,
 ) -> None:
-    settings = settings_of(coordination=coordination, http_allow=http_allow, host=host, port=port)
+    settings = database_settings(
+        coordination=coordination, http_allow=http_allow, host=host, port=port
+    )
     handler = logging.StreamHandler()
     handler.setFormatter(_Harmless("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
@@ -231,11 +233,11 @@ def _allow_descriptors(slots: int) -> None:
 @json_option
 def tick_command(limit: int, as_json: bool) -> None:
     """Plan what is due now and leave, for an outside cron; nodes do this by themselves."""
-    from duebook.cli.opening import open_book
+    from duebook.cli.opening import open_database
     from duebook.engine.node import new_session
     from duebook.engine.ticker import Ticker
 
-    with open_book() as book:
+    with open_database() as book:
         session = new_session("scheduler")
         book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
         try:

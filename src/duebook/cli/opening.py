@@ -1,4 +1,4 @@
-"""Opens the books that a command line names."""
+"""Opens the books that a command line names: those of a database, or of a server."""
 
 from __future__ import annotations
 
@@ -15,22 +15,70 @@ from duebook.store.opening import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["open_book", "settings_of"]
+    from duebook.remote import RemoteBook
+
+__all__ = ["database_settings", "open_book", "open_database", "settings_of"]
 
 
 def settings_of(ctx: click.Context | None = None, **flags: str | None) -> Settings:
     """The settings in force, with the flags of the current command line."""
-    given = (ctx or click.get_current_context()).find_root().obj or {}
-    return load_settings({**given, **flags})
+    return load_settings({**_flags(ctx), **flags})
+
+
+def database_settings(ctx: click.Context | None = None, **flags: str | None) -> Settings:
+    """As `settings_of`, for a command that works on the database itself; raises NeedsDatabase.
+
+    A server that only the environment or a file names matters to nobody who also names a database.
+    """
+    settings, given = settings_of(ctx, **flags), _flags(ctx)
+    elsewhere = settings.url is not None and settings.database_url == Settings().database_url
+    if given.get("url") or (elsewhere and not given.get("database_url")):
+        from duebook.remote.needs import needs_database
+
+        context = ctx or click.get_current_context()
+        raise needs_database(context.command_path)
+    return settings
 
 
 @contextmanager
 def open_book() -> Iterator[Book]:
     """The book of the current command line, closed at the end."""
-    settings = settings_of()
-    store = open_store(settings.database_url, settings.listen_url)
-    book = Book(store, settings.namespace, by=f"cli:{user()}")
-    try:
+    settings, given = settings_of(), _flags()
+    if given.get("url") and given.get("database_url"):
+        raise click.UsageError("--url names a server, --database a database; give one of them")
+    remote = settings.url is not None and not given.get("database_url")
+    with _server(settings) if remote else _database(settings) as book:
         yield book
-    finally:
-        book.close()
+
+
+@contextmanager
+def open_database() -> Iterator[Book]:
+    """As `open_book`, but never of a server; raises NeedsDatabase."""
+    with _database(database_settings()) as book:
+        yield book
+
+
+def _database(settings: Settings) -> Book:
+    store = open_store(settings.database_url, settings.listen_url)
+    return Book(store, settings.namespace, by=f"cli:{user()}")
+
+
+def _server(settings: Settings) -> RemoteBook:
+    from duebook.remote import RemoteBook
+
+    assert settings.url is not None  # noqa: S101 - it was asked for
+    return RemoteBook(settings.url, settings.token or _local_token(settings), settings.namespace)
+
+
+def _local_token(settings: Settings) -> str | None:
+    """The one that a node on this machine keeps for its user; it is of no use elsewhere."""
+    from duebook.api.local_token import find_local_token, local_token_path
+    from duebook.remote.server import is_loopback_url
+
+    if settings.url is None or not is_loopback_url(settings.url):
+        return None
+    return find_local_token(local_token_path(settings.database_url))
+
+
+def _flags(ctx: click.Context | None = None) -> dict[str, str | None]:
+    return (ctx or click.get_current_context()).find_root().obj or {}

@@ -1,0 +1,45 @@
+"""What people do with the namespaces of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.book.namespaces import Namespaces
+from duebook.ids import check_name
+from duebook.remote.readings import read_namespace
+
+if TYPE_CHECKING:
+    from duebook.book.namespaces import Uses
+    from duebook.model.quota import NamespaceUse
+    from duebook.remote.server import Server
+
+__all__ = ["RemoteNamespaces"]
+
+
+class RemoteNamespaces(Namespaces):
+    """As Namespaces; only those that the token sees are listed."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def list(self) -> Uses:
+        found = self._server.get("namespaces", namespaced=False)
+        return [read_namespace(form) for form in found["items"]]
+
+    def limit(
+        self,
+        name: str,
+        schedules: int | None = None,
+        fires_per_minute: float | None = None,
+        payload_bytes: int | None = None,
+    ) -> NamespaceUse:
+        body = {
+            "schedules": schedules,
+            "fires_per_minute": fires_per_minute,
+            "payload_bytes": payload_bytes,
+        }
+        path = ("namespaces", check_name(name, "namespace"))
+        return read_namespace(self._server.send("PUT", *path, body=body, namespaced=False))
+
+    def free(self, name: str) -> None:
+        self._server.send("DELETE", "namespaces", check_name(name, "namespace"), namespaced=False)

@@ -1,0 +1,188 @@
+"""Reads values back from the JSON forms that a server shows: the inverse of `model.forms`.
+
+A field that is not known here comes from a newer server, and is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from duebook.errors import Invalid
+from duebook.explain import Explanation
+from duebook.model.access import AccessToken, read_role
+from duebook.model.acted import Acted
+from duebook.model.change import Change
+from duebook.model.hidden import load_shown
+from duebook.model.node import LiveNode
+from duebook.model.plan import DueException
+from duebook.model.queue import Queue, QueueLoad, read_rate
+from duebook.model.quota import NamespaceUse, Quota
+from duebook.model.readiness import Problem, Readiness
+from duebook.model.run import Attempt, LatestRun, LogLine, Run
+from duebook.model.schedule import Revision, Schedule, ScheduleSpec, load_spec
+from duebook.model.template import ScheduleTemplate
+from duebook.store.base import LedgerEntry, Page
+from duebook.timetext import parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "read_acted",
+    "read_attempt",
+    "read_change",
+    "read_exception",
+    "read_explanation",
+    "read_ledger",
+    "read_line",
+    "read_namespace",
+    "read_node",
+    "read_queue",
+    "read_readiness",
+    "read_revision",
+    "read_run",
+    "read_schedule",
+    "read_template",
+    "read_token",
+    "read_value",
+]
+
+Form = dict[str, Any]
+V = TypeVar("V")
+_DEFINITION = ("trigger", *(field.name for field in fields(ScheduleSpec) if field.init))
+
+
+class _Shape(NamedTuple):
+    """The fields of a value, and which of them JSON knows only as text or as lists."""
+
+    names: tuple[str, ...]
+    instants: frozenset[str]
+    tuples: frozenset[str]
+
+
+@cache
+def _shape(kind: type[Any]) -> _Shape:
+    types = {field.name: str(field.type) for field in fields(kind)}
+    return _Shape(
+        tuple(types),
+        frozenset(name for name, text in types.items() if "datetime" in text),
+        frozenset(name for name, text in types.items() if text.startswith("tuple")),
+    )
+
+
+def read_value(kind: type[V], form: Mapping[str, Any], **more: Any) -> V:
+    """A value whose form has its fields by name; instants are text in it, tuples are lists."""
+    shape, values = _shape(kind), dict(more)  # type: ignore[arg-type]  # a class is hashable
+    for name in shape.names:
+        if name in values or name not in form:
+            continue
+        value = form[name]
+        if value is not None and name in shape.instants:
+            value = parse_instant(value)
+        elif value is not None and name in shape.tuples:
+            value = tuple(value)
+        values[name] = value
+    return kind(**values)
+
+
+def read_schedule(form: Form) -> Schedule:
+    """A definition that nobody here can read is left out, and `problem` says why."""
+    spec, problem = None, form.get("problem")
+    if form.get("target") is not None:
+        try:
+            spec = _read_definition(form, form["name"])
+        except Invalid as error:
+            problem = problem or f"this Duebook cannot read its definition: {error}"
+    last_run = None
+    if form.get("last_run_id") is not None:
+        at = parse_instant(form["last_run_at"])
+        last_run = LatestRun(form["last_run_id"], form["last_run_status"], at)
+    return read_value(Schedule, form, spec=spec, problem=problem, last_run=last_run)
+
+
+def _read_definition(form: Form, name: str) -> ScheduleSpec:
+    """As far as it is shown: what its target hides stays hidden."""
+    given = {key: form[key] for key in _DEFINITION if key in form}
+    return load_spec(given | {"target": load_shown(form["target"])}, name)
+
+
+def read_revision(form: Form, name: str) -> Revision:
+    definition = form.get("definition")
+    spec = None
+    if definition is not None:
+        try:
+            spec = _read_definition(definition, name)
+        except Invalid:  # a newer server knows more policies
+            spec = None
+    return read_value(Revision, form, spec=spec)
+
+
+def read_run(form: Form) -> Run:
+    return read_value(Run, form)
+
+
+def read_acted(form: Form) -> Acted:
+    return read_value(Acted, form)
+
+
+def read_attempt(form: Form) -> Attempt:
+    return read_value(Attempt, form)
+
+
+def read_line(form: Form) -> tuple[Page, LogLine]:
+    """A line of a log and its place there."""
+    attempt, _, seq = form["place"].partition(".")
+    return Page(int(attempt), int(seq)), read_value(LogLine, form)
+
+
+def read_ledger(form: Form) -> LedgerEntry:
+    return read_value(LedgerEntry, form)
+
+
+def read_exception(form: Form) -> DueException:
+    return read_value(DueException, form)
+
+
+def read_explanation(form: Form) -> Explanation:
+    return read_value(Explanation, form)
+
+
+def read_template(form: Form) -> ScheduleTemplate:
+    return read_value(ScheduleTemplate, form)
+
+
+def read_node(form: Form) -> LiveNode:
+    ahead = timedelta(seconds=form["clock_ahead"])
+    return read_value(LiveNode, form, clock_ahead=ahead)
+
+
+def read_queue(form: Form) -> QueueLoad:
+    rate = None if form["rate"] is None else read_rate("rate", form["rate"])
+    return QueueLoad(
+        Queue(form["name"], form["concurrency"], rate), form["queued"], form["running"]
+    )
+
+
+def read_namespace(form: Form) -> NamespaceUse:
+    quota = read_value(Quota, form["quota"], namespace=form["name"])
+    return NamespaceUse(quota, **form["used"])
+
+
+def read_change(form: Form) -> Change:
+    return read_value(Change, form)
+
+
+def read_token(form: Form) -> AccessToken:
+    return read_value(AccessToken, form, role=read_role(form["role"]))
+
+
+def read_readiness(form: Form) -> Readiness:
+    """One that tells nothing but whether was asked for without a token for all namespaces."""
+    if "problems" not in form:
+        untold = Problem("untold", "a token for all namespaces learns what is in the way")
+        return Readiness(None, () if form["ready"] else (untold,))
+    problems = tuple(read_value(Problem, problem) for problem in form["problems"])
+    return read_value(Readiness, form, problems=problems)

@@ -1,0 +1,243 @@
+"""One server and the token for it: sends requests, reads JSON, raises what it refuses."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, time, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, shorten
+from duebook.ids import new_id
+from duebook.model.fields import DateRange
+from duebook.model.listing import Listing
+from duebook.model.queue import Rate
+from duebook.remote.problems import error_of
+from duebook.timetext import format_duration, format_instant, parse_duration, parse_instant
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+__all__ = ["Server", "is_loopback_url"]
+
+V1: Final = "/api/v1"
+PAGE: Final = 1_000
+"""As many as a server gives at once."""
+TIMEOUT: Final = httpx2.Timeout(60.0, connect=5.0)
+TRIES: Final = 2
+"""How often a request is sent that is safe to repeat, when a connection breaks."""
+
+
+class Server:
+    """Safe to use from several threads."""
+
+    def __init__(self, url: str, token: str | None, namespace: str) -> None:
+        """Raises Invalid for what is no address of a server."""
+        self.url = _checked(url)
+        self.namespace = namespace
+        headers = {"User-Agent": f"duebook/{__version__}", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {_printable(token)}"
+        self._client = httpx2.Client(
+            base_url=self.url,
+            headers=headers,
+            timeout=TIMEOUT,
+            verify=self.url.startswith("https:"),  # it takes a while to read all certificates
+            trust_env=not is_loopback_url(self.url),  # no proxy leads back to this machine
+        )
+
+    def get(self, *path: str, namespaced: bool = True, **parameters: Any) -> Any:
+        return self._ask("GET", path, None, self._query(parameters, namespaced), repeat=True)
+
+    def ready(self, **parameters: Any) -> dict[str, Any]:
+        """What `/readyz` answers; 503 is an answer, too."""
+        query = {name: _text(value) for name, value in parameters.items()}
+        answer = self._send(self._client.build_request("GET", "/readyz", params=query), TRIES)
+        form = answer.json() if answer.headers.get("content-type") == "application/json" else None
+        if answer.status_code == 503 and isinstance(form, dict) and "ready" in form:
+            return form
+        found: dict[str, Any] = self._answer(answer)
+        return found
+
+    def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Done once, also when a connection breaks and it is sent again."""
+        return self._ask("POST", path, body or {}, self._query({}), key=new_id(), repeat=True)
+
+    def send(
+        self,
+        method: str,
+        *path: str,
+        body: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        namespaced: bool = True,
+    ) -> Any:
+        """PUT, PATCH and DELETE; with a version only if that is the latest."""
+        return self._ask(method, path, body, self._query({}, namespaced), version=version)
+
+    def pages(
+        self, read: Callable[[dict[str, Any]], T], limit: int, *path: str, **parameters: Any
+    ) -> Listing[T]:
+        """Up to `limit` things, however many requests that takes, and where the next begin."""
+        found: Listing[T] = Listing()
+        cursor = parameters.pop("cursor", None)
+        while True:
+            left = min(limit - len(found), PAGE)
+            page = self.get(*path, limit=left, cursor=cursor, **parameters)
+            found += map(read, page["items"])
+            cursor = found.next_cursor = page["next_cursor"]
+            if cursor is None or len(found) >= limit:
+                return found
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _query(self, given: Mapping[str, Any], namespaced: bool = True) -> dict[str, Any]:
+        place = {"namespace": self.namespace} if namespaced else {}
+        return place | {name: _text(value) for name, value in given.items() if value is not None}
+
+    def _ask(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        body: Mapping[str, Any] | None,
+        query: dict[str, Any],
+        key: str | None = None,
+        version: int | None = None,
+        repeat: bool = False,
+    ) -> Any:
+        headers = {"Idempotency-Key": key} if key else {}
+        if version is not None:
+            headers["If-Match"] = f'"{version}"'
+        content = None
+        if body is not None:
+            content = _body(body)
+            headers["Content-Type"] = "application/json"
+        place = f"{V1}/" + "/".join(map(_part, path))
+        request = self._client.build_request(
+            method, place, params=query, content=content, headers=headers
+        )
+        return self._answer(self._send(request, TRIES if repeat else 1))
+
+    def _send(self, request: httpx2.Request, tries: int) -> httpx2.Response:
+        for left in reversed(range(tries)):
+            try:
+                return self._client.send(request)
+            except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError) as error:
+                if not left:
+                    raise self._unreachable(error) from error
+            except httpx2.RequestError as error:
+                raise self._unreachable(error) from error
+        raise AssertionError("it was sent at least once")
+
+    def _unreachable(self, error: httpx2.RequestError) -> Unavailable:
+        if isinstance(error, httpx2.TimeoutException):
+            told = "it does not answer in time"
+        else:
+            told = shorten(str(error), 200) or type(error).__name__
+        return Unavailable(
+            f"cannot reach {self.url}: {told}; see that `duebook up` runs there, and that this is "
+            "its address"
+        )
+
+    def _unknown(self, error: DuebookError) -> DuebookError:
+        """Who asks knows better than the server whether there was a token."""
+        told = f"{self.url} needs a token; give --token, or DUEBOOK_TOKEN"
+        if "authorization" in self._client.headers:
+            told = f"{self.url} does not know this token; it may be revoked, expired or another's"
+        found = DuebookError(f"{told}. duebook token create makes one")
+        found.code = error.code
+        return found
+
+    def _answer(self, answer: httpx2.Response) -> Any:
+        if not answer.is_success:
+            error = error_of(answer, self.url)
+            raise self._unknown(error) if error.code == "unauthorized" else error
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError:
+            raise DuebookError(f"{self.url} does not answer as Duebook does; is it one?") from None
+
+
+def is_loopback_url(url: str) -> bool:
+    """Whether a server is on this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        known = known and url.isprintable() and " " not in url
+        plain = not (parts.username or parts.password or parts.query or parts.fragment)
+        _ = parts.port  # one that is none raises
+    except ValueError:
+        known = plain = False
+    if not known or not plain:
+        raise Invalid(
+            f'url "{shorten(url)}" is no address of a server such as http://127.0.0.1:7420'
+        )
+    return url.rstrip("/")
+
+
+def _printable(token: str) -> str:
+    if token.isascii() and token.isprintable() and token and " " not in token:
+        return token
+    raise Invalid("the token is none: it has spaces, or characters that no token has")
+
+
+def _part(name: object) -> str:
+    """A part of a path; no name has a slash in it, and nothing is at such a place."""
+    if not isinstance(name, str) or not name.strip(".") or "/" in name:
+        raise NotFound(f'"{shorten(name)}" does not exist')
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError:
+        raise Invalid("a text with halves of characters can be neither stored nor found") from None
+
+
+def _text(value: Any) -> Any:
+    """A value as it stands in a query; several are given as a list."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return [_text(item) for item in value]
+    return value if isinstance(value, str | int) else str(plain(value))
+
+
+def _body(body: Mapping[str, Any]) -> bytes:
+    try:
+        text = json.dumps(body, default=plain, ensure_ascii=False, allow_nan=False)
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, Invalid):
+            raise
+        raise Invalid(f"this is no JSON: {shorten(str(error), 120)}") from None
+
+
+def plain(value: Any) -> Any:
+    """What stands for a value of Python in JSON; raises Invalid."""
+    match value:
+        case datetime():
+            return format_instant(parse_instant(value))
+        case timedelta():
+            return format_duration(parse_duration(value))
+        case date() | time():
+            return value.isoformat()
+        case DateRange() | Rate():
+            return str(value)
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    raise Invalid(f"{shorten(value)} is no JSON")
