@@ -308,6 +308,7 @@ def test_another_database_system_is_refused_without_its_password() -> None:
 
 def test_tables_fit_80_columns(cli: Cli) -> None:
     cli.ok("add", "a" * 40, "--cron", "0,5,10,15,20,25,30,35,40 1-20 * * *", "--", "true")
+    cli.ok("add", "b" * 40, "--cron", "0,5,10,15,20,25,30 1 1 1,7 *", "--", "true")  # another day
     cli.ok("run", "a" * 40)
     for arguments in (("ls",), ("runs",), ("show", "a" * 40)):
         lines = cli.ok(*arguments).splitlines()

@@ -34,7 +34,7 @@ __all__ = [
 WIDTH: Final = 80
 LEAST: Final = 12
 """Characters that the last column keeps."""
-NAME: Final = 20
+NAME: Final = 15
 """Characters that names keep."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
