@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.openapi.utils import get_openapi
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from duebook.api.operations import Operation
 
 __all__ = ["describe", "document", "query_parameters"]
+
+_SCHEMAS: Final = "#/components/schemas/"
 
 REFUSALS: Final = {
     400: "The request cannot be read.",
@@ -91,7 +95,12 @@ def _answer(operation: Operation) -> dict[str, Any]:
 
 
 def _reference(shape: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{shape.__name__}"}
+    return {"$ref": f"{_SCHEMAS}{_public(shape.__name__)}"}
+
+
+def _public(name: str) -> str:
+    """What a shape is called outside: other names are those of the model's own values here."""
+    return name.removesuffix("Shape")
 
 
 def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
@@ -101,8 +110,10 @@ def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
         shapes |= {shape for shape in (operation.answer, operation.body) if shape is not None}
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, schemas = models_json_schema(
-        [(shape, "validation") for shape in ordered], ref_template="#/components/schemas/{model}"
+        [(shape, "validation") for shape in ordered], ref_template=f"{_SCHEMAS}{{model}}"
     )
+    renamed = re.sub(rf'("{_SCHEMAS}\w+?)Shape"', r'\1"', json.dumps(schemas["$defs"]))
+    shown = {_public(name): schema for name, schema in json.loads(renamed).items()}
     made = get_openapi(
         title="Duebook",
         version=__version__,
@@ -111,7 +122,7 @@ def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
     )
     scheme = {"type": "http", "scheme": "bearer", "description": "duebook token create"}
     made["components"] = {
-        "schemas": dict(sorted(schemas["$defs"].items())),
+        "schemas": dict(sorted(shown.items())),
         "securitySchemes": {"token": scheme},
     }
     made["security"] = [{"token": []}]

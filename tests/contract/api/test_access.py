@@ -37,7 +37,7 @@ def test_a_token_is_shown_once_and_opens_its_namespaces_until_it_is_revoked(
     secret = made.pop("token")
     (known,) = api.ok("GET", "tokens")["items"]
     assert known == made
-    assert secret.rpartition("_")[2] not in str(known)
+    assert secret.split("_", 2)[2] not in str(known)
     ci = Api(app, secret)
     assert ci.ok("GET", "me") == {"name": "ci", "role": "operator", "namespaces": ["shop"]}
     ci.refused(404, "GET", "schedules", params={"namespace": "default"})

@@ -126,32 +126,77 @@ class DependencyShape(Shape):
 class Policies(Shape):
     """What may stand beside a trigger and a target; what is at its default may be left out."""
 
-    payload: dict[str, Any] | None = None
+    payload: Annotated[
+        dict[str, Any] | None, Field(description="What its runs are given; may have templates.")
+    ] = None
     description: Annotated[str | None, Field(max_length=10_000)] = None
     labels: dict[str, str] | None = None
-    start_at: Instant | None = None
-    end_at: Instant | None = None
-    max_runs: Annotated[int | None, Field(ge=1, le=1_000_000_000)] = None
-    jitter: Duration | None = None
-    exclude: Annotated[
-        list[str] | None, Field(description="Days and ranges of days.", max_length=1000)
+    start_at: Annotated[Instant | None, Field(description="Times before are no due times.")] = None
+    end_at: Annotated[Instant | None, Field(description="Times after are no due times.")] = None
+    max_runs: Annotated[
+        int | None,
+        Field(ge=1, le=1_000_000_000, description="It completes after so many due times ran."),
     ] = None
-    grace: Duration | None = None
-    catchup: Literal["one", "skip", "all"] | None = None
-    catchup_window: Duration | None = None
-    catchup_limit: Annotated[int | None, Field(ge=1, le=50_000)] = None
-    catchup_pace: Duration | None = None
-    overlap: Literal["skip", "queue", "latest", "cancel", "allow"] | None = None
-    skip_if_successful: bool | None = None
-    on_resume: Literal["skip", "catchup"] | None = None
-    depends_on: Annotated[list[DependencyShape] | None, Field(max_length=100)] = None
-    max_concurrent: Annotated[int | None, Field(ge=1, le=100_000)] = None
-    queue: Name | None = None
-    priority: Annotated[int | None, Field(ge=-1000, le=1000)] = None
-    retry: RetryPolicy | int | None = None
-    max_takeovers: Annotated[int | None, Field(ge=0, le=100)] = None
-    timeout: Duration | None = None
-    expire_after: Duration | None = None
+    jitter: Annotated[
+        Duration | None, Field(description="Shifts each due time by up to so much.")
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        Field(
+            description="Days and ranges of days without due times.",
+            max_length=1000,
+            examples=[["2026-12-25", "2026-12-31/2027-01-02"]],
+        ),
+    ] = None
+    grace: Annotated[
+        Duration | None, Field(description="Older than this, a due time is missed. 1m.")
+    ] = None
+    catchup: Annotated[
+        Literal["one", "skip", "all"] | None,
+        Field(description="What becomes of missed due times: the newest runs, none, all. one."),
+    ] = None
+    catchup_window: Annotated[Duration | None, Field(description="How far back `all` reaches.")] = (
+        None
+    )
+    catchup_limit: Annotated[
+        int | None, Field(ge=1, le=50_000, description="How many `all` keeps. 1000.")
+    ] = None
+    catchup_pace: Annotated[
+        Duration | None, Field(description="How fast a backlog is considered. 1m.")
+    ] = None
+    overlap: Annotated[
+        Literal["skip", "queue", "latest", "cancel", "allow"] | None,
+        Field(description="What a due time does while a run is active. skip."),
+    ] = None
+    skip_if_successful: Annotated[
+        bool | None, Field(description="Skip a due time that somebody already did by hand.")
+    ] = None
+    on_resume: Annotated[
+        Literal["skip", "catchup"] | None,
+        Field(description="What becomes of due times that fell while paused. skip."),
+    ] = None
+    depends_on: Annotated[
+        list[DependencyShape] | None,
+        Field(max_length=100, description="Schedules that must have succeeded before."),
+    ] = None
+    max_concurrent: Annotated[
+        int | None, Field(ge=1, le=100_000, description="Most runs of it at once.")
+    ] = None
+    queue: Annotated[Name | None, Field(description="Where its runs wait. default.")] = None
+    priority: Annotated[
+        int | None, Field(ge=-1000, le=1000, description="Higher ones begin first. 0.")
+    ] = None
+    retry: Annotated[
+        RetryPolicy | int | None, Field(description="A number is one of attempts.")
+    ] = None
+    max_takeovers: Annotated[
+        int | None,
+        Field(ge=0, le=100, description="How often its node may be lost before it fails. 3."),
+    ] = None
+    timeout: Annotated[Duration | None, Field(description="An attempt is stopped then.")] = None
+    expire_after: Annotated[
+        Duration | None, Field(description="A run that has not begun by then is cancelled.")
+    ] = None
 
 
 AnyTrigger = Annotated[
