@@ -1,0 +1,289 @@
+"""Reads what a step runs: a command, a script, a task, a request, or another flow."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.parse import Node, plain
+from duebook.flows.section import Section, items, text_of
+from duebook.flows.timing import read_seconds
+from duebook.flows.values import read_pairs
+from duebook.flows.variables import Scope, check_value, script_text, shell_text, walk
+from duebook.flows.words import EXEC, HTTP
+from duebook.ids import check_name
+from duebook.model.flow import FlowTarget, Script
+from duebook.model.http_target import HttpTarget, origin_of
+from duebook.model.target import CommandTarget, TaskTarget, load_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from duebook.model.flow import StepTarget
+
+__all__ = ["KINDS", "SHELL", "read_action", "read_shell", "request_timeout"]
+
+KINDS: Final = ("command", "script", "exec", "task", "http", "call", "executor", "type")
+SHELL: Final = ("/bin/sh", "-e", "-c")
+"""With -e a script ends at its first failure, instead of hiding it."""
+LONGEST_SCRIPT: Final = 100_000
+"""Characters; the kernel takes no longer arguments."""
+
+_SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
+_OPTIONS: Final = {
+    **dict.fromkeys(_SHELLS, "-c"),
+    **dict.fromkeys(("node", "perl", "ruby"), "-e"),
+    "php": "-r",
+}
+_PYTHON: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*")
+_PLACEHOLDER: Final = TaskTarget("refused")
+
+
+def read_shell(section: Section, default: tuple[str, ...]) -> tuple[str, ...]:
+    """How a shell is begun, its option for text included."""
+    node = section.get("shell")
+    if node is None:
+        return default
+    return section.judge(node, "shell", default, _shell, node)
+
+
+def _shell(node: Node) -> tuple[str, ...]:
+    return _interpreter(_words("shell", node))
+
+
+def _words(key: str, node: Node) -> list[str]:
+    if isinstance(node.value, list):
+        return [text_of(key, plain(item)) for item in node.value]
+    return _split(key, text_of(key, plain(node)))
+
+
+def _split(key: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise Invalid(f'{key} "{shorten(text)}" has a quote without its end') from None
+
+
+def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
+    """A program with its option for text; raises Invalid for those that have none."""
+    names = [PurePosixPath(word).name for word in words[:2]]
+    name = names[1] if names[0:1] == ["env"] and len(names) > 1 else "".join(names[:1])
+    option = "-c" if _PYTHON.fullmatch(name) else _OPTIONS.get(name)
+    if option is None or (only_shells and name not in _SHELLS):
+        known = ", ".join(sorted(_SHELLS if only_shells else {*_OPTIONS, "python"}))
+        raise Invalid(f'"{shorten(" ".join(words))}" is no program for a text; known are {known}')
+    if words[-1] == option:
+        return tuple(words)
+    return (*words, option)
+
+
+def read_action(
+    section: Section, scope: Scope, shell: tuple[str, ...], local: Callable[[str], str]
+) -> tuple[StepTarget, dict[str, Any]]:
+    """The target of a step and its payload; `local` says which flow a name in the file means.
+
+    What is wrong is a problem of the section, and the target a placeholder.
+    """
+    kinds = [kind for kind in KINDS if kind in section]
+    if "executor" in kinds and "type" in kinds:
+        section.problem(section.node, "type", "executor and type say the same", "keep one of them")
+    main = [kind for kind in kinds if kind not in ("executor", "type")]
+    allowed = ({"command"}, {"script"}, {"command", "script"}, {"exec"}, {"task"}, {"http"})
+    if len(kinds) > len(main):
+        return _executor(section, scope, shell, main), {}
+    if set(main) not in (*allowed, {"call"}):
+        told = f"it has {' and '.join(main)}" if main else "it runs nothing"
+        hint = "a step has one of command, script, exec, task, http, call"
+        section.problem(section.node, "", told, hint)
+        return _PLACEHOLDER, {}
+    _refuse_strays(section, main)
+    node = section.get(main[0]) or section.node
+    readers: dict[str, Callable[[], StepTarget]] = {
+        "exec": lambda: _program(section, _exec_words(section, node), scope),
+        "task": lambda: load_target({"task": plain(node)}),
+        "http": lambda: _request(plain(node), scope),
+        "call": lambda: _flow(section, node, scope, local),
+    }
+    read = readers.get(main[0], lambda: _command(section, scope, shell))
+    target = section.judge(node, main[0], _PLACEHOLDER, read)
+    return target, _payload(section, scope) if "task" in main else {}
+
+
+def _refuse_strays(section: Section, main: list[str]) -> None:
+    """Keys that mean something only beside another."""
+    for key, beside in (
+        ("payload", {"task"}),
+        ("params", {"call"}),
+        ("config", {"executor", "type"}),
+        ("shell", {"command", "script"}),
+        ("working_dir", {"command", "script", "exec"}),
+    ):
+        node = section.get(key)
+        if node is not None and not beside & set(main):
+            section.problem(node, key, f"{key} means nothing without {' or '.join(sorted(beside))}")
+
+
+def _payload(section: Section, scope: Scope) -> dict[str, Any]:
+    node = section.get("payload")
+    if node is None:
+        return {}
+    value = plain(node)
+    if not isinstance(value, dict):
+        section.problem(node, "payload", f"payload {shorten(value)} is no mapping")
+        return {}
+    return dict(section.judge(node, "payload", {}, walk, value, scope))
+
+
+def _command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarget:
+    command, script = section.get("command"), section.get("script")
+    if command is not None and isinstance(command.value, list) and script is None:
+        words = [text_of("command", plain(item)) for item in command.value]
+        if words and re.search(r"\s", words[0].strip()) and "{{" not in words[0]:
+            raise Invalid(
+                f'command: "{shorten(words[0])}" is no program; a list is a program and its '
+                "arguments, and several commands are the lines of a script"
+            )
+        return _program(section, words, scope)
+    if script is None:
+        assert command is not None  # noqa: S101 - one of them is there
+        return _script(section, text_of("command", plain(command)), shell, scope)
+    text = text_of("script", plain(script))
+    if command is not None:
+        return _script(section, text, _interpreter(_words("command", command), False), scope)
+    first, _, rest = text.partition("\n")
+    if first.startswith("#!"):
+        words = _split("script", first[2:])
+        return _script(section, "\n" + rest, _interpreter(words or ["#!"], False), scope)
+    return _script(section, text, shell, scope)
+
+
+def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Scope) -> StepTarget:
+    if not text.strip():
+        raise Invalid("its command is empty")
+    if len(text) > LONGEST_SCRIPT:
+        raise Invalid(
+            f"it has {len(text):,} characters; at most {LONGEST_SCRIPT:,} can be passed on; "
+            "put them into a file"
+        )
+    values: tuple[tuple[str, str], ...] = ()
+    names = {PurePosixPath(word).name for word in interpreter[:2]}
+    if names & _SHELLS:
+        text, values = shell_text(text, scope)
+    else:
+        script_text(text, scope, interpreter[0])
+    return Script(text, interpreter, _directory(section, scope), values)
+
+
+def _program(section: Section, words: list[str], scope: Scope) -> StepTarget:
+    if not words:
+        raise Invalid("command is empty")
+    rendered = [walk(word, scope) for word in words]
+    if rendered[0] != words[0] or "{{" in words[0] or "{%" in words[0]:
+        raise Invalid(f'command "{shorten(words[0])}" is a template; which program runs is fixed')
+    target = load_target({"command": rendered})
+    assert isinstance(target, CommandTarget)  # noqa: S101 - of such a form
+    return CommandTarget(target.argv, cwd=_directory(section, scope))
+
+
+def _exec_words(section: Section, node: Node) -> list[str]:
+    inner = Section(node, section.at("exec"), section.problems, EXEC)
+    program = inner.read("command", text_of, "")
+    args = inner.get("args")
+    rest = [] if args is None else [text_of("args", plain(item)) for item in items(args)]
+    if not program:
+        raise Invalid("exec has no command")
+    return [program, *rest]
+
+
+def _directory(section: Section, scope: Scope) -> str | None:
+    node = section.get("working_dir")
+    if node is None:
+        return None
+    text: str = walk(text_of("working_dir", plain(node)), scope)
+    return text
+
+
+def _request(form: Any, scope: Scope) -> HttpTarget:
+    """A request whose texts are templates, but for where it goes."""
+    changed = walk(form, scope)
+    target = load_target({"http": changed})
+    assert isinstance(target, HttpTarget)  # noqa: S101 - of such a form
+    check_value(origin_of(target.url), scope, "http url, before its path,")
+    return target
+
+
+def _flow(section: Section, node: Node, scope: Scope, local: Callable[[str], str]) -> FlowTarget:
+    given = text_of("call", plain(node))
+    name = re.sub(r"\.ya?ml$", "", given)
+    try:
+        check_name(name)
+    except Invalid:
+        raise Invalid(
+            f'{section.said("call")} "{shorten(given)}" is no name of a flow; '
+            "a command is written as `command`"
+        ) from None
+    return FlowTarget(local(name), tuple(_call_params(section, scope).items()))
+
+
+def _call_params(section: Section, scope: Scope) -> dict[str, Any]:
+    node, found = section.get("params"), dict[str, Any]()
+    if node is None:
+        return found
+    if isinstance(node.value, str):
+        for word in _split("params", node.value):
+            name, equals, value = word.partition("=")
+            if not equals:
+                name, value = str(1 + sum(key.isdigit() for key in found)), word
+            found[name] = walk(value, scope)
+        return found
+    return {name: walk(value, scope) for name, _, value in read_pairs(section, "params")}
+
+
+def _executor(
+    section: Section, scope: Scope, shell: tuple[str, ...], main: list[str]
+) -> StepTarget:
+    node = section.get("executor") or section.get("type") or section.node
+    config, kind = section.get("config"), node.value
+    if isinstance(kind, dict):
+        config, kind = kind.get("config"), plain(kind["type"]) if "type" in kind else None
+    if kind in ("command", "shell", "") and config is None and set(main) <= {"command", "script"}:
+        return section.judge(node, "", _PLACEHOLDER, _command, section, scope, shell)
+    if kind != "http":
+        told = f'executor type "{shorten(kind)}" is not supported'
+        section.problem(node, "executor", told, "run the program that does it")
+        return _PLACEHOLDER
+    return section.judge(node, "executor", _PLACEHOLDER, _http, section, config, scope)
+
+
+def _http(section: Section, config: Node | None, scope: Scope) -> StepTarget:
+    """A request in Dagu's words: in the config, or as `command: GET https://…`."""
+    form: dict[str, Any] = {}
+    if (command := section.get("command")) is not None:
+        words = _words("command", command)
+        if len(words) != 2:
+            raise Invalid(f"command {shorten(plain(command))} is no method with a url")
+        form["method"], form["url"] = words
+    if (script := section.get("script")) is not None:
+        form["body"] = plain(script)
+    if config is not None:
+        inner = Section(config, section.at("config"), section.problems, HTTP)
+        for key in ("url", "method", "headers", "body"):
+            if (node := inner.get(key)) is not None:
+                form[key] = plain(node)
+    return _request(form, scope)
+
+
+def request_timeout(section: Section) -> timedelta | None:
+    """What the config of a request says about its time."""
+    node = section.get("executor")
+    config = section.get("config")
+    if node is not None and isinstance(node.value, dict):
+        config = node.value.get("config")
+    if config is None or not isinstance(config.value, dict) or "timeout" not in config.value:
+        return None
+    found = config.value["timeout"]
+    return section.judge(found, "timeout", None, read_seconds, "timeout", plain(found))

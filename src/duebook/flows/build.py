@@ -1,0 +1,360 @@
+"""Builds flows from the text of a file, or says everything that is wrong with it; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.actions import SHELL, read_shell
+from duebook.flows.graph import before, circle, in_order
+from duebook.flows.parse import Node, Unreadable, parse, plain
+from duebook.flows.problems import Problem, Problems, did_you_mean
+from duebook.flows.section import Section, text_of, whole_of
+from duebook.flows.steps import (
+    Draft,
+    Surroundings,
+    draft_step,
+    draft_steps,
+    finish,
+    read_conditions,
+    with_variable,
+)
+from duebook.flows.timing import read_seconds, read_times
+from duebook.flows.values import read_env, read_labels_of, read_params
+from duebook.flows.variables import Scope, identifier, value_template, walk
+from duebook.flows.words import FLOW, HANDLERS
+from duebook.ids import check_name
+from duebook.model.fields import read_flag, read_labels, read_name, read_positive_length, read_text
+from duebook.model.flow import (
+    CHECK,
+    HANDLED,
+    MOST_STEPS,
+    Event,
+    Flow,
+    FlowTarget,
+    Param,
+    Step,
+    handler_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Built", "build", "calls_in_circle"]
+
+_OVERLAPS: Final[dict[str, Literal["skip", "queue", "latest"]]] = {
+    "skip": "skip",
+    "all": "queue",
+    "queue": "queue",
+    "latest": "latest",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The flows of a file; with problems there are none."""
+
+    flows: tuple[Flow, ...]
+    names: tuple[str, ...]
+    """as far as they could be read, also when something else is wrong"""
+    problems: tuple[Problem, ...]
+
+
+def build(text: str, file: str, default_name: str) -> Built:
+    """The flows of a text: the first document, and those after it that only it can run.
+
+    `file` is how problems name it, `default_name` what the first flow is called without a name.
+    """
+    try:
+        documents = parse(text, file)
+    except Unreadable as error:
+        return Built((), (), (error.problem,))
+    problems = Problems(file)
+    if not documents:
+        return Built((), (), (Problem(file, 1, 1, "", "it is empty", "a flow has steps"),))
+    names = _names(documents, default_name, problems)
+    flows = []
+    for node, name in zip(documents, names, strict=True):
+        builder = _Builder(node, name, problems, _local(names))
+        if (flow := builder.flow()) is not None:
+            flows.append(flow)
+    if not problems and (found := calls_in_circle(flows)):
+        told = f"flows run each other in a circle: {' → '.join(found)}"
+        problems.add(documents[0], "steps", told)
+    return Built(() if problems else tuple(flows), tuple(names), problems.sorted())
+
+
+def _names(documents: list[Node], default_name: str, problems: Problems) -> list[str]:
+    """A later document is `first.name`, so that files cannot take each other's."""
+    names: list[str] = []
+    for place, node in enumerate(documents):
+        found = node.value.get("name") if isinstance(node.value, dict) else None
+        given = default_name if found is None and not names else found and plain(found)
+        name = given if not names else f"{names[0]}.{given}"
+        where = found or node
+        if given is None:
+            problems.add(node, "name", "a flow after the first has no name", "add name:")
+            name = f"{default_name}.{place}"
+        else:
+            try:
+                check_name(name)
+            except Invalid as error:
+                likely = _likely_name(str(given))
+                problems.add(where, "name", str(error), f"write it as {likely}" if likely else "")
+        if name in names:
+            problems.add(where, "name", f'two flows of the file are named "{shorten(given)}"')
+        names.append(str(name))
+    return names
+
+
+def _likely_name(given: str) -> str:
+    likely = identifier(given.strip().lower()).replace("_", "-").strip("-")
+    try:
+        return check_name(likely)
+    except Invalid:
+        return ""
+
+
+def _local(names: list[str]) -> Callable[[str], str]:
+    """Which flow a step of the file means by a name."""
+    first, *rest = names
+    own = {name.removeprefix(f"{first}."): name for name in rest}
+    return lambda name: own.get(name, name)
+
+
+def calls_in_circle(flows: Iterable[Flow]) -> list[str]:
+    """Flows that would run each other for ever, as a circle; empty when there are none."""
+    calls: dict[str, list[str]] = {flow.name: [] for flow in flows}
+    for flow in flows:
+        for step in flow.all_steps():
+            if isinstance(step.target, FlowTarget) and step.target.name in calls:
+                calls[flow.name].append(step.target.name)
+    return circle(calls)
+
+
+class _Builder:
+    """One document."""
+
+    def __init__(
+        self, node: Node, name: str, problems: Problems, local: Callable[[str], str]
+    ) -> None:
+        self._name = name
+        self._problems = problems
+        self._local = local
+        self._section = Section(node, "", problems, FLOW)
+
+    def flow(self) -> Flow | None:
+        """None when it has no steps; whatever else is wrong is a problem."""
+        section = self._section
+        params, scope = self._params()
+        env, scope = self._env(scope)
+        around = Surroundings(
+            read_shell(section, SHELL),
+            section.get("working_dir"),
+            read_labels_of(section, "worker_selector"),
+            self._local,
+        )
+        steps, scope = self._steps(scope, around)
+        handlers = self._handlers(scope, around)
+        start, stop, restart = read_times(section, self._name)
+        most_runs = section.read("max_active_runs", whole_of(-1, 100_000), -1)
+        if most_runs == 0:
+            node = section.get("max_active_runs") or section.node
+            section.problem(node, "max_active_runs", "max_active_runs 0 would let nothing run")
+        if not steps:
+            return None
+        return Flow(
+            name=self._name,
+            steps=steps,
+            handlers=handlers,
+            description=section.read("description", read_text, ""),
+            labels=self._labels(),
+            params=params,
+            env=env,
+            preconditions=read_conditions(section, _beginning(scope)),
+            start=start,
+            stop=stop,
+            restart=restart,
+            restart_wait=section.read("restart_wait_sec", read_seconds, timedelta()),
+            catchup_window=section.read("catchup_window", read_positive_length, None),
+            overlap=section.read("overlap_policy", _overlap, "skip"),
+            skip_if_successful=section.read("skip_if_successful", read_flag, default=False),
+            max_active_steps=section.read("max_active_steps", whole_of(1, 10_000), None),
+            max_concurrent=most_runs if most_runs > 0 else None,
+            queue=section.read("queue", read_name, "default"),
+            priority=section.read("priority", whole_of(-1_000, 1_000), 0),
+            timeout=section.read("timeout_sec", read_seconds, None) or None,
+            delay=section.read("delay_sec", read_seconds, timedelta()),
+            max_output=section.read("max_output_size", whole_of(1, 1_000_000), 100_000),
+        )
+
+    def _labels(self) -> tuple[tuple[str, str], ...]:
+        labels = dict(read_labels_of(self._section))
+        if (node := self._section.get("group")) is not None:
+            labels["group"] = self._section.read("group", text_of, "")
+            return self._section.judge(node, "group", (), read_labels, "group", labels)
+        return tuple(sorted(labels.items()))
+
+    def _params(self) -> tuple[tuple[Param, ...], Scope]:
+        found, scope, params = read_params(self._section), Scope(), []
+        for param, node in found:
+            default = param.default
+            key = f"params.{param.name}"
+            made = self._section.judge(node, key, default, walk, default, Scope())
+            params.append(Param(param.name, made, param.kind, param.choices, param.description))
+        names = frozenset(param.name for param in params)
+        places = sum(param.name.isdigit() for param in params)
+        return tuple(params), Scope(params=names, places=places) if params else scope
+
+    def _env(self, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
+        found = []
+        for name, node, text in read_env(self._section):
+            made = self._section.judge(node, f"env.{name}", "", value_template, text, scope)
+            found.append((name, made))
+            scope = with_variable(scope, name, made)
+        return tuple(found), _unshadowed(scope)
+
+    def _steps(self, scope: Scope, around: Surroundings) -> tuple[tuple[Step, ...], Scope]:
+        """The steps in their order, and what a handler may name."""
+        node = self._section.get("steps")
+        if node is None:
+            self._section.problem(self._section.node, "steps", "it has no steps")
+            return (), scope
+        drafts = draft_steps(node, self._problems)
+        if not drafts and isinstance(node.value, list | dict):
+            self._section.problem(node, "steps", "it has no steps")
+        if len(drafts) > MOST_STEPS:
+            told = f"it has {len(drafts):,} steps; at most {MOST_STEPS:,} are allowed"
+            self._section.problem(node, "steps", told)
+            return (), scope
+        named = self._named(drafts)
+        graph = self._graph(drafts, named, isinstance(node.value, list))
+        if found := circle(graph):
+            told = f"steps wait for each other in a circle: {' → '.join(found)}"
+            place = next(draft for draft in drafts if draft.name == found[0])
+            self._problems.add(place.section.node, place.section.at("depends"), told)
+            graph = dict.fromkeys(graph, ())
+        scope = self._scope(scope, drafts, named)
+        earlier, by_name = before(graph), {draft.name: draft for draft in drafts}
+        steps = [
+            finish(by_name[name], graph[name], replace(scope, before=earlier[name]), around)
+            for name in in_order(graph)
+        ]
+        return tuple(steps), scope
+
+    def _named(self, drafts: list[Draft]) -> dict[str, str]:
+        """name or id -> step; those given twice are problems."""
+        named: dict[str, str] = {}
+        reserved = {CHECK, *(handler_name(event) for event in HANDLED)}
+        for draft in drafts:
+            node = draft.section.get("name") or draft.section.node
+            if draft.name in reserved:
+                told = f'"{draft.name}" is the name of a step of Duebook\'s own'
+                draft.section.problem(node, "name", told, "take another")
+            for name in dict.fromkeys(filter(None, (draft.name, draft.id))):
+                if name in named:
+                    told = f'two steps are named "{shorten(name)}"'
+                    draft.section.problem(node, "name", told, "names and ids are given once")
+                named.setdefault(name, draft.name)
+        return named
+
+    def _graph(
+        self, drafts: list[Draft], named: dict[str, str], is_list: bool
+    ) -> dict[str, tuple[str, ...]]:
+        """What each step depends on; unknown names are problems and left out."""
+        ordered = self._is_ordered(drafts, is_list)
+        graph: dict[str, tuple[str, ...]] = {}
+        row, former, current = -1, list[str](), list[str]()
+        for draft in drafts:
+            if draft.row != row:
+                row, former, current = draft.row, current, []
+            current.append(draft.name)
+            if draft.depends is not None:
+                graph[draft.name] = self._known(draft, named)
+            else:
+                graph[draft.name] = tuple(former) if ordered else ()
+        return graph
+
+    def _is_ordered(self, drafts: list[Draft], is_list: bool) -> bool:
+        kind = self._section.read("type", text_of, "")
+        if kind not in ("", "chain", "graph"):
+            node = self._section.get("type") or self._section.node
+            told = f'type "{shorten(kind)}" is not supported'
+            self._section.problem(node, "type", told, "it is chain or graph")
+        nested = len({draft.row for draft in drafts}) < len(drafts)
+        says = any(draft.depends is not None for draft in drafts)
+        return kind == "chain" or (not kind and is_list and (nested or not says))
+
+    def _known(self, draft: Draft, named: dict[str, str]) -> tuple[str, ...]:
+        found = []
+        for name, node in draft.depends or ():
+            if name in named:
+                found.append(named[name])
+            else:
+                told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is no step'
+                draft.section.problem(node, "depends", told, did_you_mean(name, named))
+        return tuple(dict.fromkeys(found))
+
+    def _scope(self, scope: Scope, drafts: list[Draft], named: dict[str, str]) -> Scope:
+        outputs: dict[str, str] = {}
+        for draft in drafts:
+            if draft.output is None:
+                continue
+            if draft.output in outputs:
+                node = draft.section.get("output") or draft.section.node
+                told = f'"{outputs[draft.output]}" has the output {draft.output} already'
+                draft.section.problem(node, "output", told, "take another name")
+            outputs.setdefault(draft.output, draft.name)
+        identifiers: dict[str, list[str]] = {}
+        for name, step in named.items():
+            identifiers.setdefault(identifier(name), []).append(step)
+        alone = {name: found[0] for name, found in identifiers.items() if len(set(found)) == 1}
+        keeping = frozenset(
+            draft.name
+            for draft in drafts
+            if draft.output or any(key in draft.section for key in ("task", "call"))
+        )
+        return Scope(
+            params=scope.params,
+            derived=scope.derived,
+            outputs=outputs,
+            steps={**alone, **named},
+            before=frozenset(named.values()),
+            keeping=keeping,
+            places=scope.places,
+        )
+
+    def _handlers(self, scope: Scope, around: Surroundings) -> tuple[tuple[Event, Step], ...]:
+        node = self._section.get("handler_on")
+        if node is None:
+            return ()
+        inner = Section(node, "handler_on", self._problems, HANDLERS)
+        found: list[tuple[Event, Step]] = []
+        for event in HANDLED:
+            if (item := inner.get(event)) is None:
+                continue
+            draft = draft_step(item, f"handler_on.{event}", self._problems, handler_name(event))
+            if draft.depends:
+                told = "a handler depends on nothing"
+                draft.section.problem(draft.depends[0][1], "depends", told)
+            draft.name = handler_name(event)
+            at = _beginning(scope) if event == "init" else scope
+            found.append((event, finish(draft, (), at, around)))
+        return tuple(found)
+
+
+def _unshadowed(scope: Scope) -> Scope:
+    """Params and outputs win over the variables of the flow."""
+    return Scope(params=scope.params, derived=scope.derived, places=scope.places)
+
+
+def _beginning(scope: Scope) -> Scope:
+    return replace(scope, before=frozenset())
+
+
+def _overlap(key: str, value: Any) -> Literal["skip", "queue", "latest"]:
+    if isinstance(value, str) and value in _OVERLAPS:
+        return _OVERLAPS[value]
+    raise Invalid(f"{key} {shorten(value)} is not one of skip, all, latest")

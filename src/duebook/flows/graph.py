@@ -1,0 +1,79 @@
+"""The order of steps: what comes before what, in which rows they stand, and circles; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Graph = Mapping[str, Sequence[str]]
+    """name -> those it depends on, all of which are names too"""
+
+__all__ = ["after", "before", "circle", "in_order", "rows"]
+
+
+def in_order(graph: Graph) -> list[str]:
+    """Each after those it depends on, else as given; those of circles are left out."""
+    waiting = {name: len(set(depends)) for name, depends in graph.items()}
+    following = _following(graph)
+    ready = [name for name, count in waiting.items() if not count]
+    for name in ready:
+        for other in following[name]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+    return ready
+
+
+def circle(graph: Graph) -> list[str]:
+    """One circle, its first name again at the end; empty when there is none."""
+    left = set(graph) - set(in_order(graph))
+    if not left:
+        return []
+    path = [min(left, key=list(graph).index)]
+    while True:
+        step = next(name for name in graph[path[-1]] if name in left)
+        if step in path:
+            return [*path[path.index(step) :], step]
+        path.append(step)
+
+
+def before(graph: Graph) -> dict[str, frozenset[str]]:
+    """All that come before each, however far."""
+    found: dict[str, frozenset[str]] = {}
+    for name in in_order(graph):
+        direct = frozenset(graph[name])
+        found[name] = direct.union(*(found[other] for other in direct))
+    return found
+
+
+def after(graph: Graph, names: Sequence[str]) -> frozenset[str]:
+    """All that come after any of these, however far."""
+    following, found, todo = _following(graph), set[str](), list(names)
+    while todo:
+        for other in following[todo.pop()]:
+            if other not in found:
+                found.add(other)
+                todo.append(other)
+    return frozenset(found)
+
+
+def rows(graph: Graph) -> list[list[str]]:
+    """Steps by how long the longest way to them is: what stands in a row may run at once."""
+    depth: dict[str, int] = {}
+    for name in in_order(graph):
+        depth[name] = 1 + max((depth[other] for other in graph[name]), default=-1)
+    found: list[list[str]] = [[] for _ in range(1 + max(depth.values(), default=-1))]
+    for name in graph:
+        if name in depth:
+            found[depth[name]].append(name)
+    return found
+
+
+def _following(graph: Graph) -> dict[str, list[str]]:
+    following: dict[str, list[str]] = {name: [] for name in graph}
+    for name, depends in graph.items():
+        for other in dict.fromkeys(depends):
+            following[other].append(name)
+    return following

@@ -1,0 +1,230 @@
+"""Reads YAML into nodes that know their line and column; knows nothing about flows.
+
+Scalars are those of YAML 1.2. Tags, keys given twice, keys that are no text and merge keys are
+refused; aliases share what they name, and count as if it were written out. Events of PyYAML are
+read one by one: its own composer recurses, and a file of brackets would end the process.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from duebook.errors import shorten
+from duebook.flows.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["MOST_BYTES", "Node", "Unreadable", "parse", "plain"]
+
+MOST_BYTES: Final = 1_000_000
+MOST_NODES: Final = 50_000
+"""All documents of a file together, with aliases written out."""
+DEEPEST: Final = 40
+LONGEST_NUMBER: Final = 40
+
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""That of libyaml, where PyYAML has it, is ten times as fast."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A scalar, a list of nodes, or nodes by their keys, and where it stands."""
+
+    value: Any
+    line: int
+    column: int
+    size: int = 1
+    """how many nodes it is, written out"""
+    keys: dict[str, Node] = field(default_factory=dict)
+    """of a mapping: where each key stands"""
+
+
+class Unreadable(Exception):
+    """What is no YAML, or uses what is refused; has its Problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def parse(text: str, file: str) -> list[Node]:
+    """The documents of a text; raises Unreadable at the first thing that makes no sense."""
+    if len(text) > MOST_BYTES:
+        told = f"it has {len(text):,} characters; at most {MOST_BYTES:,} are read"
+        raise Unreadable(Problem(file, 0, 0, "", told))
+    return _Reader(file).documents(text)
+
+
+def plain(node: Node) -> Any:
+    """The value as JSON has it, without places."""
+    match node.value:
+        case list():
+            return [plain(item) for item in node.value]
+        case dict():
+            return {key: plain(item) for key, item in node.value.items()}
+    return node.value
+
+
+class _Reader:
+    """One file; keeps what is open, so that nothing recurses."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._count = 0
+        self._open: list[tuple[Node, str | None]] = []
+        """what is not yet closed, with its anchor"""
+        self._key: list[Node | None] = []
+        """of each that is open: the key whose value comes next"""
+        self._anchors: dict[str, Node] = {}
+        self._done: list[Node] = []
+
+    def documents(self, text: str) -> list[Node]:
+        try:
+            for event in _events(text):
+                self._read(event)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            told = " ".join(filter(None, (error.problem, error.context)))
+            hint = "put the text in quotes" if "mapping values" in told else ""
+            raise self._refusal(line, column, f"no YAML: {shorten(told, 200)}", hint) from None
+        except yaml.YAMLError as error:
+            raise self._refusal(0, 0, f"no YAML: {shorten(str(error), 200)}") from None
+        return self._done
+
+    def _read(self, event: Any) -> None:
+        match event:
+            case ScalarEvent():
+                self._check(event)
+                value = _scalar(event.value) if event.style in (None, "") else event.value
+                self._add(self._node(event, value), event.anchor)
+            case MappingStartEvent():
+                self._start(event, {})
+            case SequenceStartEvent():
+                self._start(event, [])
+            case MappingEndEvent() | SequenceEndEvent():
+                node, anchor = self._open.pop()
+                self._key.pop()
+                self._add(node, anchor, counted=True)
+            case AliasEvent():
+                self._alias(event)
+            case DocumentEndEvent():
+                self._anchors.clear()
+
+    def _start(self, event: Any, value: Any) -> None:
+        self._check(event)
+        if len(self._open) >= DEEPEST:
+            raise self._refused(event, f"it is nested more than {DEEPEST} deep")
+        self._open.append((self._node(event, value), event.anchor))
+        self._key.append(None)
+
+    def _alias(self, event: Any) -> None:
+        if event.anchor not in self._anchors:
+            within = any(event.anchor == anchor for _, anchor in self._open)
+            told = "contains itself" if within else "names nothing before it"
+            raise self._refused(event, f"alias *{shorten(event.anchor)} {told}")
+        node = self._anchors[event.anchor]
+        self._spend(event, node.size)
+        self._add(node, None, counted=True)
+
+    def _check(self, event: NodeEvent) -> None:
+        """Raises Unreadable for a tag."""
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise self._refused(event, f"tag {shorten(tag)} is not allowed", "leave it out")
+
+    def _node(self, event: Any, value: Any) -> Node:
+        self._spend(event, 1)
+        mark = event.start_mark
+        return Node(value, mark.line + 1, mark.column + 1)
+
+    def _spend(self, event: Any, size: int) -> None:
+        self._count += size
+        if self._count > MOST_NODES:
+            raise self._refused(
+                event, f"it has more than {MOST_NODES:,} values, aliases written out"
+            )
+
+    def _add(self, node: Node, anchor: str | None, counted: bool = False) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = node
+        if not self._open:
+            self._done.append(node)
+            return
+        parent, _ = self._open[-1]
+        parent.size += node.size if counted else 1
+        if isinstance(parent.value, list):
+            parent.value.append(node)
+        elif (key := self._key[-1]) is None:
+            self._key[-1] = self._checked_key(parent, node)
+        else:
+            parent.value[key.value] = node
+            self._key[-1] = None
+
+    def _checked_key(self, parent: Node, node: Node) -> Node:
+        key = node.value
+        if key == "<<":
+            raise self._at(node, "merge key `<<` is not YAML 1.2", "write the keys out")
+        if not isinstance(key, str):
+            if not isinstance(key, int | float) or isinstance(key, bool):
+                raise self._at(node, f"key {shorten(plain(node))} is no text", "put it in quotes")
+            node = Node(str(key), node.line, node.column)
+        if (first := parent.keys.get(node.value)) is not None:
+            told = f"key `{shorten(node.value)}` stands twice, first in line {first.line}"
+            raise self._at(node, told, "keep one of them")
+        parent.keys[node.value] = node
+        return node
+
+    def _refused(self, event: Any, message: str, hint: str = "") -> Unreadable:
+        mark = event.start_mark
+        return self._refusal(mark.line + 1, mark.column + 1, message, hint)
+
+    def _at(self, node: Node, message: str, hint: str) -> Unreadable:
+        return self._refusal(node.line, node.column, message, hint)
+
+    def _refusal(self, line: int, column: int, message: str, hint: str = "") -> Unreadable:
+        return Unreadable(Problem(self._file, line, column, "", message, hint))
+
+
+def _events(text: str) -> Iterator[Any]:
+    loader = _Loader(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+def _scalar(text: str) -> Any:
+    """A plain scalar by the core schema of YAML 1.2: `no` and `2026-01-01` are texts."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not (text[0].isdigit() or text[0] in "+-.") or len(text) > LONGEST_NUMBER:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text

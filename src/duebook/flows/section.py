@@ -1,0 +1,130 @@
+"""Reads the keys of one mapping of a flow file; each complaint has its place and what is right."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.parse import Node, plain
+from duebook.flows.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.flows.problems import Problems
+    from duebook.flows.words import Table
+
+__all__ = ["Section", "items", "text_of", "whole_of"]
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class Section:
+    """A mapping whose keys are those of a table; unknown and refused ones are problems at once."""
+
+    def __init__(self, node: Node, path: str, problems: Problems, table: Table) -> None:
+        self.node = node
+        self.path = path
+        self.problems = problems
+        self._values: dict[str, Node] = {}
+        self._said: dict[str, str] = {}
+        if not isinstance(node.value, dict):
+            told = f"{path or 'a flow'} is no mapping of keys, but {_kind(node)}"
+            problems.add(node, path, told)
+            return
+        for key, value in node.value.items():
+            self._take(table, key, value)
+
+    def _take(self, table: Table, key: str, value: Node) -> None:
+        word, place = table.find(key), self.node.keys[key]
+        if word is None:
+            hint = did_you_mean(key, table.likely(key))
+            self.problems.add(place, self.at(key), f"unknown key `{shorten(key)}`", hint)
+        elif word.instead is not None:
+            told = f"key `{key}` is not supported"
+            self.problems.add(place, self.at(key), told, word.instead)
+        elif (name := word.same_as or word.name) in self._values:
+            told = f"key `{key}` says again what `{name}` says"
+            self.problems.add(place, self.at(key), told, "keep one of them")
+        elif value.value is not None:
+            self._values[name] = value
+            self._said[name] = key
+
+    def at(self, key: str) -> str:
+        """The path to a key, or to a part of it."""
+        first = re.split(r"[.\[]", key)[0]
+        said = self.said(first) + key[len(first) :]
+        return f"{self.path}.{said}" if self.path and said else self.path or said
+
+    def said(self, key: str) -> str:
+        """How the file writes a key."""
+        return self._said.get(key, key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def get(self, key: str) -> Node | None:
+        return self._values.get(key)
+
+    def inherit(self, key: str, node: Node) -> None:
+        """As if it stood here."""
+        self._values.setdefault(key, node)
+
+    def read(self, key: str, reader: Callable[[str, Any], T], default: D) -> T | D:
+        """What a reader makes of the value; its complaint is a problem, and `default` holds."""
+        node = self._values.get(key)
+        if node is None:
+            return default
+        return self.judge(node, key, default, reader, self.said(key), plain(node))
+
+    def judge(
+        self, node: Node, key: str, default: D, work: Callable[..., T], *arguments: Any
+    ) -> T | D:
+        """What `work` makes; what it raises as Invalid is a problem at `node`."""
+        try:
+            return work(*arguments)
+        except Invalid as error:
+            self.problem(node, key, str(error))
+            return default
+
+    def problem(self, node: Node, key: str, message: str, hint: str = "") -> None:
+        self.problems.add(node, self.at(key), message, hint)
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node.value, list):
+        return "a list"
+    return "empty" if node.value is None else shorten(plain(node))
+
+
+def items(node: Node) -> list[Node]:
+    """Those of a list; anything else stands for a list of itself."""
+    return node.value if isinstance(node.value, list) else [node]
+
+
+def text_of(key: str, value: Any) -> str:
+    """A scalar as text, numbers as they would be written; raises Invalid."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise Invalid(f"{key} has a NUL")
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise Invalid(f"{key} {shorten(value)} is no text")
+
+
+def whole_of(low: int, high: int) -> Callable[[str, Any], int]:
+    """A reader of whole numbers, also of those in quotes."""
+
+    def read(key: str, value: Any) -> int:
+        if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise Invalid(f"{key} {shorten(value)} is no whole number {low} to {high:,}")
+        return value
+
+    return read

@@ -1,0 +1,276 @@
+"""Reads the steps of a flow: first their names and order, then, knowing these, the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.actions import read_action, read_shell, request_timeout
+from duebook.flows.parse import Node, plain
+from duebook.flows.patterns import check_pattern
+from duebook.flows.section import Section, items, text_of
+from duebook.flows.timing import read_codes, read_retry, read_seconds
+from duebook.flows.values import check_variable, read_env, read_labels_of
+from duebook.flows.variables import Scope, check_value, shell_text, value_template
+from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, RETRY, STEP
+from duebook.model.fields import read_flag, read_text
+from duebook.model.flow import Condition, ContinueOn, FlowTarget, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.flows.problems import Problems
+
+__all__ = ["Draft", "Surroundings", "draft_step", "draft_steps", "finish", "read_conditions"]
+
+_NAME: Final = re.compile(r"[^\"'\\{}$`]{1,100}")
+_WHOLE_COMMAND: Final = re.compile(r"`([^`]+)`|\$\(([^()]+)\)")
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step of which name, dependencies and output are known, and the rest is not read yet."""
+
+    section: Section
+    name: str
+    id: str | None
+    depends: list[tuple[str, Node]] | None
+    """None: it says nothing about that"""
+    output: str | None
+    row: int
+    """steps of a list within the list stand in one row"""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a flow says for all of its steps."""
+
+    shell: tuple[str, ...]
+    working_dir: Node | None
+    workers: tuple[tuple[str, str], ...]
+    local: Callable[[str], str]
+
+
+def draft_steps(node: Node, problems: Problems) -> list[Draft]:
+    """The steps of a list or a mapping, in the order of the file."""
+    if isinstance(node.value, dict):
+        return [
+            draft_step(item, f"steps.{name}", problems, name, row)
+            for row, (name, item) in enumerate(node.value.items())
+        ]
+    if not isinstance(node.value, list):
+        problems.add(node, "steps", "steps is neither a list nor a mapping of steps")
+        return []
+    drafts: list[Draft] = []
+    for row, item in enumerate(node.value):
+        nested = isinstance(item.value, list)
+        for place, part in enumerate(items(item)):
+            path = f"steps[{row}][{place}]" if nested else f"steps[{row}]"
+            drafts.append(draft_step(part, path, problems, f"step-{len(drafts) + 1}", row))
+    return drafts
+
+
+def draft_step(node: Node, path: str, problems: Problems, name: str, row: int = 0) -> Draft:
+    """One step; text alone is its command."""
+    if isinstance(node.value, str):
+        key = Node("command", node.line, node.column)
+        node = Node({"command": node}, node.line, node.column, keys={"command": key})
+    section = Section(node, path, problems, STEP)
+    own = section.read("id", _step_name, None)
+    return Draft(
+        section,
+        section.read("name", _step_name, own or name),
+        own,
+        _depends(section),
+        _output(section),
+        row,
+    )
+
+
+def _step_name(key: str, value: Any) -> str:
+    text = text_of(key, value)
+    if _NAME.fullmatch(text) and text.isprintable() and text == text.strip():
+        return text
+    raise Invalid(
+        f'{key} "{shorten(text)}" is no name of 1 to 100 characters without quotes, braces and "$"'
+    )
+
+
+def _depends(section: Section) -> list[tuple[str, Node]] | None:
+    node = section.get("depends")
+    if node is None:
+        return None
+    found = []
+    for item in items(node):
+        name = section.judge(item, "depends", "", text_of, "depends", plain(item))
+        if name:
+            found.append((name, item))
+    return found
+
+
+def _output(section: Section) -> str | None:
+    node = section.get("output")
+    if node is None:
+        return None
+    inner: Node | None = node
+    if isinstance(node.value, dict):
+        if "name" not in node.value:
+            told = "output as a mapping of values is not supported"
+            section.problem(node, "output", told, "parse it in the next step")
+            return None
+        inner = Section(node, section.at("output"), section.problems, OUTPUT).get("name")
+    if inner is None:
+        return None
+    return section.judge(inner, "output", None, _output_name, plain(inner))
+
+
+def _output_name(value: Any) -> str:
+    name = text_of("output", value)
+    return check_variable(name.removeprefix("${").removesuffix("}").lstrip("$"), "output")
+
+
+def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroundings) -> Step:
+    """The whole step; what is wrong is a problem of its section."""
+    section = draft.section
+    if around.working_dir is not None and "working_dir" not in section and _takes_directory(draft):
+        section.inherit("working_dir", around.working_dir)
+    env, scope = _env(section, scope)
+    target, payload = read_action(section, scope, read_shell(section, around.shell), around.local)
+    if "signal_on_stop" in section:
+        section.read("signal_on_stop", _signal, "")
+    conditions = read_conditions(section, scope)
+    if isinstance(target, FlowTarget):
+        _check_call(section, conditions)
+    timeout = section.read("timeout_sec", read_seconds, None) or request_timeout(section)
+    retry = section.get("retry_policy")
+    workers = read_labels_of(section, "worker_selector")
+    return Step(
+        name=draft.name,
+        target=target,
+        depends=depends,
+        description=section.read("description", read_text, ""),
+        payload=payload,
+        env=env,
+        retry=None if retry is None else read_retry(_inner(section, "retry_policy", RETRY)),
+        timeout=timeout or None,
+        preconditions=conditions,
+        continue_on=_continue_on(section),
+        output=draft.output,
+        workers=workers or around.workers,
+    )
+
+
+def _takes_directory(draft: Draft) -> bool:
+    return any(key in draft.section for key in ("command", "script", "exec"))
+
+
+def _inner(section: Section, key: str, table: Any) -> Section:
+    node = section.get(key)
+    assert node is not None  # noqa: S101 - the caller has looked
+    return Section(node, section.at(key), section.problems, table)
+
+
+def _env(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
+    found = []
+    for name, node, text in read_env(section):
+        made = section.judge(node, f"env.{name}", "", value_template, text, scope)
+        found.append((name, made))
+        scope = with_variable(scope, name, made)
+    return tuple(found), scope
+
+
+def with_variable(scope: Scope, name: str, template: str) -> Scope:
+    """A scope that knows one more variable, and whether others can change it."""
+    try:
+        check_value(template, scope, name)
+    except Invalid:
+        return replace(scope, derived=scope.derived | {name})
+    return replace(scope, derived=scope.derived - {name}, shadowed=scope.shadowed | {name})
+
+
+def _signal(key: str, value: Any) -> str:
+    if value in ("SIGTERM", "TERM"):
+        return "SIGTERM"
+    raise Invalid(f"{key} {shorten(value)} is not supported; SIGTERM is sent, then SIGKILL")
+
+
+def _check_call(section: Section, conditions: tuple[Condition, ...]) -> None:
+    """No worker performs such a step, so nothing of a worker can be asked for it."""
+    for key in ("env", "timeout_sec", "worker_selector", "retry_policy"):
+        if (node := section.get(key)) is not None:
+            told = f"{key} means nothing for a step that runs a flow"
+            section.problem(node, key, told, "say it in that flow")
+    node = section.get("preconditions")
+    if node is not None and any(condition.is_command for condition in conditions):
+        told = "a step that runs a flow cannot have a command as its condition"
+        section.problem(node, "preconditions", told, "say it in that flow, or in a step before")
+
+
+def _continue_on(section: Section) -> ContinueOn:
+    node = section.get("continue_on")
+    if node is None:
+        return ContinueOn()
+    if isinstance(node.value, str):
+        if node.value in ("failed", "failure", "skipped"):
+            return ContinueOn(failure=node.value != "skipped", skipped=node.value == "skipped")
+        told = f'continue_on "{shorten(node.value)}" is not one of failed, skipped'
+        section.problem(node, "continue_on", told)
+        return ContinueOn()
+    inner = _inner(section, "continue_on", CONTINUE)
+    return ContinueOn(
+        failure=inner.read("failure", read_flag, default=False),
+        skipped=inner.read("skipped", read_flag, default=False),
+        exit_codes=inner.read("exit_code", read_codes, ()),
+        output=inner.read("output", _patterns, ()),
+        mark_success=inner.read("mark_success", read_flag, default=False),
+    )
+
+
+def _patterns(key: str, value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(check_pattern(text_of(key, item)) for item in values)
+
+
+def read_conditions(section: Section, scope: Scope) -> tuple[Condition, ...]:
+    node = section.get("preconditions")
+    if node is None:
+        return ()
+    found = []
+    for place, item in enumerate(items(node)):
+        key = f"preconditions[{place}]"
+        found.append(section.judge(item, key, None, _condition, section, item, key, scope))
+    return tuple(condition for condition in found if condition is not None)
+
+
+def _condition(section: Section, node: Node, key: str, scope: Scope) -> Condition:
+    if not isinstance(node.value, dict):
+        return Condition(_condition_command(text_of("condition", plain(node)), scope), True)
+    inner = Section(node, section.at(key), section.problems, CONDITION)
+    text = inner.read("condition", text_of, "").strip()
+    negate = inner.read("negate", read_flag, default=False)
+    if not text:
+        raise Invalid("a condition is missing, such as ${NAME}")
+    if "expected" not in inner:
+        return Condition(_condition_command(text, scope), True, None, negate)
+    expected = inner.read("expected", text_of, "")
+    expected = check_pattern(expected)
+    if not expected.startswith("re:"):
+        expected = value_template(expected, scope)
+    if command := _WHOLE_COMMAND.fullmatch(text):
+        inside = command[1] or command[2]
+        return Condition(_condition_command(inside, scope), True, expected, negate)
+    return Condition(value_template(text, scope), False, expected, negate)
+
+
+def _condition_command(text: str, scope: Scope) -> str:
+    if not text.strip():
+        raise Invalid("a condition is empty")
+    made, values = shell_text(text, scope)
+    if values:
+        raise Invalid(
+            f'"{shorten(text)}" names a part of a value, which a command of a condition cannot; '
+            "use `expected`"
+        )
+    return made

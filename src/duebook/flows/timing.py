@@ -1,0 +1,109 @@
+"""Reads when a flow starts, stops and restarts, and lengths of time in seconds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.parse import Node, plain
+from duebook.flows.section import Section, items, whole_of
+from duebook.flows.words import SCHEDULE
+from duebook.model.retry import LONGEST_DELAY, Retry
+from duebook.triggers import load_trigger
+
+if TYPE_CHECKING:
+    from duebook.triggers import Trigger
+
+__all__ = ["Times", "read_codes", "read_retry", "read_seconds", "read_times"]
+
+MOST_TRIGGERS: Final = 20
+LONGEST_SECONDS: Final = 36_500 * 86_400
+
+Times = tuple[tuple["Trigger", ...], tuple["Trigger", ...], tuple["Trigger", ...]]
+"""start, stop, restart"""
+
+
+def read_seconds(key: str, value: Any) -> timedelta:
+    return timedelta(seconds=whole_of(0, LONGEST_SECONDS)(key, value))
+
+
+def read_times(section: Section, name: str) -> Times:
+    """The triggers of `schedule`; `name` is what H in a cron expression hashes."""
+    node, tz = section.get("schedule"), _zone(section)
+    if node is None:
+        return (), (), ()
+    if isinstance(node.value, dict) and {"start", "stop", "restart"} & set(node.value):
+        inner = Section(node, section.at("schedule"), section.problems, SCHEDULE)
+        start, stop, restart = (
+            () if (found := inner.get(key)) is None else _triggers(inner, key, found, tz, name)
+            for key in ("start", "stop", "restart")
+        )
+        return start, stop, restart
+    return _triggers(section, "schedule", node, tz, name), (), ()
+
+
+def _zone(section: Section) -> str | None:
+    node = section.get("tz")
+    if node is None:
+        return None
+    return section.judge(node, "tz", None, _check_zone, plain(node))
+
+
+def _check_zone(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"tz {shorten(value)} is no time zone such as Europe/Brussels")
+    load_trigger({"cron": "0 0 * * *", "tz": value})
+    return value
+
+
+def _triggers(
+    section: Section, key: str, node: Node, tz: str | None, name: str
+) -> tuple[Trigger, ...]:
+    found = []
+    for item in items(node):
+        trigger = section.judge(item, key, None, load_trigger, _form(plain(item), tz), name)
+        if trigger is not None:
+            found.append(trigger)
+    if len(found) > MOST_TRIGGERS:
+        told = f"{key} has {len(found)} triggers; at most {MOST_TRIGGERS} are allowed"
+        section.problem(node, key, told)
+    return tuple(found)
+
+
+def _form(form: Any, tz: str | None) -> Any:
+    """With the zone of the flow, unless it has one of its own."""
+    if isinstance(form, str):
+        own = form.lstrip().startswith(("CRON_TZ=", "TZ="))
+        return {"cron": form} | ({"tz": tz} if tz and not own else {})
+    if isinstance(form, dict) and tz and "tz" not in form and "at" not in form:
+        return {**form, "tz": tz}
+    return form
+
+
+def read_retry(section: Section) -> Retry:
+    """Attempts after failures, from the words of `retry_policy`."""
+    limit = section.read("limit", whole_of(0, 999), 0)
+    delay = section.read("interval_sec", read_seconds, timedelta())
+    longest = section.read("max_interval_sec", read_seconds, LONGEST_DELAY)
+    backoff = section.read("backoff", _backoff, 1.0)
+    codes = section.read("exit_code", read_codes, ())
+    if "limit" not in section:
+        section.problem(section.node, "limit", "retry_policy has no limit", "add limit: 3")
+    return section.judge(
+        section.node, "", Retry(), Retry, limit + 1, delay, backoff, longest, False, codes
+    )
+
+
+def _backoff(key: str, value: Any) -> float:
+    if isinstance(value, bool):
+        return 2.0 if value else 1.0
+    if isinstance(value, int | float) and 1 <= value <= 100:
+        return float(value)
+    raise Invalid(f"{key} {shorten(value)} is neither true nor a number 1 to 100")
+
+
+def read_codes(key: str, value: Any) -> tuple[int, ...]:
+    """Exit codes, or statuses of an answer."""
+    codes = value if isinstance(value, list) else [value]
+    return tuple(whole_of(0, 599)(key, code) for code in codes)

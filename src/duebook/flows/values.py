@@ -1,0 +1,170 @@
+"""Reads what a flow says about values: params with their defaults, variables, labels."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.parse import Node, plain
+from duebook.flows.section import Section, items, text_of
+from duebook.flows.words import PARAM
+from duebook.model.fields import check_payload, read_flag, read_labels, read_text
+from duebook.model.flow import Param, ParamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["check_variable", "read_env", "read_labels_of", "read_pairs", "read_params"]
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_STEERING: Final = re.compile(
+    r"PATH|IFS|ENV|CDPATH|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|LD_.*|DYLD_.*|GCONV_PATH"
+    r"|PYTHON.*|PERL5.*|PERLLIB|RUBY.*|NODE_.*|GIT_.*|DUEBOOK_.*|DAG_.*"
+)
+_KINDS: Final[dict[str, ParamKind]] = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+}
+
+
+def check_variable(name: str, what: str) -> str:
+    """A name for a value that comes from outside; raises Invalid for those that steer programs."""
+    if not _VARIABLE.fullmatch(name):
+        raise Invalid(f'{what} "{shorten(name)}" is no name of a variable: letters, digits and "_"')
+    if _STEERING.fullmatch(name):
+        raise Invalid(
+            f'{what} "{name}" would change how programs work; take another name, and set it in env'
+        )
+    return name
+
+
+def read_pairs(section: Section, key: str) -> list[tuple[str, Node, Any]]:
+    """Names and values, from a mapping or from a list of mappings and `NAME=value` texts."""
+    node, found = section.get(key), []
+    if node is None:
+        return []
+    for item in items(node):
+        if isinstance(item.value, dict):
+            found += [(name, value, plain(value)) for name, value in item.value.items()]
+        elif isinstance(item.value, str) and "=" in item.value:
+            name, _, text = item.value.partition("=")
+            found.append((name.strip(), item, text))
+        else:
+            told = f"{key} {shorten(plain(item))} is neither NAME: value nor NAME=value"
+            section.problem(item, key, told)
+    return found
+
+
+def read_env(section: Section) -> list[tuple[str, Node, str]]:
+    """Variables in their order; a later one of the same name replaces an earlier one."""
+    found: dict[str, tuple[str, Node, str]] = {}
+    for name, node, value in read_pairs(section, "env"):
+        if not _VARIABLE.fullmatch(name) or name.startswith("DUEBOOK_"):
+            told = f'env "{shorten(name)}" is no name of a variable, or begins with DUEBOOK_'
+            section.problem(node, "env", told)
+            continue
+        text = "" if value is None else section.judge(node, f"env.{name}", "", text_of, name, value)
+        found[name] = (name, node, text)
+    return list(found.values())
+
+
+def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, str], ...]:
+    """Labels, from a mapping, a list, or a text with commas; one without a value is `true`."""
+    node = section.get(key)
+    if node is None:
+        return ()
+    labels: dict[str, str] = {}
+    for item in items(node):
+        if isinstance(item.value, dict):
+            for name, value in item.value.items():
+                labels[name] = section.judge(value, key, "", text_of, key, plain(value))
+            continue
+        for part in section.judge(item, key, "", text_of, key, plain(item)).split(","):
+            name, equals, text = part.strip().partition("=")
+            if name:
+                labels[name.strip()] = text.strip() if equals else "true"
+    return section.judge(node, key, (), read_labels, key, labels)
+
+
+def read_params(section: Section) -> list[tuple[Param, Node]]:
+    """The params of a flow, in order, with where they stand; a default is still as written."""
+    node = section.get("params")
+    if node is None:
+        return []
+    found: list[tuple[Param, Node]] = []
+    if isinstance(node.value, dict) and "schema" in node.value:
+        told = "key `schema` is not supported"
+        section.problem(node.keys["schema"], "params.schema", told, "name the params with types")
+        return []
+    for item in items(node):
+        for param in _params(section, item, len([p for p, _ in found if p.name.isdigit()])):
+            if any(param.name == other.name for other, _ in found):
+                section.problem(item, "params", f'param "{shorten(param.name)}" stands twice')
+            found.append((param, item))
+    for param, item in found:
+        if not param.name.isdigit():
+            section.judge(item, "params", "", check_variable, param.name, "param")
+    return found
+
+
+def _params(section: Section, item: Node, places: int) -> Iterator[Param]:
+    if isinstance(item.value, dict):
+        if "name" in item.value and len(item.value) > 1:
+            yield _defined(Section(item, section.at("params"), section.problems, PARAM))
+            return
+        for name, value in item.value.items():
+            default = plain(value)
+            section.judge(value, "params", None, _check_default, name, default)
+            yield Param(name, "" if default is None else default)
+        return
+    for word in section.judge(item, "params", list[str](), _split, plain(item)):
+        name, equals, value = word.partition("=")
+        if equals and _VARIABLE.fullmatch(name):
+            yield Param(name, value)
+        else:
+            places += 1
+            yield Param(str(places), word)
+
+
+def _split(value: Any) -> list[str]:
+    try:
+        return shlex.split(text_of("params", value))
+    except Invalid:
+        raise
+    except ValueError:
+        raise Invalid(f'params "{shorten(value)}" has a quote without its end') from None
+
+
+def _check_default(name: str, default: Any) -> None:
+    check_payload(f"param {shorten(name)}", {"default": default})
+
+
+def _defined(section: Section) -> Param:
+    name = section.read("name", text_of, "")
+    default = section.get("default")
+    required = section.read("required", read_flag, default=False)
+    choices: tuple[Any, ...] = ()
+    if (enum := section.get("enum")) is not None:
+        choices = tuple(plain(item) for item in items(enum))
+    given = section.read("type", text_of, "")
+    if given and given not in _KINDS:
+        told = f'type "{shorten(given)}" is not one of {", ".join(_KINDS)}'
+        section.problem(section.get("type") or section.node, "type", told)
+    value = None if default is None else plain(default)
+    if default is not None and required:
+        section.problem(default, "default", "a param that is required has no default")
+    elif default is None and not required:
+        value = ""
+    if default is not None and choices and value not in choices:
+        section.problem(default, "default", f"default {shorten(value)} is not one of its enum")
+    return Param(
+        name,
+        None if required else value,
+        _KINDS.get(given, "any"),
+        choices,
+        section.read("description", read_text, ""),
+    )

@@ -1,0 +1,298 @@
+"""References such as ${NAME} in the texts of a flow: what they mean, and which are refused.
+
+In a value they become a template. In text for a shell they stay, for the shell finds them as
+variables: no value is ever put into a text that something reads again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.problems import did_you_mean
+from duebook.targets.expressions import check_template, is_template
+from duebook.targets.filters import TemplateFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "Scope",
+    "check_value",
+    "exit_code_variable",
+    "identifier",
+    "script_text",
+    "shell_text",
+    "value_template",
+    "walk",
+]
+
+_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_TAG: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_REFERENCE: Final = re.compile(
+    rf"(?P<expression>\$\{{\{{)|(?P<command>\$\(|`)|\$\{{(?P<braced>[^{{}}]*)\}}"
+    rf"|\$(?P<bare>{_NAME})|\$(?P<place>[0-9]+)"
+)
+_PATH: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[([0-9]+)\]")
+_BRACED: Final = re.compile(r"([^.\[\]]+)((?:\.(?:[A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[[0-9]+\])*)")
+_STEP_PART: Final = re.compile(
+    r"""\bsteps(?:\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)')\])(?:\.([A-Za-z_]\w*))?"""
+)
+_VARIABLE: Final = re.compile(r"""\bvars\["([^"]*)"\]""")
+_MISSING: Final = {
+    **dict.fromkeys(
+        ("DAG_RUN_LOG_FILE", "DAG_RUN_STEP_STDOUT_FILE", "DAG_RUN_STEP_STDERR_FILE"),
+        "what a step prints is kept with its run, and not in a file",
+    ),
+    "ITEM": "`parallel` is not supported",
+    "DAG_PARAMS_JSON": "name the params one by one",
+    "DAG_RUN_ARTIFACTS_DIR": "there are no artifacts",
+    "DAG_RUN_WORK_DIR": "use working_dir",
+}
+_FACTS: Final[dict[str, frozenset[str] | None]] = {
+    "schedule": frozenset({"id", "name", "due_at", "tz"}),
+    "run": frozenset({"id", "origin", "trigger"}),
+    "flow": frozenset({"name", "status"}),
+    "step": frozenset({"name"}),
+    **dict.fromkeys(("due_at", "now", "namespace", "user"), frozenset()),
+    "env": None,
+    "vars": None,
+    "data": None,
+}
+_ENDS: Final = ("output", "exit_code", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the texts of one step may name."""
+
+    params: frozenset[str] = frozenset()
+    derived: frozenset[str] = frozenset()
+    """variables of `env` that have params or outputs in them"""
+    shadowed: frozenset[str] = frozenset()
+    """variables of the step's own `env` that have none, and hide params and outputs"""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """variable -> the step that keeps it"""
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """name, id or identifier -> step"""
+    before: frozenset[str] = frozenset()
+    """the steps that have ended when this one begins"""
+    keeping: frozenset[str] = frozenset()
+    """the steps that have an output"""
+    places: int = 0
+    """how many params are given by their place"""
+
+    @property
+    def known(self) -> dict[str, frozenset[str] | None]:
+        steps = frozenset(name for name in self.steps if name.isidentifier())
+        return {**_FACTS, "params": self.params, "steps": steps}
+
+
+def identifier(name: str) -> str:
+    """A step's name as templates may write it."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def exit_code_variable(step: str) -> str:
+    return f"{identifier(step).upper()}_EXIT_CODE"
+
+
+def value_template(text: str, scope: Scope) -> str:
+    """A value with its references as templates, checked; raises Invalid."""
+    parts, place = [], 0
+    for tag in _TAG.finditer(text):
+        parts += [_expanded(text[place : tag.start()], scope), tag[0]]
+        place = tag.end()
+    made = "".join(parts) + _expanded(text[place:], scope)
+    if is_template(made):
+        _check(made, scope)
+    return made
+
+
+def check_value(text: str, scope: Scope, what: str) -> None:
+    """A text on which nobody who starts the flow may have any influence; raises Invalid."""
+    if not is_template(text):
+        return
+    tags = " ".join(tag[0] for tag in _TAG.finditer(text))
+    loose = [name for name in _VARIABLE.findall(tags) if _is_loose(name, scope)]
+    if match := re.search(r"\b(params|steps|data|env)\b(?!\")", _VARIABLE.sub("", tags)):
+        loose.append(match[1])
+    if loose:
+        raise Invalid(
+            f'{what} names "{shorten(loose[0])}", which whoever starts the flow can change'
+        )
+
+
+def _is_loose(name: str, scope: Scope) -> bool:
+    if name in scope.derived:
+        return True
+    return name not in scope.shadowed and (name in scope.params or name in scope.outputs)
+
+
+def _expanded(text: str, scope: Scope) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match["expression"]:
+            raise Invalid(_no_expression())
+        if match["command"]:
+            raise Invalid(
+                f'"{shorten(text)}" has a command in it, which only commands and conditions can; '
+                "use a step with `output`"
+            )
+        if match["place"]:
+            known = 1 <= int(match["place"]) <= scope.places
+            return f'{{{{ vars["{match["place"]}"] }}}}' if known else match[0]
+        expression = _expression(match["braced"] or match["bare"] or "", scope)
+        return f"{{{{ {expression} }}}}"
+
+    return _REFERENCE.sub(replace, text)
+
+
+def _no_expression() -> str:
+    return '"${{" is not supported; write ${NAME} in a command, and {{ params.NAME }} elsewhere'
+
+
+def _expression(reference: str, scope: Scope) -> str:
+    """What a reference is in a template."""
+    match = _BRACED.fullmatch(reference)
+    if match is None or (not match[2] and not re.fullmatch(_NAME, reference)):
+        raise Invalid(
+            f'"${{{shorten(reference)}}}" is more than a name, which only a shell understands'
+        )
+    head, path = match[1], match[2]
+    _check_name(head, scope)
+    if head == "steps" and path:
+        first = _PATH.match(path)
+        assert first is not None  # noqa: S101 - _BRACED has it
+        return _step_part(first[1] or "", path[first.end() :], reference, scope)
+    if not path:
+        return f'vars["{head}"]'
+    if head in scope.outputs or head in scope.params:
+        return f'data["{head}"]{_accesses(path)}'
+    if head in scope.steps:
+        return _step_part(head, path, reference, scope)
+    hint = did_you_mean(head, [*scope.outputs, *scope.params, *scope.steps])
+    told = f'"${{{shorten(reference)}}}" names no param, output or step'
+    raise Invalid(f"{told}; {hint}" if hint else told)
+
+
+def _check_name(name: str, scope: Scope) -> None:
+    if name in _MISSING and name not in scope.params and name not in scope.outputs:
+        raise Invalid(f'"${{{name}}}" is not supported; {_MISSING[name]}')
+    step = scope.outputs.get(name)
+    if step is not None and step not in scope.before:
+        raise Invalid(
+            f'"${{{name}}}" is the output of "{shorten(step)}", which does not run before; '
+            "add it to depends"
+        )
+
+
+def _step_part(name: str, path: str, reference: str, scope: Scope) -> str:
+    part = _PATH.match(path)
+    told = identifier((part[1] or "") if part else "")
+    told = {"exitCode": "exit_code"}.get(told, told)
+    if told not in _ENDS or part is None:
+        hint = "what it prints is kept with its run" if told in ("stdout", "stderr") else ""
+        shown = f'"${{{shorten(reference)}}}" is not supported; a step has {", ".join(_ENDS)}'
+        raise Invalid(f"{shown}; {hint}" if hint else shown)
+    found = scope.steps.get(name, name)
+    return f'steps["{found}"].{told}{_accesses(path[part.end() :])}'
+
+
+def _accesses(path: str) -> str:
+    parts = (match[1] or match[2] for match in _PATH.finditer(path))
+    return "".join(f"[{part}]" if part.isdigit() else f'["{part}"]' for part in parts)
+
+
+def _check(template: str, scope: Scope) -> None:
+    try:
+        check_template(template, scope.known)
+    except TemplateFailed as error:
+        raise Invalid(str(error)) from None
+    for tag in _TAG.finditer(template):
+        for match in _STEP_PART.finditer(tag[0]):
+            _check_step(match[1] or match[2] or match[3], match[4], scope)
+
+
+def _check_step(name: str, part: str | None, scope: Scope) -> None:
+    step = scope.steps.get(name)
+    if step is None:
+        hint = did_you_mean(name, scope.steps)
+        told = f'steps: there is no step "{shorten(name)}"'
+        raise Invalid(f"{told}; {hint}" if hint else told)
+    if step not in scope.before:
+        raise Invalid(f'"{shorten(step)}" does not run before; add it to depends')
+    if part is not None and part not in _ENDS:
+        raise Invalid(f'"steps.{name}.{part}" is unknown; a step has {", ".join(_ENDS)}')
+    if part == "output" and step not in scope.keeping:
+        raise Invalid(f'"{shorten(step)}" keeps no output; give it `output: NAME`')
+
+
+def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Text for a shell, with parts of values as variables of their own: the text and those.
+
+    A shell knows ${NAME}, but not ${NAME.part}. Raises Invalid.
+    """
+    values: dict[str, str] = {}
+    pieces, place = [], 0
+    for match, in_quotes in _shell_references(text):
+        if match["expression"]:
+            raise Invalid(_no_expression())
+        name = match["bare"] or match["braced"] or ""
+        if re.fullmatch(_NAME, name):
+            _check_name(name, scope)
+        elif _BRACED.fullmatch(name) and re.search(r"[.\[]", name):
+            if in_quotes:
+                raise Invalid(
+                    f'"${{{shorten(name)}}}" is in single quotes, where a shell puts no values; '
+                    "use double quotes"
+                )
+            variable = re.sub(r"\W+", "__", name, flags=re.ASCII).strip("_")
+            template = f"{{{{ {_expression(name, scope)} }}}}"
+            _check(template, scope)
+            values[variable] = template
+            pieces += [text[place : match.start()], f"${{{variable}}}"]
+            place = match.end()
+    return "".join(pieces) + text[place:], tuple(sorted(values.items()))
+
+
+def _shell_references(text: str) -> Iterator[tuple[re.Match[str], bool]]:
+    """Each reference, and whether it stands in single quotes."""
+    quote, place = "", 0
+    while place < len(text):
+        character = text[place]
+        if character == "\\" and quote != "'":
+            place += 2
+            continue
+        if character == "$" and (match := _REFERENCE.match(text, place)) and not match["command"]:
+            yield match, quote == "'"
+            place = match.end()
+            continue
+        if character in "'\"":
+            quote = "" if quote == character else quote or character
+        place += 1
+
+
+def script_text(text: str, scope: Scope, program: str) -> str:
+    """Text for another interpreter than a shell, which finds no values in it; raises Invalid."""
+    for match in _REFERENCE.finditer(text):
+        name = (match["braced"] or "").partition(".")[0]
+        if match["expression"] or name in scope.outputs or name in scope.params:
+            raise Invalid(
+                f'"{shorten(match[0])}" stays as it is in a script for {shorten(program)}; '
+                f"read the variable {name or 'NAME'} there"
+            )
+    return text
+
+
+def walk(value: Any, scope: Scope) -> Any:
+    """A JSON value with all its texts as templates; raises Invalid."""
+    match value:
+        case str():
+            return value_template(value, scope)
+        case dict():
+            return {key: walk(item, scope) for key, item in value.items()}
+        case list():
+            return [walk(item, scope) for item in value]
+    return value

@@ -1,0 +1,261 @@
+"""The keys of a flow file: which there are, which are refused by name, and what each means.
+
+Each may be written in snake_case or camelCase. docs/dagu.md shows these tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["TABLES", "Table", "Word", "camel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A key; `instead` says what to do where it is not supported."""
+
+    name: str
+    means: str = ""
+    same_as: str | None = None
+    instead: str | None = None
+
+    @property
+    def supported(self) -> bool:
+        return self.instead is None
+
+
+class Table:
+    """The keys of one kind of mapping, by both of their spellings."""
+
+    def __init__(self, title: str, words: Iterable[Word]) -> None:
+        self.title = title
+        self.words = {word.name: word for word in words}
+        self._spellings = {camel(name): name for name in self.words} | {n: n for n in self.words}
+
+    def find(self, key: str) -> Word | None:
+        name = self._spellings.get(key)
+        return None if name is None else self.words[name]
+
+    def likely(self, key: str) -> list[str]:
+        """What may have been meant, in the spelling of `key`."""
+        names = [word.name for word in self.words.values() if word.supported]
+        return names if key.islower() else [*map(camel, names), *names]
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _refused(instead: str, *names: str) -> list[Word]:
+    return [Word(name, instead=instead) for name in names]
+
+
+_MAIL: Final = "send mail from a step or a handler"
+_LOGS: Final = "what a step prints is kept with its run"
+_NO_CONTAINERS: Final = "run the container's own command, such as docker run"
+_REMOTE: Final = "run the program that does it, such as ssh or psql"
+_MODELS: Final = "call the program or task that does it"
+
+FLOW: Final = Table(
+    "A flow",
+    [
+        Word("name", "its name; without one, that of the file"),
+        Word("description", "for people"),
+        Word("labels", "for people: a mapping, or a list of texts such as team=data"),
+        Word("tags", same_as="labels", means="labels"),
+        Word("group", "the label `group`"),
+        Word("schedule", "when it starts: cron, a list, a trigger, or start/stop/restart"),
+        Word("tz", "the zone of its schedule; UTC without one"),
+        Word("skip_if_successful", "skip a due time when somebody already ran it by hand"),
+        Word("catchup_window", "run missed due times again, as old as this; without one, none"),
+        Word("overlap_policy", "while it is running, a due time is: skip, all (queued), latest"),
+        Word("restart_wait_sec", "seconds between the stop and the start of a restart"),
+        Word("max_active_runs", "runs at the same time; -1 is no limit"),
+        Word("max_active_steps", "steps of one run at the same time"),
+        Word("queue", "the queue of its steps"),
+        Word("priority", "within the queue; higher goes first"),
+        Word("worker_selector", "labels that a worker must have, unless a step says others"),
+        Word("timeout_sec", "seconds for the whole run"),
+        Word("delay_sec", "seconds before the first step"),
+        Word("type", "chain: in order; graph: by depends only"),
+        Word("params", "values to give at a start, with their defaults"),
+        Word("env", "variables of all steps: a mapping, or a list"),
+        Word("working_dir", "the directory of all steps"),
+        Word("shell", "the shell of all steps"),
+        Word("max_output_size", "bytes that `output` keeps of a step, up to 1,000,000"),
+        Word("preconditions", "what must hold, or the run ends as cancelled"),
+        Word("precondition", same_as="preconditions", means="preconditions"),
+        Word("steps", "a list or a mapping of steps"),
+        Word("handler_on", "steps for init, success, failure, abort (or cancel) and exit"),
+        *_refused(_MAIL, "mail_on", "error_mail", "info_mail", "wait_mail", "smtp"),
+        *_refused(_LOGS, "log_dir", "log_output", "artifacts"),
+        *_refused("the books keep all runs equally long", "hist_retention_days"),
+        *_refused("a run has 5 seconds to end before it is killed", "max_clean_up_time_sec"),
+        *_refused("give the variables as env, or to the node", "dotenv", "secrets"),
+        *_refused(_NO_CONTAINERS, "container", "registry_auths", "kubernetes"),
+        *_refused(_REMOTE, "ssh", "redis", "s3"),
+        *_refused("name them in each step", "defaults", "consts", "step_types", "actions"),
+        *_refused("put retry_policy on steps", "retry_policy"),
+        *_refused("use schedule with restart", "restart_policy"),
+        *_refused("traces are not written", "otel"),
+        *_refused("params may always be given", "run_config"),
+        *_refused("start flows over REST", "webhook"),
+        *_refused("install them on the workers", "tools", "shell_args"),
+        *_refused(_MODELS, "llm", "harness", "harnesses", "tasks"),
+    ],
+)
+
+STEP: Final = Table(
+    "A step",
+    [
+        Word("name", "its name in the flow; step-1, step-2 … without one"),
+        Word("id", "a second name, for depends and references"),
+        Word("description", "for people"),
+        Word("command", "text for the shell, or a list of a program and its arguments"),
+        Word("script", "text for the shell, for the interpreter of its #! line, or for `command`"),
+        Word("shell", "the shell of command and script"),
+        Word("exec", "a program without a shell: command and args"),
+        Word("task", "a Python function that workers know"),
+        Word("payload", "what the task gets"),
+        Word("http", "a request: url, method, headers, json, body, expect"),
+        Word("call", "another flow"),
+        Word("run", same_as="call", means="call; a command is written as `command`"),
+        Word("params", "what the flow of `call` gets"),
+        Word("executor", "type http with its config; command and shell need none"),
+        Word("type", "as executor"),
+        Word("config", "of type http: url, method, headers, body, timeout"),
+        Word("with", same_as="config", means="config"),
+        Word("depends", "steps that must end well before"),
+        Word("needs", same_as="depends", means="depends"),
+        Word("env", "more variables; they win over those of the flow"),
+        Word("working_dir", "its directory"),
+        Word("dir", same_as="working_dir", means="working_dir"),
+        Word("output", "the variable that keeps what it prints"),
+        Word("timeout_sec", "seconds for an attempt"),
+        Word("retry_policy", "limit, interval_sec, backoff, max_interval_sec, exit_code"),
+        Word("continue_on", "failure, skipped, exit_code, output, mark_success"),
+        Word("preconditions", "what must hold, or it is skipped"),
+        Word("precondition", same_as="preconditions", means="preconditions"),
+        Word("worker_selector", "labels that a worker must have"),
+        Word("labels", same_as="worker_selector", means="worker_selector"),
+        Word("signal_on_stop", "SIGTERM, which is what is sent"),
+        *_refused("events are not written by flows yet; use a task", "event"),
+        *_refused("loop in a script, or use retry_policy", "repeat_policy"),
+        *_refused("write a step for each, or loop in a script", "parallel", "foreach"),
+        *_refused(_MAIL, "mail_on_error"),
+        *_refused(_LOGS, "stdout", "stderr", "log_output"),
+        *_refused(_NO_CONTAINERS, "container"),
+        *_refused("install them on the workers", "shell_packages", "shell_args"),
+        *_refused("use command, http, task or call", "action", "value", "routes", "noop"),
+        *_refused("nobody is asked while a flow runs", "approval"),
+        *_refused("check it in the next step", "output_schema"),
+        *_refused(_MODELS, "llm", "messages", "agent"),
+    ],
+)
+
+RETRY: Final = Table(
+    "`retry_policy`",
+    [
+        Word("limit", "attempts after the first"),
+        Word("interval_sec", "seconds between them"),
+        Word("backoff", "true, or by how much the interval grows each time"),
+        Word("max_interval_sec", "the longest interval"),
+        Word("exit_code", "only after these"),
+        Word("exit_codes", same_as="exit_code", means="exit_code"),
+    ],
+)
+
+CONTINUE: Final = Table(
+    "`continue_on`",
+    [
+        Word("failure", "after any failure"),
+        Word("failed", same_as="failure", means="failure"),
+        Word("skipped", "after it was skipped"),
+        Word("exit_code", "after these exit codes"),
+        Word("exit_codes", same_as="exit_code", means="exit_code"),
+        Word("output", "when a line it printed contains one of these, or matches after re:"),
+        Word("mark_success", "such an end counts as a success"),
+    ],
+)
+
+CONDITION: Final = Table(
+    "`preconditions`",
+    [
+        Word("condition", "a value such as ${NAME}, or a command"),
+        Word("command", same_as="condition", means="condition"),
+        Word("expected", "what it must be, or a pattern after re:"),
+        Word("negate", "it must not hold"),
+    ],
+)
+
+SCHEDULE: Final = Table(
+    "`schedule`",
+    [
+        Word("start", "when it starts"),
+        Word("stop", "when it is stopped, if it is running"),
+        Word("restart", "when it is stopped and started again"),
+    ],
+)
+
+HANDLERS: Final = Table(
+    "`handler_on`",
+    [
+        Word("init", "before the steps; when it fails, none of them runs"),
+        Word("success", "after all ended well"),
+        Word("failure", "after a failure"),
+        Word("abort", "after it was stopped or cancelled"),
+        Word("cancel", same_as="abort", means="abort"),
+        Word("exit", "always, at the end"),
+        *_refused("nobody is asked while a flow runs", "wait"),
+    ],
+)
+
+PARAM: Final = Table(
+    "An item of `params` that has a `name`",
+    [
+        Word("name", "its name"),
+        Word("default", "its value when none is given"),
+        Word("required", "true: it has to be given"),
+        Word("type", "string, integer, number or boolean"),
+        Word("enum", "the values that it may have"),
+        Word("description", "for people"),
+        *_refused("check it in a step", "pattern", "minimum", "maximum", "min_length"),
+        *_refused("check it in a step", "max_length", "eval"),
+    ],
+)
+
+HTTP: Final = Table(
+    "`config` of type http",
+    [
+        Word("url", "where it goes"),
+        Word("method", "GET without one"),
+        Word("headers", "names and values"),
+        Word("body", "what is sent"),
+        Word("timeout", "seconds"),
+        *_refused("put it into the url", "query"),
+        *_refused("parse it in the next step", "json", "format"),
+        *_refused("the answer is kept with the run", "silent", "debug"),
+        *_refused("certificates are always verified", "skip_tls_verify"),
+    ],
+)
+
+EXEC: Final = Table("`exec`", [Word("command", "the program"), Word("args", "its arguments")])
+
+OUTPUT: Final = Table(
+    "`output` as a mapping",
+    [
+        Word("name", "the variable"),
+        *_refused("there is no file of outputs", "key", "omit"),
+        *_refused("parse it in the next step", "from", "decode", "select", "path"),
+    ],
+)
+
+TABLES: Final = (
+    *(FLOW, STEP, RETRY, CONTINUE, CONDITION),
+    *(SCHEDULE, HANDLERS, PARAM, HTTP, EXEC, OUTPUT),
+)

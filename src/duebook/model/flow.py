@@ -1,0 +1,225 @@
+"""Flows as values: a graph of steps, its handlers and when it runs; executes nothing.
+
+Texts of a flow that may have values in them are templates; the text of a Script never is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from duebook.timetext import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.model.retry import Retry
+    from duebook.model.target import Target
+    from duebook.triggers import Trigger
+
+__all__ = [
+    "CHECK",
+    "HANDLED",
+    "MOST_STEPS",
+    "Condition",
+    "ContinueOn",
+    "Event",
+    "Flow",
+    "FlowTarget",
+    "Param",
+    "Revision",
+    "Script",
+    "Step",
+    "StepTarget",
+    "handler_name",
+]
+
+Event = Literal["init", "success", "failure", "abort", "exit"]
+HANDLED: Final[tuple[Event, ...]] = get_args(Event)
+ParamKind = Literal["any", "text", "integer", "number", "boolean"]
+
+MOST_STEPS: Final = 1_000
+CHECK: Final = "preconditions"
+"""The step that judges the conditions of the whole flow, before any other."""
+
+
+def handler_name(event: Event) -> str:
+    """What the step of a handler is called; no other step may be called so."""
+    return f"handler_on.{event}"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold before a step runs: a value that is as expected, or a command.
+
+    `expected` is text, or a pattern after `re:`; without one, the command must succeed.
+    """
+
+    text: str
+    is_command: bool = False
+    expected: str | None = None
+    negate: bool = False
+
+    def __str__(self) -> str:
+        told = self.text if self.expected is None else f"{self.text} = {self.expected}"
+        return f"not {told}" if self.negate else told
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueOn:
+    """Ends of a step that do not stop those after it."""
+
+    failure: bool = False
+    skipped: bool = False
+    exit_codes: tuple[int, ...] = ()
+    output: tuple[str, ...] = ()
+    """texts that a line of its output contains, or patterns after `re:`"""
+    mark_success: bool = False
+    """such a failure counts as a success, without a warning"""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A value that whoever starts a flow may give; `1`, `2`, … are given by their place."""
+
+    name: str
+    default: Any = None
+    """JSON, whose texts are templates; None: it has to be given"""
+    kind: ParamKind = "any"
+    choices: tuple[Any, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Text that an interpreter gets as it stands; values reach it as variables and arguments."""
+
+    text: str
+    interpreter: tuple[str, ...] = ("/bin/sh", "-c")
+    cwd: str | None = None
+    """a template"""
+    values: tuple[tuple[str, str], ...] = ()
+    """variable -> template: the parts of values that the text names"""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTarget:
+    """Another flow, with what it gets as params."""
+
+    name: str
+    params: tuple[tuple[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"flow": self.name} | ({"params": dict(self.params)} if self.params else {})
+
+    def __str__(self) -> str:
+        return f"flow {self.name}"
+
+
+if TYPE_CHECKING:
+    StepTarget = Target | Script | FlowTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node of the graph: it becomes a run once those it depends on have ended well."""
+
+    name: str
+    target: StepTarget
+    depends: tuple[str, ...] = ()
+    description: str = ""
+    payload: dict[str, Any] = field(default_factory=dict)
+    """what its task gets"""
+    env: tuple[tuple[str, str], ...] = ()
+    """in order: a value may name those before it"""
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+    preconditions: tuple[Condition, ...] = ()
+    continue_on: ContinueOn = ContinueOn()
+    output: str | None = None
+    """the variable that keeps what it printed"""
+    workers: tuple[tuple[str, str], ...] = ()
+    """labels that a worker must have"""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A graph of steps, as one document of a file says it."""
+
+    name: str
+    steps: tuple[Step, ...]
+    """each after those it depends on"""
+    handlers: tuple[tuple[Event, Step], ...] = ()
+    description: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    params: tuple[Param, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    preconditions: tuple[Condition, ...] = ()
+    start: tuple[Trigger, ...] = ()
+    stop: tuple[Trigger, ...] = ()
+    restart: tuple[Trigger, ...] = ()
+    restart_wait: timedelta = timedelta()
+    catchup_window: timedelta | None = None
+    """missed due times are caught up within it; without one they are skipped"""
+    overlap: Literal["skip", "queue", "latest"] = "skip"
+    skip_if_successful: bool = False
+    max_active_steps: int | None = None
+    max_concurrent: int | None = None
+    queue: str = "default"
+    priority: int = 0
+    timeout: timedelta | None = None
+    delay: timedelta = timedelta()
+    max_output: int = 100_000
+    """characters that are kept of what a step prints, where it has a variable for them"""
+
+    def step(self, name: str) -> Step:
+        """Any step by its name, those of handlers too; raises KeyError."""
+        for step in self.all_steps():
+            if step.name == name:
+                return step
+        raise KeyError(name)
+
+    def all_steps(self) -> Iterator[Step]:
+        yield from self.steps
+        for _, step in self.handlers:
+            yield step
+
+    def handler(self, event: Event) -> Step | None:
+        return dict(self.handlers).get(event)
+
+    def schedule_form(self) -> dict[str, Any] | None:
+        """The definition of its schedule as JSON; None when it starts by hand only."""
+        if not self.start:
+            return None
+        form: dict[str, Any] = {
+            "trigger": [trigger.to_json() for trigger in self.start],
+            "target": {"flow": self.name},
+            "catchup": "all" if self.catchup_window else "skip",
+            "overlap": self.overlap,
+            "skip_if_successful": self.skip_if_successful,
+            "queue": self.queue,
+            "priority": self.priority,
+        }
+        if self.catchup_window:
+            form["catchup_window"] = format_duration(self.catchup_window)
+        for name in ("description", "max_concurrent"):
+            if value := getattr(self, name):
+                form[name] = value
+        return form | ({"labels": dict(self.labels)} if self.labels else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The text of a flow as it once stood in a file; a run keeps the one it began with."""
+
+    flow: str
+    place: str
+    """the directory's name and the path in it"""
+    digest: str
+    """of the whole file"""
+    source: str
+    """the whole file: its other documents are flows that this one may run"""
