@@ -1,0 +1,189 @@
+"""advance(flow, standing, now): which steps begin, which never will, and how a flow ends; pure.
+
+A flow goes through four phases: its preconditions, its `init` handler, its steps, and the handlers
+of its end. Attempts and their delays are the run's own business: a step that waits for its next
+attempt is active.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from duebook.model.flow import CHECK, handler_name
+from duebook.model.flow_run import Advance, FlowEnd, Skip, StepState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from duebook.model.flow import Event, Flow, Step
+    from duebook.model.flow_run import SkipReason, Standing, StopReason
+
+    _Permission = Literal["go", "wait"] | Skip
+
+__all__ = ["advance", "flow_status", "is_continued"]
+
+_HANDLER: Final[dict[str, Event]] = {
+    "succeeded": "success",
+    "failed": "failure",
+    "cancelled": "abort",
+}
+_INIT: Final = handler_name("init")
+_BLOCKS: Final[tuple[SkipReason, ...]] = ("upstream_failed", "upstream_skipped")
+
+
+def advance(flow: Flow, standing: Standing, now: datetime) -> Advance:
+    """What is to be done now; the same question after it was done answers nothing new."""
+    states, begins_at = standing.states, standing.begun_at + flow.delay
+    deadline = None if flow.timeout is None else begins_at + flow.timeout
+    is_late = deadline is not None and now >= deadline
+    stop: StopReason | None = (
+        "flow_cancelled" if standing.stop_asked else "flow_timeout" if is_late else None
+    )
+    if stop is None and now < begins_at:
+        return Advance(wake_at=begins_at)
+    if stop is None and (opening := _opening(flow, states)) is not None:
+        return replace(opening, wake_at=deadline)
+    work, known = _work(flow, states, stop)
+    if work.start or any(state.is_active for state in _working(flow, states).values()):
+        return replace(work, wake_at=None if stop else deadline)
+    return replace(_ending(flow, known), skip=work.skip)
+
+
+def _opening(flow: Flow, states: Mapping[str, StepState]) -> Advance | None:
+    """What comes before the first step; None when that is over."""
+    names = [CHECK] if flow.preconditions else []
+    names += [_INIT] if flow.handler("init") else []
+    for name in names:
+        state = states.get(name)
+        if state is None:
+            return Advance(start=(name,))
+        if state.is_active:
+            return Advance()
+        if _is_lost(name, state):
+            return None
+    return None
+
+
+def _is_lost(name: str, state: StepState) -> bool:
+    """Whether no step runs after such an opening."""
+    if name == CHECK:
+        return state.status != "succeeded"
+    return state.status in ("failed", "cancelled")
+
+
+def _working(flow: Flow, states: Mapping[str, StepState]) -> dict[str, StepState]:
+    """The states of all but the handlers of the end."""
+    names = (CHECK, _INIT, *(step.name for step in flow.steps))
+    return {name: states[name] for name in names if name in states}
+
+
+def _work(
+    flow: Flow, states: Mapping[str, StepState], stop: StopReason | None
+) -> tuple[Advance, dict[str, StepState]]:
+    """What becomes of the steps, and all states once it is done."""
+    known, skips, ready = dict(states), list[Skip](), list[str]()
+    reason = stop or _opening_failed(flow, states)
+    for step in flow.steps:
+        if step.name in known:
+            continue
+        found = Skip(step.name, reason) if reason else _permission(flow, step, known)
+        if isinstance(found, Skip):
+            skips.append(found)
+            known[step.name] = StepState("skipped", found.reason)
+        elif found == "go":
+            ready.append(step.name)
+    active = [name for name, state in _working(flow, states).items() if state.is_active]
+    room = len(ready)
+    if flow.max_active_steps is not None:
+        room = max(flow.max_active_steps - len(active), 0)
+    cancel = tuple(active) if stop else ()
+    return Advance(tuple(ready[:room]), tuple(skips), cancel, stop if cancel else None), known
+
+
+def _opening_failed(flow: Flow, states: Mapping[str, StepState]) -> SkipReason | None:
+    check, init = states.get(CHECK), states.get(_INIT)
+    if flow.preconditions and check and not check.is_active and _is_lost(CHECK, check):
+        return "precondition"
+    if init and not init.is_active and _is_lost(_INIT, init):
+        return "init_failed"
+    return None
+
+
+def _permission(flow: Flow, step: Step, known: Mapping[str, StepState]) -> _Permission:
+    """Whether those before a step let it run."""
+    verdicts = [_verdict(flow.step(name), known.get(name)) for name in step.depends]
+    for reason in _BLOCKS:
+        if reason in verdicts:
+            return Skip(step.name, reason)
+    return "wait" if "wait" in verdicts else "go"
+
+
+def _verdict(step: Step, state: StepState | None) -> str:
+    """What an earlier step means for one after it."""
+    if state is None or state.is_active:
+        return "wait"
+    if state.status == "succeeded":
+        return "go"
+    if state.status == "skipped":
+        if state.reason == "upstream_failed":
+            return "upstream_failed"
+        return "go" if step.continue_on.skipped else "upstream_skipped"
+    return "go" if is_continued(step, state) else "upstream_failed"
+
+
+def is_continued(step: Step, state: StepState) -> bool:
+    """Whether those after a failed step run all the same."""
+    on = step.continue_on
+    return on.failure or state.exit_code in on.exit_codes or (bool(on.output) and state.matched)
+
+
+def flow_status(flow: Flow, states: Mapping[str, StepState]) -> FlowEnd:
+    """How the steps ended, all of which have; handlers are not asked."""
+    stopped = {
+        states[step.name].reason
+        for step in flow.steps
+        if states[step.name].status in ("skipped", "cancelled")
+    }
+    failed = [name for name in (CHECK, _INIT) if name in states and _is_failed(states[name])]
+    warnings = []
+    for step in flow.steps:
+        if _is_failed(state := states[step.name]):
+            if not is_continued(step, state):
+                failed.append(step.name)
+            elif not step.continue_on.mark_success:
+                warnings.append(step.name)
+    if "flow_cancelled" in stopped:
+        return FlowEnd("cancelled", "cancelled", (), tuple(warnings))
+    if "flow_timeout" in stopped:
+        return FlowEnd("failed", "timeout", tuple(failed), tuple(warnings))
+    if CHECK in states and states[CHECK].status == "skipped":
+        return FlowEnd("cancelled", "precondition")
+    if failed:
+        return FlowEnd("failed", "step", tuple(failed), tuple(warnings))
+    return FlowEnd("succeeded", None, (), tuple(warnings))
+
+
+def _is_failed(state: StepState) -> bool:
+    """A step that somebody cancelled by itself did not do its work either."""
+    return state.status in ("failed", "cancelled")
+
+
+def _ending(flow: Flow, states: Mapping[str, StepState]) -> Advance:
+    """The handlers of the end, one after the other, then the end itself."""
+    end = flow_status(flow, states)
+    names: list[str] = []
+    if end.reason != "precondition":
+        events: tuple[Event, ...] = (_HANDLER[end.status], "exit")
+        names = [handler_name(event) for event in events if flow.handler(event) is not None]
+    for name in names:
+        state = states.get(name)
+        if state is None:
+            return Advance(start=(name,))
+        if state.is_active:
+            return Advance()
+    broken = tuple(name for name in names if _is_failed(states[name]))
+    if broken:
+        end = FlowEnd("failed", "handler", (*end.failed, *broken), end.warnings)
+    return Advance(end=end)
