@@ -150,6 +150,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
         name=draft.name,
         target=target,
         depends=depends,
+        id=draft.id,
         description=section.read("description", read_text, ""),
         payload=payload,
         env=env,

@@ -23,6 +23,7 @@ __all__ = [
     "check_value",
     "exit_code_variable",
     "identifier",
+    "named_variables",
     "script_text",
     "shell_text",
     "value_template",
@@ -40,7 +41,7 @@ _BRACED: Final = re.compile(r"([^.\[\]]+)((?:\.(?:[A-Za-z_][A-Za-z0-9_-]*|[0-9]+
 _STEP_PART: Final = re.compile(
     r"""\bsteps(?:\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)')\])(?:\.([A-Za-z_]\w*))?"""
 )
-_VARIABLE: Final = re.compile(r"""\bvars\["([^"]*)"\]""")
+_VARIABLE: Final = re.compile(r"""\b(?:vars|env)(?:\.(\w+)|\["([^"]*)"\]|\['([^']*)'\])""")
 _MISSING: Final = {
     **dict.fromkeys(
         ("DAG_RUN_LOG_FILE", "DAG_RUN_STEP_STDOUT_FILE", "DAG_RUN_STEP_STDERR_FILE"),
@@ -116,13 +117,20 @@ def check_value(text: str, scope: Scope, what: str) -> None:
     if not is_template(text):
         return
     tags = " ".join(tag[0] for tag in _TAG.finditer(text))
-    loose = [name for name in _VARIABLE.findall(tags) if _is_loose(name, scope)]
-    if match := re.search(r"\b(params|steps|data|env)\b(?!\")", _VARIABLE.sub("", tags)):
+    loose = [name for name in named_variables(text) if _is_loose(name, scope)]
+    if match := re.search(r"\b(params|steps|data|env|vars)\b", _VARIABLE.sub("", tags)):
         loose.append(match[1])
     if loose:
         raise Invalid(
             f'{what} names "{shorten(loose[0])}", which whoever starts the flow can change'
         )
+
+
+def named_variables(template: str) -> list[str]:
+    """The variables that a template names."""
+    return [
+        "".join(names) for tag in _TAG.finditer(template) for names in _VARIABLE.findall(tag[0])
+    ]
 
 
 def _is_loose(name: str, scope: Scope) -> bool:

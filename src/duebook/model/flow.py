@@ -131,6 +131,8 @@ class Step:
     name: str
     target: StepTarget
     depends: tuple[str, ...] = ()
+    id: str | None = None
+    """a second name"""
     description: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
     """what its task gets"""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-__all__ = ["Advance", "FlowEnd", "Skip", "SkipReason", "Standing", "StepState", "StopReason"]
+__all__ = [
+    "Advance",
+    "FlowEnd",
+    "Skip",
+    "SkipReason",
+    "Standing",
+    "StepEnd",
+    "StepState",
+    "StopReason",
+]
 
 StepStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "skipped"]
 StopReason = Literal["flow_cancelled", "flow_timeout"]
@@ -32,6 +41,16 @@ class StepState:
     @property
     def is_active(self) -> bool:
         return self.status in ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """What later steps can name of one that has ended."""
+
+    status: StepStatus
+    exit_code: int | None = None
+    output: Any = None
+    """text that a command printed, or JSON that a task or a flow returned"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     Change = Callable[[str, str], Any]
     """what becomes of the text at a place"""
 
-__all__ = ["TemplateFailed", "check_templates", "has_templates", "rendered"]
+__all__ = [
+    "TemplateFailed",
+    "check_templates",
+    "has_templates",
+    "render_target",
+    "render_value",
+    "rendered",
+]
 
 _TEXT: Final = frozenset[str]()
 _NAMES: Final[dict[str, frozenset[str] | None]] = {
@@ -112,19 +119,28 @@ def rendered(claim: Claim) -> Claim:
     if not isinstance(spec.target, HttpTarget) and not _has_templates(spec):
         return claim
     context = _context(claim)
-
-    def text(place: str, template: str) -> Any:
-        return _at(place, render, template, context)
-
-    def value(place: str, template: str) -> Any:
-        return _at(place, evaluate, template, context)
-
-    payload = spec.payload if run.payload is not None else _walk("payload", spec.payload, value)
+    payload = spec.payload
+    if run.payload is None:
+        payload = render_value("payload", spec.payload, context)
     context["payload"] = payload if run.payload is None else run.payload
-    target = _change_target(spec.target, text, value)
+    target = render_target(spec.target, context)
     if payload == spec.payload and target == spec.target:
         return claim
     return claim._replace(spec=replace(spec, payload=payload, target=target))
+
+
+def render_target(target: Target, context: Mapping[str, Any]) -> Target:
+    """A target with values in place of its templates; raises TemplateFailed that names the part."""
+    return _change_target(target, _filling(render, context), _filling(evaluate, context))
+
+
+def render_value(place: str, value: Any, context: Mapping[str, Any]) -> Any:
+    """A JSON value with values in place of its templates; raises TemplateFailed, with the place."""
+    return _walk(place, value, _filling(evaluate, context))
+
+
+def _filling(work: Callable[..., Any], context: Mapping[str, Any]) -> Change:
+    return lambda place, template: _at(place, work, template, context)
 
 
 def _has_templates(spec: ScheduleSpec) -> bool:

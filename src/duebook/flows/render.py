@@ -1,0 +1,323 @@
+"""Puts the values of a run into a step: templates, variables and arguments; starts nothing.
+
+Values reach a command as its environment or as whole arguments. No value is read again, by a
+shell or as a template.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.flows.patterns import is_as_expected
+from duebook.flows.problems import did_you_mean
+from duebook.flows.variables import exit_code_variable, identifier, named_variables
+from duebook.model.flow import FlowTarget, Script
+from duebook.model.target import CommandTarget
+from duebook.targets.command import LONGEST_VARIABLE
+from duebook.targets.templates import TemplateFailed, render_target, render_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from duebook.model.flow import Condition, Flow, Param, Step
+    from duebook.model.flow_run import StepEnd
+    from duebook.model.target import Target
+
+__all__ = ["Rendered", "Values", "check_params", "render_step", "unmet"]
+
+_SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a run of a flow knows when a step begins."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """as given: data, and never a template"""
+    ends: Mapping[str, StepEnd] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """schedule, run, due_at, now, namespace and user, as templates of schedules have them"""
+    status: str = ""
+    """how the flow ended, for a handler"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A step as it is executed; its target has no templates any more."""
+
+    target: Target | FlowTarget
+    payload: dict[str, Any]
+    conditions: tuple[Condition, ...]
+    variables: tuple[tuple[str, str], ...]
+    """all that the flow gives the command and its conditions, beside what the node has"""
+
+
+def check_params(flow: Flow, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given at a start, by the types that the flow says; raises Invalid.
+
+    Only params that the flow has may be given.
+    """
+    params = {param.name: param for param in flow.params}
+    for name in given:
+        if name not in params:
+            hint = did_you_mean(str(name), params) or f"it has {', '.join(params) or 'none'}"
+            raise Invalid(f'flow "{flow.name}" has no param "{shorten(name)}"; {hint}')
+    for param in flow.params:
+        if param.default is None and param.name not in given:
+            raise Invalid(f'param "{param.name}" has to be given')
+    return {name: _typed(params[name], value) for name, value in given.items()}
+
+
+def _typed(param: Param, value: Any) -> Any:
+    if isinstance(value, str) and "\0" in value:
+        raise Invalid(f'param "{param.name}" has a NUL')
+    kinds: dict[str, Callable[[Any], bool]] = {
+        "text": lambda v: isinstance(v, str),
+        "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
+        "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+        "boolean": lambda v: isinstance(v, bool),
+        "any": lambda _: True,
+    }
+    found = value
+    if isinstance(value, str) and param.kind not in ("text", "any"):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            found = value
+    if not kinds[param.kind](found):
+        raise Invalid(f'param "{param.name}" {shorten(value)} is no {param.kind}')
+    if param.choices and found not in param.choices:
+        known = ", ".join(map(_text, param.choices))
+        raise Invalid(f'param "{param.name}" {shorten(value)} is not one of {known}')
+    return found
+
+
+def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:
+    """The step with its values; `inherited` are the variables of the node that performs it.
+
+    Raises TemplateFailed that names the part.
+    """
+    params = _params(flow, values, inherited)
+    own = _flow_variables(flow, params, values, inherited)
+    own |= _endings(flow, step, values)
+    context = _context(flow, step, values, params, {**inherited, **own})
+    for name, template in step.env:
+        own[name] = _rendered(f"env {name}", template, context)
+        context["vars"][name] = own[name]
+    target, own = _target(flow, step, params, own, context)
+    conditions = tuple(_condition(condition, context) for condition in step.preconditions)
+    payload = render_value("payload", step.payload, _filled(context, _texts(step.payload)))
+    variables = tuple((name, value) for name, value in own.items() if not name.isdigit())
+    return Rendered(target, payload, conditions, variables)
+
+
+def _params(flow: Flow, values: Values, inherited: Mapping[str, str]) -> dict[str, Any]:
+    context = {**values.facts, "vars": dict(inherited), "env": dict(inherited)}
+    found: dict[str, Any] = {}
+    for param in flow.params:
+        if param.name in values.params:
+            found[param.name] = values.params[param.name]
+        else:
+            at = f"param {param.name}"
+            default = param.default
+            found[param.name] = render_value(at, default, _filled(context, _texts(default)))
+    return found
+
+
+def _flow_variables(
+    flow: Flow, params: Mapping[str, Any], values: Values, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """Those of `env` in their order; params win over them."""
+    given = {name: _text(value) for name, value in params.items()}
+    own: dict[str, str] = {}
+    for name, template in flow.env:
+        context = {
+            **values.facts,
+            "params": params,
+            "vars": {**inherited, **own, **given},
+            "env": {**inherited, **own},
+            "data": {key: _parsed(value) for key, value in params.items()},
+        }
+        own[name] = _rendered(f"env {name}", template, context)
+    return {**own, **given}
+
+
+def _endings(flow: Flow, step: Step, values: Values) -> dict[str, str]:
+    """The outputs and exit codes of other steps, and what Dagu's scripts look for."""
+    found: dict[str, str] = {}
+    for other in flow.all_steps():
+        end = values.ends.get(other.name)
+        if end is None:
+            continue
+        if other.output is not None:
+            found[other.output] = "" if end.output is None else _text(end.output)
+        if end.exit_code is not None:
+            found[exit_code_variable(other.name)] = str(end.exit_code)
+    run = values.facts.get("run", {})
+    found |= {"DAG_NAME": flow.name, "DAG_RUN_STEP_NAME": step.name}
+    found |= {"DAG_RUN_ID": run["id"]} if "id" in run else {}
+    found |= {"DAG_RUN_STATUS": values.status} if values.status else {}
+    return found
+
+
+def _context(
+    flow: Flow,
+    step: Step,
+    values: Values,
+    params: Mapping[str, Any],
+    variables: dict[str, str],
+) -> dict[str, Any]:
+    outputs = {
+        other.output: values.ends[other.name].output
+        for other in flow.all_steps()
+        if other.output is not None and other.name in values.ends
+    }
+    return {
+        **values.facts,
+        "flow": {"name": flow.name, "status": values.status},
+        "step": {"name": step.name},
+        "params": params,
+        "vars": variables,
+        "env": variables,
+        "data": {key: _parsed(value) for key, value in {**params, **outputs}.items()},
+        "steps": _steps(flow, values),
+    }
+
+
+def _steps(flow: Flow, values: Values) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for step in flow.all_steps():
+        end = values.ends.get(step.name)
+        if end is None:
+            continue
+        parts = {"status": end.status, "exit_code": end.exit_code, "output": _parsed(end.output)}
+        known = {name: value for name, value in parts.items() if value is not None}
+        for name in (step.name, step.id or step.name):
+            found[identifier(name)] = found[name] = known
+    return found
+
+
+def _target(
+    flow: Flow,
+    step: Step,
+    params: Mapping[str, Any],
+    own: dict[str, str],
+    context: dict[str, Any],
+) -> tuple[Target | FlowTarget, dict[str, str]]:
+    target = step.target
+    if isinstance(target, FlowTarget):
+        given = dict(target.params)
+        rendered = render_value("params", given, _filled(context, _texts(given)))
+        return FlowTarget(target.name, tuple(rendered.items())), own
+    if isinstance(target, Script):
+        for name, template in target.values:
+            own[name] = _rendered(f"${{{name}}}", template, context)
+        own = _that_fit(own, target.text)
+        argv = (*target.interpreter, target.text, *_arguments(flow, target, params))
+        return CommandTarget(argv, env=tuple(own.items()), cwd=_cwd(target.cwd, context)), own
+    filled = _filled(context, _texts(target.to_json()))
+    found = render_target(target, filled)
+    if isinstance(found, CommandTarget):
+        own = _that_fit(own, "")
+        found = replace(found, env=tuple(own.items()), cwd=_cwd(found.cwd, context))
+    return found, own
+
+
+def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[str]:
+    """The params that are given by their place; a shell takes its own name first."""
+    places = [param.name for param in flow.params if param.name.isdigit()]
+    names = {PurePosixPath(word).name for word in script.interpreter[:2]}
+    first = ["duebook"] if places and names & _SHELLS else []
+    return [*first, *(_text(params[place]) for place in places)]
+
+
+def _that_fit(own: dict[str, str], text: str) -> dict[str, str]:
+    """Without values that are too long for a variable, unless the text needs them."""
+    for name, value in own.items():
+        if len(value) >= LONGEST_VARIABLE and name in text:
+            raise TemplateFailed(
+                f"{name} has {len(value):,} characters, too many for a variable; use a file"
+            )
+    return {n: v for n, v in own.items() if len(v) < LONGEST_VARIABLE and not n.isdigit()}
+
+
+def _cwd(template: str | None, context: dict[str, Any]) -> str | None:
+    return None if template is None else _rendered("working_dir", template, context)
+
+
+def _condition(condition: Condition, context: dict[str, Any]) -> Condition:
+    expected = condition.expected
+    if expected is not None and not expected.startswith("re:"):
+        expected = _rendered("expected", expected, context)
+    text = condition.text
+    if not condition.is_command:
+        text = _rendered("condition", text, context)
+    return replace(condition, text=text, expected=expected)
+
+
+def unmet(
+    conditions: Iterable[Condition], run: Callable[[str], tuple[int, str]]
+) -> Condition | None:
+    """The first rendered condition that does not hold; None when all do.
+
+    `run` executes the command of a condition: its exit code and what it printed.
+    """
+    for condition in conditions:
+        if condition.is_command:
+            code, printed = run(condition.text)
+            holds = code == 0
+            if condition.expected is not None:
+                holds = is_as_expected(printed.strip(), condition.expected)
+        else:
+            holds = is_as_expected(condition.text, condition.expected or "")
+        if holds == condition.negate:
+            return condition
+    return None
+
+
+def _rendered(place: str, template: str, context: dict[str, Any]) -> str:
+    made = render_value(place, template, _filled(context, [template]))
+    text = _text(made)
+    if "\0" in text:
+        raise TemplateFailed(f"{place}: it has become a text with NUL")
+    return text
+
+
+def _filled(context: Mapping[str, Any], templates: Iterable[str]) -> dict[str, Any]:
+    """A variable that nobody set is empty, as in a shell."""
+    names = {name for template in templates for name in named_variables(template)}
+    variables = context.get("vars", {})
+    missing = {name: "" for name in names if name not in variables}
+    return {**context, "vars": {**variables, **missing}} if missing else dict(context)
+
+
+def _texts(value: Any) -> list[str]:
+    """All texts of a JSON value."""
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return [text for item in value.values() for text in _texts(item)]
+        case list() | tuple():
+            return [text for item in value for text in _texts(item)]
+    return []
+
+
+def _parsed(value: Any) -> Any:
+    """A text that is a JSON object or list, as such; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

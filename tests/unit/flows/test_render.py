@@ -1,0 +1,308 @@
+"""Values in steps: they arrive, and they stay data whatever they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duebook.errors import Invalid
+from duebook.flows.build import build
+from duebook.flows.patterns import check_pattern, is_as_expected, is_in_output
+from duebook.flows.render import Rendered, Values, check_params, render_step, unmet
+from duebook.model.flow import Condition, FlowTarget
+from duebook.model.flow_run import StepEnd
+from duebook.model.target import CommandTarget, HttpTarget
+from duebook.targets.templates import TemplateFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from duebook.model.flow import Flow
+
+NODE = {"PATH": os.environ["PATH"], "HOME": "/root", "SECRET": "s3cret"}
+FACTS = {
+    "run": {"id": "r1", "origin": "manual", "trigger": "manual"},
+    "due_at": "2026-02-07T12:00:00Z",
+}
+NASTY = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "'; touch pwned; '",
+    '" ; touch pwned ; "',
+    "a\nb",
+    "-o",
+]
+NASTY += ["${HOME}", "{{ env.SECRET }}", "*", "\\", "%s", "é ✓"]
+
+
+def flow_of(text: str) -> Flow:
+    built = build(text, "f.yaml", "f")
+    assert built.problems == ()
+    return built.flows[0]
+
+
+def rendered(text: str, step: int = -1, /, **values: Any) -> Rendered:
+    flow = flow_of(text)
+    return render_step(flow, list(flow.all_steps())[step], Values(facts=FACTS, **values), NODE)
+
+
+def printed(found: Rendered, where: Path | None = None) -> str:
+    target = found.target
+    assert isinstance(target, CommandTarget)
+    done = subprocess.run(  # noqa: S603 - our own words
+        target.argv, env={**NODE, **dict(target.env)}, cwd=where, capture_output=True, check=True
+    )
+    return done.stdout.decode()
+
+
+def ends(**outputs: Any) -> Mapping[str, StepEnd]:
+    return {name: StepEnd("succeeded", 0, output) for name, output in outputs.items()}
+
+
+@pytest.mark.parametrize("value", NASTY)
+@pytest.mark.parametrize(
+    "command",
+    [
+        '"printf %s \\"$A\\""',
+        "'printf %s \"${A}\"'",
+        "[printf, '%s', '$A']",
+        "[printf, '%s', '{{ params.A }}']",
+        "'printf %s \"$B\"'",
+        "'printf %s \"${DEEP.x}\"'",
+    ],
+)
+def test_a_value_stays_data_whatever_it_is(command: str, value: str, tmp_path: Path) -> None:
+    text = f"params: {{A: x, DEEP: {{}}}}\nenv: {{B: '${{A}}'}}\nsteps:\n- command: {command}"
+    found = rendered(text, params={"A": value, "DEEP": {"x": value}})
+    assert printed(found, tmp_path) == value
+    assert list(tmp_path.iterdir()) == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
+def test_any_text_arrives_as_it_is(value: str) -> None:
+    text = "steps: [{name: a, command: a, output: A}, {command: 'printf %s \"$A\"'}]"
+    assert printed(rendered(text, ends=ends(a=value))) == value
+
+
+def test_params_by_place_are_arguments_of_the_shell_and_of_other_interpreters() -> None:
+    text = "params: 'one \"two words\"'\nsteps: [%s]"
+    shell = text % 'command: \'printf "%s|" "$1" "$2"\''
+    assert printed(rendered(shell)) == "one|two words|"
+    assert printed(rendered(shell, params={"2": "$(id)"})) == "one|$(id)|"
+    python = text % "{command: python3, script: 'import sys; print(sys.argv[1:])'}"
+    assert printed(rendered(python)) == "['one', 'two words']\n"
+    assert printed(rendered(text % "command: [printf, '%s', '$2 $3']")) == "two words $3"
+
+
+def test_a_script_ends_at_its_first_failure() -> None:
+    target = rendered("steps:\n- |\n  false\n  echo on").target
+    assert isinstance(target, CommandTarget)
+    done = subprocess.run(target.argv, env=NODE, capture_output=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_a_script_runs_with_the_interpreter_of_its_first_line() -> None:
+    text = "steps:\n- script: |\n    #!/usr/bin/env python3\n    print(6 * 7)\n"
+    assert printed(rendered(text)) == "42\n"
+
+
+def test_variables_are_made_in_their_order_and_the_nearest_wins() -> None:
+    text = """
+params: {SIZE: 3, STAGE: dev}
+env: [A: "${HOME}/a", B: "${A}/${SIZE}", STAGE: hidden, GONE: "<${NOWHERE}>"]
+steps:
+- {command: x, env: [A: "own-${A}", C: "${A}"]}
+"""
+    assert dict(rendered(text).variables) == {
+        "A": "own-/root/a",
+        "B": "/root/a/3",
+        "STAGE": "dev",
+        "GONE": "<>",
+        "SIZE": "3",
+        "C": "own-/root/a",
+        "DAG_NAME": "f",
+        "DAG_RUN_STEP_NAME": "step-1",
+        "DAG_RUN_ID": "r1",
+    }
+
+
+def test_outputs_and_ends_of_steps_can_be_named() -> None:
+    text = """
+steps:
+- {name: get-it, id: get, command: a, output: OUT, continue_on: failed}
+- command:
+    - x
+    - "${OUT.list[1]}"
+    - "{{ steps.get_it.output.list | length }}"
+    - "{{ steps[\\"get-it\\"].exit_code }}"
+    - "${get.exitCode} ${GET_IT_EXIT_CODE}"
+    - "{{ steps.get.status }}"
+    - "$OUT"
+"""
+    raw = '{"list": [1,  2]}'
+    target = rendered(text, ends={"get-it": StepEnd("failed", 3, raw)}).target
+    assert isinstance(target, CommandTarget)
+    assert target.argv == ("x", "2", "2", "3", "3 3", "failed", raw)
+
+
+def test_the_output_of_a_step_that_was_skipped_is_undefined() -> None:
+    text = "steps: [{name: a, task: a, continue_on: skipped}, {command: [x, '%s']}]"
+    with pytest.raises(TemplateFailed, match="undefined"):
+        rendered(text % "{{ steps.a.output }}", ends={"a": StepEnd("skipped")})
+    found = rendered(
+        text % '{{ steps.a.output | default("none") }}', ends={"a": StepEnd("skipped")}
+    ).target
+    assert isinstance(found, CommandTarget)
+    assert found.argv == ("x", "none")
+
+
+def test_requests_tasks_and_flows_get_their_values() -> None:
+    text = """
+params: {A: 1}
+env: {HOST: example.com}
+steps:
+- {http: {url: "https://${HOST}/{{ params.A }}", json: {n: "{{ params.A }}", t: "$A"}}}
+- {task: t, payload: {n: "{{ params.A }}", all: "{{ params }}"}}
+- {call: other, params: {N: "{{ params.A }}", T: "x${A}"}}
+"""
+    http = rendered(text, 0).target
+    assert isinstance(http, HttpTarget)
+    assert (http.url, http.json) == ("https://example.com/1", {"n": 1, "t": "1"})
+    assert rendered(text, 1).payload == {"n": 1, "all": {"A": 1}}
+    assert rendered(text, 2).target == FlowTarget("other", (("N", 1), ("T", "x1")))
+
+
+def test_a_handler_knows_how_the_flow_ended() -> None:
+    text = "handler_on: {exit: 'printf \"$DAG_RUN_STATUS\"'}\nsteps: [a]"
+    assert printed(rendered(text, status="failed")) == "failed"
+
+
+def test_a_default_may_be_a_template_but_what_is_given_is_data() -> None:
+    text = "params: {DAY: '{{ due_at | time }}', KEY: '${SECRET}'}\nsteps: [a]"
+    assert dict(rendered(text).variables)["DAY"] == "2026-02-07"
+    assert dict(rendered(text).variables)["KEY"] == "s3cret"
+    given = {"DAY": "{{ due_at }}", "KEY": "${SECRET}"}
+    assert dict(rendered(text, params=given).variables) | given == dict(
+        rendered(text, params=given).variables
+    )
+
+
+def test_a_value_too_long_for_a_variable_fails_the_step_that_needs_it() -> None:
+    text = "steps: [{name: a, command: a, output: LONG}, {command: '%s'}]"
+    with pytest.raises(TemplateFailed, match="LONG has 200,000 characters"):
+        rendered(text % "echo $LONG", ends=ends(a="x" * 200_000))
+    assert printed(rendered(text % "echo short", ends=ends(a="x" * 200_000))) == "short\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"N": "3"}, {"N": 3}),
+        ({"N": 3, "T": "1"}, {"N": 3, "T": "1"}),
+        ({"N": 1, "B": "true", "C": "b"}, {"N": 1, "B": True, "C": "b"}),
+    ],
+)
+def test_params_are_given_by_their_types(given: dict[str, Any], found: dict[str, Any]) -> None:
+    assert check_params(TYPED, given) == found
+
+
+TYPED = flow_of(
+    """
+params:
+- {name: N, type: integer, required: true}
+- {name: T, type: string}
+- {name: B, type: boolean, default: false}
+- {name: C, enum: [a, b], default: a}
+steps: [x]
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, 'param "N" has to be given'),
+        ({"N": "many"}, 'param "N" many is no integer'),
+        ({"N": True}, 'param "N" True is no integer'),
+        ({"N": 1, "C": "z"}, 'param "C" z is not one of a, b'),
+        ({"N": 1, "X": 1}, 'flow "f" has no param "X"; it has N, T, B, C'),
+        ({"N": 1, "T": "\0"}, 'param "T" has a NUL'),
+    ],
+)
+def test_what_a_flow_does_not_take_is_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        check_params(TYPED, given)
+
+
+def run_with(code: int, text: str) -> Any:
+    return lambda _: (code, text)
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "text", "holds"),
+    [
+        (Condition("test", True), 0, "", True),
+        (Condition("test", True), 1, "", False),
+        (Condition("test", True, negate=True), 1, "", True),
+        (Condition("date", True, "7"), 0, "7\n", True),
+        (Condition("date", True, "re:^[1-5]$"), 0, "7\n", False),
+        (Condition("date", True, "re:^[1-5]$", True), 0, "7\n", True),
+        (Condition("prod", False, "prod"), 9, "", True),
+        (Condition("dev", False, "prod"), 9, "", False),
+    ],
+)
+def test_a_condition_holds_or_not(condition: Condition, code: int, text: str, holds: bool) -> None:
+    assert (unmet([condition], run_with(code, text)) is None) == holds
+
+
+def test_conditions_are_rendered_but_their_commands_are_not() -> None:
+    text = """
+params: {STAGE: "x; id"}
+steps:
+- command: a
+  preconditions:
+  - {condition: "${STAGE}", expected: "x; id"}
+  - {condition: "`echo $STAGE`", expected: "{{ params.STAGE }}"}
+"""
+    assert rendered(text).conditions == (
+        Condition("x; id", False, "x; id"),
+        Condition("echo $STAGE", True, "x; id"),
+    )
+
+
+def test_patterns_look_at_lines() -> None:
+    assert is_in_output("one\nWARN: two\n", ("re:^WARN",))
+    assert not is_in_output("one WARN", ("re:^WARN",))
+    assert is_in_output("one WARN", ("WARN",))
+    assert not is_as_expected("one WARN", "WARN")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["re:(a+)+$", "re:(a|a)*b", "re:(.*)*", r"re:(\w+\s?)+$", "re:((a)|b)+c", r"re:(a)\1", "re:["],
+)
+def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
+    with pytest.raises(Invalid, match="pattern"):
+        check_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["re:0[1-9]", "re:^v[0-9]+\\.[0-9]+\\.[0-9]+$", "re:build|deploy", "re:(foo)+", "re:[*+(|]"],
+)
+def test_ordinary_patterns_are_allowed(pattern: str) -> None:
+    assert check_pattern(pattern) == pattern
+
+
+def test_json_that_a_command_printed_is_printed_again_as_it_was() -> None:
+    raw = json.dumps({"a": [1, 2]}, indent=4)
+    text = "steps: [{name: a, command: a, output: A}, {command: 'printf %s \"$A\"'}]"
+    assert printed(rendered(text, ends=ends(a=raw))) == raw
