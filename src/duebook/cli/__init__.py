@@ -34,6 +34,7 @@ __all__ = ["main"]
         "cancel": "runs:cancel_command",
         "retry": "runs:retry_command",
         "template": "templates:template_group",
+        "flow": "flows:flow_group",
         "queue": "queues:queue_group",
         "namespace": "namespaces:namespace_group",
         "token": "tokens:token_group",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,14 +17,17 @@ __all__ = ["after", "before", "circle", "in_order", "rows"]
 def in_order(graph: Graph) -> list[str]:
     """Each after those it depends on, else as given; those of circles are left out."""
     waiting = {name: len(set(depends)) for name, depends in graph.items()}
-    following = _following(graph)
-    ready = [name for name, count in waiting.items() if not count]
-    for name in ready:
-        for other in following[name]:
+    following, names = _following(graph), list(graph)
+    places = {name: place for place, name in enumerate(names)}
+    ready = [places[name] for name, count in waiting.items() if not count]
+    found: list[str] = []
+    while ready:
+        found.append(names[heappop(ready)])
+        for other in following[found[-1]]:
             waiting[other] -= 1
             if not waiting[other]:
-                ready.append(other)
-    return ready
+                heappush(ready, places[other])
+    return found
 
 
 def circle(graph: Graph) -> list[str]:

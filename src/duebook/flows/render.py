@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import StepEnd
     from duebook.model.target import Target
 
-__all__ = ["Rendered", "Values", "check_params", "render_step", "unmet"]
+__all__ = ["Rendered", "Values", "check_params", "render_step", "texts_of", "unmet"]
 
 _SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 
@@ -110,7 +110,7 @@ def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, 
         context["vars"][name] = own[name]
     target, own = _target(flow, step, params, own, context)
     conditions = tuple(_condition(condition, context) for condition in step.preconditions)
-    payload = render_value("payload", step.payload, _filled(context, _texts(step.payload)))
+    payload = render_value("payload", step.payload, _filled(context, texts_of(step.payload)))
     variables = tuple((name, value) for name, value in own.items() if not name.isdigit())
     return Rendered(target, payload, conditions, variables)
 
@@ -124,7 +124,7 @@ def _params(flow: Flow, values: Values, inherited: Mapping[str, str]) -> dict[st
         else:
             at = f"param {param.name}"
             default = param.default
-            found[param.name] = render_value(at, default, _filled(context, _texts(default)))
+            found[param.name] = render_value(at, default, _filled(context, texts_of(default)))
     return found
 
 
@@ -211,7 +211,7 @@ def _target(
     target = step.target
     if isinstance(target, FlowTarget):
         given = dict(target.params)
-        rendered = render_value("params", given, _filled(context, _texts(given)))
+        rendered = render_value("params", given, _filled(context, texts_of(given)))
         return FlowTarget(target.name, tuple(rendered.items())), own
     if isinstance(target, Script):
         for name, template in target.values:
@@ -219,7 +219,7 @@ def _target(
         own = _that_fit(own, target.text)
         argv = (*target.interpreter, target.text, *_arguments(flow, target, params))
         return CommandTarget(argv, env=tuple(own.items()), cwd=_cwd(target.cwd, context)), own
-    filled = _filled(context, _texts(target.to_json()))
+    filled = _filled(context, texts_of(target.to_json()))
     found = render_target(target, filled)
     if isinstance(found, CommandTarget):
         own = _that_fit(own, "")
@@ -295,15 +295,15 @@ def _filled(context: Mapping[str, Any], templates: Iterable[str]) -> dict[str, A
     return {**context, "vars": {**variables, **missing}} if missing else dict(context)
 
 
-def _texts(value: Any) -> list[str]:
+def texts_of(value: Any) -> list[str]:
     """All texts of a JSON value."""
     match value:
         case str():
             return [value]
         case dict():
-            return [text for item in value.values() for text in _texts(item)]
+            return [text for item in value.values() for text in texts_of(item)]
         case list() | tuple():
-            return [text for item in value for text in _texts(item)]
+            return [text for item in value for text in texts_of(item)]
     return []
 
 

@@ -10,13 +10,14 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.actions import read_action, read_shell, request_timeout
 from duebook.flows.parse import Node, plain
 from duebook.flows.patterns import check_pattern
-from duebook.flows.section import Section, items, text_of
+from duebook.flows.section import Section, items, text_of, whole_of
 from duebook.flows.timing import read_codes, read_retry, read_seconds
 from duebook.flows.values import check_variable, read_env, read_labels_of
 from duebook.flows.variables import Scope, check_value, shell_text, value_template
 from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, RETRY, STEP
 from duebook.model.fields import read_flag, read_text
 from duebook.model.flow import Condition, ContinueOn, FlowTarget, Step
+from duebook.model.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +145,6 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
     if isinstance(target, FlowTarget):
         _check_call(section, conditions)
     timeout = section.read("timeout_sec", read_seconds, None) or request_timeout(section)
-    retry = section.get("retry_policy")
     workers = read_labels_of(section, "worker_selector")
     return Step(
         name=draft.name,
@@ -154,13 +154,22 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
         description=section.read("description", read_text, ""),
         payload=payload,
         env=env,
-        retry=None if retry is None else read_retry(_inner(section, "retry_policy", RETRY)),
+        retry=_retry(section),
         timeout=timeout or None,
         preconditions=conditions,
         continue_on=_continue_on(section),
         output=draft.output,
         workers=workers or around.workers,
     )
+
+
+def _retry(section: Section) -> Retry | None:
+    attempts = section.read("retries", whole_of(0, 999), None)
+    if "retry_policy" not in section:
+        return None if attempts is None else Retry(attempts + 1)
+    if (node := section.get("retries")) is not None:
+        section.problem(node, "retries", "retries and retry_policy say the same", "keep one")
+    return read_retry(_inner(section, "retry_policy", RETRY))
 
 
 def _takes_directory(draft: Draft) -> bool:
@@ -199,7 +208,7 @@ def _signal(key: str, value: Any) -> str:
 
 def _check_call(section: Section, conditions: tuple[Condition, ...]) -> None:
     """No worker performs such a step, so nothing of a worker can be asked for it."""
-    for key in ("env", "timeout_sec", "worker_selector", "retry_policy"):
+    for key in ("env", "timeout_sec", "worker_selector", "retry_policy", "retries"):
         if (node := section.get(key)) is not None:
             told = f"{key} means nothing for a step that runs a flow"
             section.problem(node, key, told, "say it in that flow")

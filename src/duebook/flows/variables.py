@@ -24,6 +24,7 @@ __all__ = [
     "exit_code_variable",
     "identifier",
     "named_variables",
+    "readable",
     "script_text",
     "shell_text",
     "value_template",
@@ -131,6 +132,17 @@ def named_variables(template: str) -> list[str]:
     return [
         "".join(names) for tag in _TAG.finditer(template) for names in _VARIABLE.findall(tag[0])
     ]
+
+
+def readable(text: str) -> str:
+    """A text with its references as the file has them."""
+    text = re.sub(r"""\{\{ (?:vars|data)\["([^"]*)"\]([^ ]*) \}\}""", _written, text)
+    return re.sub(r"""\{\{ steps\["([^"]*)"\]([^ ]*) \}\}""", _written, text)
+
+
+def _written(match: re.Match[str]) -> str:
+    path = re.sub(r"""\["([^"]*)"\]""", r".\1", match[2])
+    return f"${{{match[1]}{path}}}"
 
 
 def _is_loose(name: str, scope: Scope) -> bool:

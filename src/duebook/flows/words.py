@@ -138,6 +138,7 @@ STEP: Final = Table(
         Word("output", "the variable that keeps what it prints"),
         Word("timeout_sec", "seconds for an attempt"),
         Word("retry_policy", "limit, interval_sec, backoff, max_interval_sec, exit_code"),
+        Word("retries", "attempts after the first, 10 s and then ever longer apart"),
         Word("continue_on", "failure, skipped, exit_code, output, mark_success"),
         Word("preconditions", "what must hold, or it is skipped"),
         Word("precondition", same_as="preconditions", means="preconditions"),

@@ -52,7 +52,7 @@ handlerOn:
         "f.yaml:2:1: unknown key `scedule`; did you mean `schedule`?",
         "f.yaml:3:19: max_active_steps none is no whole number 1 to 10,000",
         "f.yaml:4:13: timeoutSec -1 is no whole number 0 to 3,153,600,000",
-        "f.yaml:8:5: unknown key `retires`",
+        "f.yaml:8:5: unknown key `retires`; did you mean `retries`?",
         "f.yaml:9:26: limit many is no whole number 0 to 999",
         'f.yaml:12:15: "tell" depends on "laod", which is no step; did you mean `load`?',
         "f.yaml:14:3: unknown key `sucess`; did you mean `success`?",
@@ -147,6 +147,12 @@ steps:
         Condition("test -f /srv/in", True),
     )
     assert (step.output, step.workers) == ("LOADED", (("gpu", "true"),))
+
+
+def test_retries_are_a_short_form() -> None:
+    assert flow_of("steps: [{command: a, retries: 2}]").steps[0].retry == Retry(attempts=3)
+    [told] = problems_of("steps: [{command: a, retries: 2, retry_policy: {limit: 2}}]")
+    assert "retries and retry_policy say the same" in told
 
 
 def test_a_step_runs_one_of_six_things() -> None:
@@ -428,7 +434,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6), VALUES)
 def test_any_document_is_built_or_has_problems(form: dict[str, Any], steps: Any) -> None:
     built = build(json.dumps({**form, "steps": steps}), "f.yaml", "f")

@@ -1,0 +1,196 @@
+"""The commands about flow files: check, graph, dry."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from duebook.cli.arguments import read_pair, user
+from duebook.cli.output import cut, json_option, print_json, wrapped
+from duebook.clock import utc_now
+from duebook.errors import Invalid, printable
+from duebook.flows.check import Checked, check_files, unknown_calls
+from duebook.flows.drawing import draw_lines, draw_svg
+from duebook.flows.dry import DryStep, dry_run
+from duebook.ids import new_id
+from duebook.model.flow import FlowTarget
+from duebook.model.target import CommandTarget, HttpTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.flow import Flow
+
+__all__ = ["flow_group"]
+
+_file_argument = click.argument("file", type=click.Path(path_type=Path))
+_name_option = click.option("--flow", "name", metavar="NAME", help="Of several in the file.")
+WIDTH = 80
+
+
+@click.group("flow")
+def flow_group() -> None:
+    """Look at flows: graphs of steps in YAML files."""
+
+
+@flow_group.command("check")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@json_option
+def check_command(files: tuple[Path, ...], as_json: bool) -> None:
+    """Say everything that is wrong with files, or with all of a directory.
+
+    \b
+    Examples:
+      duebook flow check etl.yaml
+      duebook flow check flows/ --json
+    """
+    checked = check_files(files)
+    if as_json:
+        print_json([_form(each) for each in checked])
+    else:
+        _print_checked(checked)
+    if any(each.problems for each in checked):
+        raise SystemExit(2)
+
+
+def _form(checked: Checked) -> dict[str, Any]:
+    return {
+        "file": checked.file,
+        "flows": [
+            {
+                "name": flow.name,
+                "steps": [step.name for step in flow.steps],
+                "schedule": flow.schedule_form(),
+            }
+            for flow in checked.flows
+        ],
+        "problems": [problem.to_json() for problem in checked.problems],
+    }
+
+
+def _print_checked(checked: Sequence[Checked]) -> None:
+    for each in checked:
+        for problem in each.problems:
+            click.echo(printable(str(problem)))
+        if not each.problems:
+            click.echo(wrapped(printable(f"{each.file}: {'; '.join(map(_words, each.flows))}")))
+    for flow, name in unknown_calls(checked):
+        click.echo(f"note: {flow} runs {name}, which is in none of these files", err=True)
+    broken = [each for each in checked if each.problems]
+    if broken:
+        count = sum(len(each.problems) for each in broken)
+        click.echo(f"{_count(count, 'problem')} in {_count(len(broken), 'file')}", err=True)
+
+
+def _words(flow: Flow) -> str:
+    when = ", ".join(trigger.describe() for trigger in flow.start) or "started by hand"
+    return f"{flow.name}, {_count(len(flow.steps), 'step')}, {when}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+@flow_group.command("graph")
+@_file_argument
+@_name_option
+@click.option("--svg", is_flag=True, help="Print it as SVG.")
+def graph_command(file: Path, name: str | None, svg: bool) -> None:
+    """Draw the graph of a flow, here or as SVG.
+
+    \b
+    Examples:
+      duebook flow graph etl.yaml
+      duebook flow graph etl.yaml --svg > etl.svg
+    """
+    flow = _find(file, name)
+    if svg:
+        click.echo(draw_svg(flow), nl=False)
+        return
+    for line in draw_lines(flow):
+        click.echo(cut(line, WIDTH))
+
+
+@flow_group.command("dry")
+@_file_argument
+@_name_option
+@click.option("--param", "params", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
+@json_option
+def dry_command(file: Path, name: str | None, params: tuple[str, ...], as_json: bool) -> None:
+    """Show what would run, with its values; nothing is.
+
+    What only a run can know is shown by its name: the output of a step, and
+    the variables of a worker.
+
+    \b
+    Example:
+      duebook flow dry etl.yaml --param DAY=2026-02-07
+    """
+    flow = _find(file, name)
+    given = dict(read_pair(param, "--param") for param in params)
+    steps = dry_run(flow, given, utc_now(), new_id(), user())
+    if as_json:
+        print_json([step.to_json() for step in steps])
+        return
+    for number, step in enumerate(steps):
+        _print_step(step, first=number == 0)
+
+
+def _print_step(step: DryStep, first: bool) -> None:
+    after = f"after {', '.join(step.depends)}" if step.depends else ""
+    if not first:
+        click.echo()
+    click.echo(printable(f"{step.name}  {after}".rstrip()))
+    for label, text in _lines(step):
+        head, *rest = text.rstrip("\n").split("\n")
+        click.echo(f"  {label:<8} {printable(head)}".rstrip())
+        for line in rest:
+            click.echo(f"  {'':<8} {printable(line)}".rstrip())
+
+
+def _lines(step: DryStep) -> list[tuple[str, str]]:
+    lines = [("if", str(condition)) for condition in step.conditions]
+    target = step.target
+    match target:
+        case CommandTarget():
+            lines.append(("runs", step.script or shlex.join(target.argv)))
+            lines += [("in", target.cwd)] if target.cwd else []
+        case HttpTarget():
+            lines.append(("runs", f"{target.method} {target.url}"))
+            lines += [("json", _json(target.json))] if target.json is not None else []
+            lines += [("body", target.body)] if target.body is not None else []
+        case FlowTarget():
+            lines.append(("runs", str(target)))
+            lines += [("param", f"{key}={value}") for key, value in target.params]
+        case _:
+            lines.append(("runs", str(target)))
+    lines += [("payload", _json(step.payload))] if step.payload else []
+    return lines + [("env", f"{key}={value}") for key, value in step.variables]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _find(path: Path, name: str | None) -> Flow:
+    """The flow that a command is about; raises Invalid for a file with problems."""
+    [checked] = check_files([path]) if not path.is_dir() else [_no_directory(path)]
+    if checked.problems:
+        rest = len(checked.problems) - 1
+        more = f" (and {rest} more; see: duebook flow check)" if rest else ""
+        raise Invalid(f"{checked.problems[0]}{more}")
+    if name is None:
+        return checked.flows[0]
+    for flow in checked.flows:
+        if name in (flow.name, flow.name.removeprefix(f"{checked.flows[0].name}.")):
+            return flow
+    known = ", ".join(flow.name for flow in checked.flows)
+    raise Invalid(f'{path} has no flow "{name}"; it has {known}')
+
+
+def _no_directory(path: Path) -> NoReturn:
+    raise Invalid(f"{path} is a directory; name one of its files")

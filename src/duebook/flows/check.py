@@ -1,0 +1,78 @@
+"""Looks at flow files together: each by itself, and what they say about each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duebook.flows.build import Built, build, calls_in_circle
+from duebook.flows.files import NotReadable, default_name, find, read
+from duebook.flows.problems import Problem
+from duebook.model.flow import FlowTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from duebook.model.flow import Flow
+
+__all__ = ["Checked", "check_files", "unknown_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A file, the flows in it, and what is wrong with it."""
+
+    file: str
+    flows: tuple[Flow, ...]
+    problems: tuple[Problem, ...]
+
+
+def check_files(paths: Iterable[Path]) -> list[Checked]:
+    """Each file, and those of directories; names that two of them take are problems too."""
+    files = [file for path in paths for file in (find(path) if path.is_dir() else [path])]
+    checked = [_check(file) for file in dict.fromkeys(files)]
+    return _together(checked)
+
+
+def _check(path: Path) -> Checked:
+    try:
+        content = read(path, str(path))
+    except NotReadable as error:
+        return Checked(str(path), (), (error.problem,))
+    if content is None:
+        return Checked(str(path), (), (Problem(str(path), 0, 0, "", "there is no such file"),))
+    built: Built = build(content.text, str(path), default_name(path))
+    return Checked(str(path), built.flows, built.problems)
+
+
+def _together(checked: list[Checked]) -> list[Checked]:
+    owners: dict[str, str] = {}
+    found = []
+    for each in checked:
+        problems = list(each.problems)
+        for flow in each.flows:
+            owner = owners.setdefault(flow.name, each.file)
+            if owner != each.file:
+                told = f'flow "{flow.name}" is in {owner} already'
+                problems.append(Problem(each.file, 1, 1, "name", told, "give one another name"))
+        found.append(Checked(each.file, each.flows, tuple(problems)))
+    flows = [flow for each in checked for flow in each.flows]
+    if circle := calls_in_circle(flows):
+        told = f"flows run each other in a circle: {' → '.join(circle)}"
+        place = next(n for n, each in enumerate(found) if owners[circle[0]] == each.file)
+        whole = found[place]
+        problem = Problem(whole.file, 1, 1, "steps", told)
+        found[place] = Checked(whole.file, whole.flows, (*whole.problems, problem))
+    return found
+
+
+def unknown_calls(checked: Iterable[Checked]) -> list[tuple[str, str]]:
+    """(flow, name) of steps that run a flow which is in none of the files."""
+    flows = {flow.name: flow for each in checked for flow in each.flows}
+    return [
+        (flow.name, step.target.name)
+        for flow in flows.values()
+        for step in flow.all_steps()
+        if isinstance(step.target, FlowTarget) and step.target.name not in flows
+    ]

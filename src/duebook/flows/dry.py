@@ -1,0 +1,135 @@
+"""What a flow would run, with made-up values where only a run knows them; runs nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.flows.render import Values, check_params, render_step, texts_of
+from duebook.flows.variables import identifier, named_variables
+from duebook.model.flow import FlowTarget, Script
+from duebook.model.flow_run import StepEnd
+from duebook.model.target import CommandTarget, HttpTarget
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from duebook.model.flow import Condition, Flow, Step
+    from duebook.model.target import Target
+
+__all__ = ["DryStep", "dry_run"]
+
+_STEP: Final = r"""(?:\.|\["|\[')([^"'\].]+)(?:"\]|'\])?"""
+_PATHS: Final = re.compile(
+    rf"""\b(data|steps){_STEP}(?:\.output)?((?:\.\w+|\[[0-9]+\]|\["[^"]*"\])*)"""
+)
+_KEY: Final = re.compile(r"""\.(\w+)|\[([0-9]+)\]|\["([^"]*)"\]""")
+
+
+@dataclass(frozen=True, slots=True)
+class DryStep:
+    """A step as it would be executed."""
+
+    name: str
+    depends: tuple[str, ...]
+    target: Target | FlowTarget
+    script: str | None
+    """the text that its interpreter gets, where it has one"""
+    payload: dict[str, Any]
+    conditions: tuple[Condition, ...]
+    variables: tuple[tuple[str, str], ...]
+    """those of the file; a worker has more"""
+
+    def to_json(self) -> dict[str, Any]:
+        form: dict[str, Any] = {
+            "name": self.name,
+            "depends": list(self.depends),
+            "target": self.target.to_json(),
+            "conditions": [str(condition) for condition in self.conditions],
+            "env": dict(self.variables),
+        }
+        return form | ({"payload": self.payload} if self.payload else {})
+
+
+def dry_run(
+    flow: Flow, given: Mapping[str, Any], now: datetime, run_id: str, user: str
+) -> list[DryStep]:
+    """All steps, then the handlers; raises Invalid for params, and TemplateFailed."""
+    params = check_params(flow, given)
+    moment = format_instant(now.replace(microsecond=0))
+    facts = {
+        "schedule": {"id": "", "name": flow.name, "due_at": moment, "tz": "UTC"},
+        "run": {"id": run_id, "origin": "manual", "trigger": "manual"},
+        **dict.fromkeys(("due_at", "now"), moment),
+        "namespace": "default",
+        "user": user,
+    }
+    templates = [text for part in _parts(flow) for text in texts_of(part)]
+    worker = {name: f"${{{name}}}" for text in templates for name in named_variables(text)}
+    ends = {step.name: StepEnd("succeeded", 0, _output(step, templates)) for step in flow.steps}
+    values = Values(params, ends, facts, "succeeded")
+    return [_dry(flow, step, values, worker) for step in flow.all_steps()]
+
+
+def _parts(flow: Flow) -> Iterator[Any]:
+    """All that may have templates in it."""
+    yield [param.default for param in flow.params]
+    yield dict(flow.env)
+    for step in flow.all_steps():
+        target = step.target
+        if isinstance(target, Script):
+            yield [target.cwd, dict(target.values)]
+        else:
+            yield target.to_json()
+        yield [step.payload, dict(step.env)]
+        yield [[condition.text, condition.expected] for condition in step.preconditions]
+
+
+def _output(step: Step, templates: Iterable[str]) -> Any:
+    """A stand-in for what a step will print, with the parts that others name."""
+    whole = f"<output of {step.name}>"
+    names = {step.name, step.id or step.name, identifier(step.name)}
+    found: Any = whole
+    for text in templates:
+        for head, name, path in _PATHS.findall(text):
+            is_it = name == step.output if head == "data" else name in names
+            if is_it and (keys := _KEY.findall(path)):
+                found = _with_part(found, [a or b or c for a, b, c in keys], whole)
+    return found
+
+
+def _with_part(value: Any, path: list[str], whole: str) -> Any:
+    """The value with something at a path; what stood there already stays."""
+    if not path:
+        return value if isinstance(value, dict | list) else whole
+    first, *rest = path
+    if first.isdigit():
+        items = value if isinstance(value, list) else []
+        items += [whole] * (int(first) + 1 - len(items))
+        items[int(first)] = _with_part(items[int(first)], rest, f"{whole}[{first}]")
+        return items
+    parts = value if isinstance(value, dict) else {}
+    return {**parts, first: _with_part(parts.get(first), rest, f"{whole}.{first}")}
+
+
+def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> DryStep:
+    rendered = render_step(flow, step, values, worker)
+    target = rendered.target
+    shown = {name for name, _ in (*flow.env, *step.env)} | {param.name for param in flow.params}
+    if isinstance(step.target, Script):
+        shown |= {name for name, _ in step.target.values}
+    if not isinstance(target, CommandTarget):
+        shown = set()
+    variables = tuple((name, text) for name, text in rendered.variables if name in shown)
+    return DryStep(
+        step.name,
+        step.depends,
+        target.masked() if isinstance(target, HttpTarget) else target,
+        step.target.text if isinstance(step.target, Script) else None,
+        rendered.payload,
+        rendered.conditions,
+        variables,
+    )

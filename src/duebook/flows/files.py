@@ -1,0 +1,122 @@
+"""Finds and reads flow files: whole ones only, and none outside of its directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import shorten
+from duebook.flows.parse import MOST_BYTES
+from duebook.flows.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Content", "NotReadable", "default_name", "find", "read"]
+
+SUFFIXES: Final = (".yaml", ".yml")
+MOST_FILES: Final = 50_000
+TRIES: Final = 5
+"""How often a file is read again that changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file says, with the digest by which it is known to be the same."""
+
+    text: str
+    digest: str
+
+
+class NotReadable(Exception):
+    """A file that is there and cannot be taken; has its Problem."""
+
+    def __init__(self, file: str, message: str, hint: str = "") -> None:
+        self.problem = Problem(file, 0, 0, "", message, hint)
+        super().__init__(str(self.problem))
+
+
+def default_name(path: Path) -> str:
+    """What a flow is called that has no name of its own."""
+    return path.name.removesuffix(path.suffix)
+
+
+def find(root: Path) -> Iterator[Path]:
+    """All flow files below a directory, in order; hidden ones and links to directories are not.
+
+    Raises OSError when the directory itself cannot be listed.
+    """
+    todo, count = [root], 0
+    while todo:
+        here = todo.pop()
+        try:
+            with os.scandir(here) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            if here == root:
+                raise
+            continue  # it went away, or is not ours to look at
+        for entry in found:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                todo.append(here / entry.name)
+            elif entry.name.endswith(SUFFIXES):
+                count += 1
+                if count > MOST_FILES:
+                    raise OSError(f"{root} has more than {MOST_FILES:,} flow files")
+                yield here / entry.name
+
+
+def read(path: Path, name: str, root: Path | None = None) -> Content | None:
+    """A file as a whole, at one instant; None when it is gone.
+
+    `name` is how problems call it. Raises NotReadable for links that leave `root`, and for what is
+    no file, too large, no text, or never still.
+    """
+    try:
+        real = path.resolve(strict=True)
+        if root is not None and not real.is_relative_to(root.resolve()):
+            raise NotReadable(name, "it is a link that leaves its directory")
+        for _ in range(TRIES):
+            data = _read_once(real, name)
+            if data is not None:
+                return Content(_decoded(data, name), sha256(data).hexdigest())
+    except FileNotFoundError:
+        return None
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        told = getattr(error, "strerror", None) or str(error)
+        raise NotReadable(name, f"it cannot be read: {shorten(told)}") from None
+    raise NotReadable(name, "it is written to without a pause")
+
+
+def _read_once(real: Path, name: str) -> bytes | None:
+    """The bytes; None when the file changed under the reader's hands."""
+    handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        first = os.fstat(handle)
+        if not stat.S_ISREG(first.st_mode):
+            raise NotReadable(name, "it is no file")
+        if first.st_size > MOST_BYTES:
+            told = f"it has {first.st_size:,} bytes; at most {MOST_BYTES:,} are read"
+            raise NotReadable(name, told)
+        data = file.read(MOST_BYTES + 1)
+        last = os.fstat(handle)
+    whole = len(data) == last.st_size and _mark(first) == _mark(last)
+    return data if whole and _mark(real.stat()) == _mark(last) else None
+
+
+def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise NotReadable(name, f"line {line} is no UTF-8") from None
