@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
@@ -15,7 +14,7 @@ from duebook.flows.values import read_pairs
 from duebook.flows.variables import Scope, check_value, script_text, shell_text, walk
 from duebook.flows.words import EXEC, HTTP
 from duebook.ids import check_name
-from duebook.model.flow import FlowTarget, Script
+from duebook.model.flow import SHELLS, FlowTarget, Script, is_shell, program_names
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.target import CommandTarget, TaskTarget, load_target
 
@@ -30,12 +29,12 @@ __all__ = ["KINDS", "SHELL", "read_action", "read_shell", "request_timeout"]
 KINDS: Final = ("command", "script", "exec", "task", "http", "call", "executor", "type")
 SHELL: Final = ("/bin/sh", "-e", "-c")
 """With -e a script ends at its first failure, instead of hiding it."""
+LONGEST_LINE: Final = 10_000
 LONGEST_SCRIPT: Final = 100_000
 """Characters; the kernel takes no longer arguments."""
 
-_SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 _OPTIONS: Final = {
-    **dict.fromkeys(_SHELLS, "-c"),
+    **dict.fromkeys(SHELLS, "-c"),
     **dict.fromkeys(("node", "perl", "ruby"), "-e"),
     "php": "-r",
 }
@@ -62,6 +61,8 @@ def _words(key: str, node: Node) -> list[str]:
 
 
 def _split(key: str, text: str) -> list[str]:
+    if len(text) > LONGEST_LINE:
+        raise Invalid(f"{key} has more than {LONGEST_LINE:,} characters")
     try:
         return shlex.split(text)
     except ValueError:
@@ -70,11 +71,11 @@ def _split(key: str, text: str) -> list[str]:
 
 def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
     """A program with its option for text; raises Invalid for those that have none."""
-    names = [PurePosixPath(word).name for word in words[:2]]
+    names = program_names(words)
     name = names[1] if names[0:1] == ["env"] and len(names) > 1 else "".join(names[:1])
     option = "-c" if _PYTHON.fullmatch(name) else _OPTIONS.get(name)
-    if option is None or (only_shells and name not in _SHELLS):
-        known = ", ".join(sorted(_SHELLS if only_shells else {*_OPTIONS, "python"}))
+    if option is None or (only_shells and name not in SHELLS):
+        known = ", ".join(sorted(SHELLS if only_shells else {*_OPTIONS, "python"}))
         raise Invalid(f'"{shorten(" ".join(words))}" is no program for a text; known are {known}')
     if words[-1] == option:
         return tuple(words)
@@ -170,8 +171,7 @@ def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Sc
             "put them into a file"
         )
     values: tuple[tuple[str, str], ...] = ()
-    names = {PurePosixPath(word).name for word in interpreter[:2]}
-    if names & _SHELLS:
+    if is_shell(interpreter):
         text, values = shell_text(text, scope)
     else:
         script_text(text, scope, interpreter[0])
@@ -181,6 +181,8 @@ def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Sc
 def _program(section: Section, words: list[str], scope: Scope) -> StepTarget:
     if not words:
         raise Invalid("command is empty")
+    if any(len(word) > LONGEST_SCRIPT for word in words):
+        raise Invalid(f"an argument of command has more than {LONGEST_SCRIPT:,} characters")
     rendered = [walk(word, scope) for word in words]
     if rendered[0] != words[0] or "{{" in words[0] or "{%" in words[0]:
         raise Invalid(f'command "{shorten(words[0])}" is a template; which program runs is fixed')

@@ -84,11 +84,12 @@ def _work(
 ) -> tuple[Advance, dict[str, StepState]]:
     """What becomes of the steps, and all states once it is done."""
     known, skips, ready = dict(states), list[Skip](), list[str]()
+    steps = {step.name: step for step in flow.steps}
     reason = stop or _opening_failed(flow, states)
     for step in flow.steps:
         if step.name in known:
             continue
-        found = Skip(step.name, reason) if reason else _permission(flow, step, known)
+        found = Skip(step.name, reason) if reason else _permission(steps, step, known)
         if isinstance(found, Skip):
             skips.append(found)
             known[step.name] = StepState("skipped", found.reason)
@@ -111,9 +112,11 @@ def _opening_failed(flow: Flow, states: Mapping[str, StepState]) -> SkipReason |
     return None
 
 
-def _permission(flow: Flow, step: Step, known: Mapping[str, StepState]) -> _Permission:
+def _permission(
+    steps: Mapping[str, Step], step: Step, known: Mapping[str, StepState]
+) -> _Permission:
     """Whether those before a step let it run."""
-    verdicts = [_verdict(flow.step(name), known.get(name)) for name in step.depends]
+    verdicts = [_verdict(steps[name], known.get(name)) for name in step.depends]
     for reason in _BLOCKS:
         if reason in verdicts:
             return Skip(step.name, reason)

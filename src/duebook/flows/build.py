@@ -294,7 +294,8 @@ class _Builder:
                 found.append(named[name])
             else:
                 told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is no step'
-                draft.section.problem(node, "depends", told, did_you_mean(name, named))
+                hint = "" if self._problems.is_full else did_you_mean(name, named)
+                draft.section.problem(node, "depends", told, hint)
         return tuple(dict.fromkeys(found))
 
     def _scope(self, scope: Scope, drafts: list[Draft], named: dict[str, str]) -> Scope:
@@ -339,7 +340,8 @@ class _Builder:
             if draft.depends:
                 told = "a handler depends on nothing"
                 draft.section.problem(draft.depends[0][1], "depends", told)
-            draft.name = handler_name(event)
+            if draft.name != handler_name(event):
+                draft.name, draft.title = handler_name(event), draft.name
             at = _beginning(scope) if event == "init" else scope
             found.append((event, finish(draft, (), at, around)))
         return tuple(found)

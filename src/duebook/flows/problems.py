@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duebook.errors import shorten
 
@@ -41,6 +41,10 @@ class Placed(Protocol):
     column: int
 
 
+MOST: Final = 200
+"""Problems of a file that are told; whoever has more has one cause."""
+
+
 class Problems:
     """Collects what is wrong with one file, so that all of it can be told at once."""
 
@@ -49,13 +53,15 @@ class Problems:
         self._found: list[Problem] = []
 
     def add(self, node: Placed, key: str, message: str, hint: str = "") -> None:
-        self._found.append(Problem(self.file, node.line, node.column, key, message, hint))
+        if len(self._found) < MOST:
+            self._found.append(Problem(self.file, node.line, node.column, key, message, hint))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._found) >= MOST
 
     def __bool__(self) -> bool:
         return bool(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
     def sorted(self) -> tuple[Problem, ...]:
         """In the order of the file, each once."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid, shorten
 from duebook.flows.patterns import is_as_expected
 from duebook.flows.problems import did_you_mean
 from duebook.flows.variables import exit_code_variable, identifier, named_variables
-from duebook.model.flow import FlowTarget, Script
+from duebook.model.flow import FlowTarget, Script, is_shell
 from duebook.model.target import CommandTarget
 from duebook.targets.command import LONGEST_VARIABLE
 from duebook.targets.templates import TemplateFailed, render_target, render_value
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
 
 __all__ = ["Rendered", "Values", "check_params", "render_step", "texts_of", "unmet"]
-
-_SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +227,7 @@ def _target(
 def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[str]:
     """The params that are given by their place; a shell takes its own name first."""
     places = [param.name for param in flow.params if param.name.isdigit()]
-    names = {PurePosixPath(word).name for word in script.interpreter[:2]}
-    first = ["duebook"] if places and names & _SHELLS else []
+    first = ["duebook"] if places and is_shell(script.interpreter) else []
     return [*first, *(_text(params[place]) for place in places)]
 
 

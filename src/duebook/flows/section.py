@@ -40,7 +40,7 @@ class Section:
     def _take(self, table: Table, key: str, value: Node) -> None:
         word, place = table.find(key), self.node.keys[key]
         if word is None:
-            hint = did_you_mean(key, table.likely(key))
+            hint = "" if self.problems.is_full else did_you_mean(key, table.likely(key))
             self.problems.add(place, self.at(key), f"unknown key `{shorten(key)}`", hint)
         elif word.instead is not None:
             told = f"key `{key}` is not supported"

@@ -42,6 +42,8 @@ class Draft:
     output: str | None
     row: int
     """steps of a list within the list stand in one row"""
+    title: str = ""
+    """what it is called for people, where its name is another"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
         target=target,
         depends=depends,
         id=draft.id,
-        description=section.read("description", read_text, ""),
+        description=section.read("description", read_text, draft.title),
         payload=payload,
         env=env,
         retry=_retry(section),

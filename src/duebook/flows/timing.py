@@ -20,6 +20,8 @@ __all__ = ["Times", "read_codes", "read_retry", "read_seconds", "read_times"]
 MOST_TRIGGERS: Final = 20
 LONGEST_SECONDS: Final = 36_500 * 86_400
 
+_ONCE: Final = Retry(attempts=1)
+
 Times = tuple[tuple["Trigger", ...], tuple["Trigger", ...], tuple["Trigger", ...]]
 """start, stop, restart"""
 
@@ -91,7 +93,7 @@ def read_retry(section: Section) -> Retry:
     if "limit" not in section:
         section.problem(section.node, "limit", "retry_policy has no limit", "add limit: 3")
     return section.judge(
-        section.node, "", Retry(), Retry, limit + 1, delay, backoff, longest, False, codes
+        section.node, "", _ONCE, Retry, limit + 1, delay, backoff, longest, False, codes
     )
 
 

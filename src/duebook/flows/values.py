@@ -23,6 +23,7 @@ _STEERING: Final = re.compile(
     r"PATH|IFS|ENV|CDPATH|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|LD_.*|DYLD_.*|GCONV_PATH"
     r"|PYTHON.*|PERL5.*|PERLLIB|RUBY.*|NODE_.*|GIT_.*|DUEBOOK_.*|DAG_.*"
 )
+LONGEST_LINE: Final = 10_000
 _KINDS: Final[dict[str, ParamKind]] = {
     "string": "text",
     "integer": "integer",
@@ -131,10 +132,11 @@ def _params(section: Section, item: Node, places: int) -> Iterator[Param]:
 
 
 def _split(value: Any) -> list[str]:
+    text = text_of("params", value)
+    if len(text) > LONGEST_LINE:
+        raise Invalid(f"params has more than {LONGEST_LINE:,} characters")
     try:
-        return shlex.split(text_of("params", value))
-    except Invalid:
-        raise
+        return shlex.split(text)
     except ValueError:
         raise Invalid(f'params "{shorten(value)}" has a quote without its end') from None
 

@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
-_TAG: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_TAG: Final = re.compile(r"\{\{|\{%")
+_TAG_ENDS: Final = {"{{": "}}", "{%": "%}"}
 _REFERENCE: Final = re.compile(
     rf"(?P<expression>\$\{{\{{)|(?P<command>\$\(|`)|\$\{{(?P<braced>[^{{}}]*)\}}"
     rf"|\$(?P<bare>{_NAME})|\$(?P<place>[0-9]+)"
@@ -104,9 +105,9 @@ def exit_code_variable(step: str) -> str:
 def value_template(text: str, scope: Scope) -> str:
     """A value with its references as templates, checked; raises Invalid."""
     parts, place = [], 0
-    for tag in _TAG.finditer(text):
-        parts += [_expanded(text[place : tag.start()], scope), tag[0]]
-        place = tag.end()
+    for start, end in _tags(text):
+        parts += [_expanded(text[place:start], scope), text[start:end]]
+        place = end
     made = "".join(parts) + _expanded(text[place:], scope)
     if is_template(made):
         _check(made, scope)
@@ -117,7 +118,7 @@ def check_value(text: str, scope: Scope, what: str) -> None:
     """A text on which nobody who starts the flow may have any influence; raises Invalid."""
     if not is_template(text):
         return
-    tags = " ".join(tag[0] for tag in _TAG.finditer(text))
+    tags = " ".join(text[start:end] for start, end in _tags(text))
     loose = [name for name in named_variables(text) if _is_loose(name, scope)]
     if match := re.search(r"\b(params|steps|data|env|vars)\b", _VARIABLE.sub("", tags)):
         loose.append(match[1])
@@ -130,8 +131,21 @@ def check_value(text: str, scope: Scope, what: str) -> None:
 def named_variables(template: str) -> list[str]:
     """The variables that a template names."""
     return [
-        "".join(names) for tag in _TAG.finditer(template) for names in _VARIABLE.findall(tag[0])
+        "".join(names)
+        for start, end in _tags(template)
+        for names in _VARIABLE.findall(template, start, end)
     ]
+
+
+def _tags(text: str) -> Iterator[tuple[int, int]]:
+    """Where the tags of a template are; one without an end is none."""
+    place = 0
+    while (opened := _TAG.search(text, place)) is not None:
+        end = text.find(_TAG_ENDS[opened[0]], opened.end())
+        if end < 0:
+            return
+        place = end + 2
+        yield opened.start(), place
 
 
 def readable(text: str) -> str:
@@ -230,8 +244,8 @@ def _check(template: str, scope: Scope) -> None:
         check_template(template, scope.known)
     except TemplateFailed as error:
         raise Invalid(str(error)) from None
-    for tag in _TAG.finditer(template):
-        for match in _STEP_PART.finditer(tag[0]):
+    for start, end in _tags(template):
+        for match in _STEP_PART.finditer(template, start, end):
             _check_step(match[1] or match[2] or match[3], match[4], scope)
 
 
@@ -282,6 +296,10 @@ def _shell_references(text: str) -> Iterator[tuple[re.Match[str], bool]]:
     quote, place = "", 0
     while place < len(text):
         character = text[place]
+        if character == "#" and not quote and (not place or text[place - 1] in " \t\n;&|("):
+            end = text.find("\n", place)  # a comment, whose quotes mean nothing
+            place = len(text) if end < 0 else end
+            continue
         if character == "\\" and quote != "'":
             place += 2
             continue

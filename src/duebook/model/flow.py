@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from duebook.model.retry import Retry
     from duebook.model.target import Target
@@ -22,6 +22,7 @@ __all__ = [
     "CHECK",
     "HANDLED",
     "MOST_STEPS",
+    "SHELLS",
     "Condition",
     "ContinueOn",
     "Event",
@@ -33,6 +34,8 @@ __all__ = [
     "Step",
     "StepTarget",
     "handler_name",
+    "is_shell",
+    "program_names",
 ]
 
 Event = Literal["init", "success", "failure", "abort", "exit"]
@@ -40,6 +43,7 @@ HANDLED: Final[tuple[Event, ...]] = get_args(Event)
 ParamKind = Literal["any", "text", "integer", "number", "boolean"]
 
 MOST_STEPS: Final = 1_000
+SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 CHECK: Final = "preconditions"
 """The step that judges the conditions of the whole flow, before any other."""
 
@@ -47,6 +51,15 @@ CHECK: Final = "preconditions"
 def handler_name(event: Event) -> str:
     """What the step of a handler is called; no other step may be called so."""
     return f"handler_on.{event}"
+
+
+def program_names(words: Sequence[str]) -> list[str]:
+    """The programs that a command line may begin with, without their directories."""
+    return [word.rpartition("/")[2] for word in words[:2]]
+
+
+def is_shell(interpreter: Sequence[str]) -> bool:
+    return not SHELLS.isdisjoint(program_names(interpreter))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -263,6 +264,12 @@ def test_parts_of_values_reach_a_shell_as_variables() -> None:
     assert target.values == (("A__b__0__c__d", '{{ data["A"]["b"][0]["c-d"] }}'),)
 
 
+def test_quotes_in_comments_mean_nothing() -> None:
+    text = "# don't\necho \"${A.b}\" a#'${A}'"
+    step = flow_of(f"params: {{A: {{}}}}\nsteps: [{json.dumps(text)}]").steps[0]
+    assert "${A__b}" in str(step.target)
+
+
 def test_what_a_shell_knows_is_left_to_it() -> None:
     text = "echo $(date) `id` ${A:-b} ${#A} $$ $? '{{ x }}' '$A' \\${B.c}"
     target = flow_of(f"steps: [{json.dumps(text)}]").steps[0].target
@@ -405,6 +412,13 @@ def test_a_handler_may_name_every_step_and_init_none() -> None:
     assert "does not run before" in problems_of(text % "init")[0]
 
 
+def test_the_name_of_a_handler_is_for_people() -> None:
+    flow = flow_of("handler_on: {exit: {name: tidy up, command: a}}\nsteps: [a]")
+    assert [(step.name, step.description) for _, step in flow.handlers] == [
+        ("handler_on.exit", "tidy up")
+    ]
+
+
 def test_a_broken_file_still_says_what_it_is_called() -> None:
     built = build("name: nightly\nstep: [a]", "f.yaml", "f")
     assert (built.flows, built.names) == ((), ("nightly",))
@@ -417,6 +431,26 @@ def test_flows_of_several_files_that_run_each_other_are_found() -> None:
     ]
     assert calls_in_circle(flows) == ["a", "b", "c", "a"]
     assert calls_in_circle(flows[:2]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"k{n}: 1" for n in range(40_000)),
+        "steps: [{command: [x, '%s']}]" % ("{{" * 400_000),
+        "steps: [{command: [x, '%s']}]" % ("${" * 400_000),
+        "steps: [{command: [x, '%s']}]" % ("{{ a }}" * 120_000),
+        "steps: [{command: '%s'}]" % ("${A." * 20_000),
+        "params: '%s'\nsteps: [a]" % ("a " * 400_000),
+        "steps:\n" + "\n".join(f"- {{name: s{n}, command: a}}" for n in range(9_000)),
+        "steps:\n" + "\n".join(f"- {{name: s{n}, command: a, depends: x{n}}}" for n in range(999)),
+    ],
+    ids=["keys", "braces", "dollars", "tags", "parts", "words", "steps", "depends"],
+)
+def test_a_file_made_to_take_long_does_not(text: str) -> None:
+    began = time.process_time()
+    build(text, "f.yaml", "f")
+    assert time.process_time() - began < 3
 
 
 KEYS = [spelled for table in TABLES for name in table.words for spelled in (name, camel(name))]

@@ -1,0 +1,167 @@
+"""Compares the files of directories with the flows that are known, and says what changes; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from duebook.flows.problems import Problem
+from duebook.model.flow import Revision
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from duebook.model.flow import Flow
+
+__all__ = ["Change", "Found", "Kept", "Reconciled", "Registry", "reconcile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file as it is; with problems it has no flows."""
+
+    place: str
+    """the directory's name and the path in it"""
+    digest: str
+    source: str
+    flows: tuple[Flow, ...]
+    names: tuple[str, ...]
+    """of its flows, as far as they could be read"""
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A flow as it is known: by its newest good revision."""
+
+    name: str
+    place: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one flow.
+
+    add: it is new. change: another revision is in force, its schedule and watermark stay. move:
+    its file has another name. delete: nothing runs it any more; what is running ends by itself.
+    """
+
+    kind: Literal["add", "change", "move", "delete"]
+    name: str
+    place: str
+    was: str | None
+    """the digest that this change is based on; None: there was no such flow"""
+    revision: Revision | None = None
+    flow: Flow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """All that changes, deletions first, and what is wrong with which file."""
+
+    changes: tuple[Change, ...]
+    problems: Mapping[str, tuple[Problem, ...]]
+    """by place, complete for the directories that were looked at"""
+
+
+class Registry(Protocol):
+    """Where flows are kept, with their schedules."""
+
+    def kept(self) -> Sequence[Kept]:
+        """All flows of the namespace that came from files."""
+
+    def apply(self, found: Reconciled, roots: Collection[str]) -> None:
+        """Do all changes at once, and keep the problems of these directories in place of others.
+
+        Raises Conflict when a flow is no longer what a change is based on; nothing is done then.
+        """
+
+
+def reconcile(
+    found: Mapping[str, Found],
+    kept: Iterable[Kept],
+    roots: Collection[str],
+    unknown: Collection[str] = (),
+) -> Reconciled:
+    """What has to change so that the flows are those of the files.
+
+    `roots` are the directories that could be looked at: nothing is said about others. A broken
+    file leaves the last good revision of its flows in force, and so does a place that is
+    `unknown`, for somebody is writing there.
+    """
+    known = {flow.name: flow for flow in kept}
+    ours = {name: flow for name, flow in known.items() if _root(flow.place) in roots}
+    taken = {name: flow.place for name, flow in known.items() if name not in ours}
+    accepted, problems = _accept(found, ours, taken)
+    changes = []
+    for name, (flow, file) in accepted.items():
+        if (change := _changed(name, flow, file, ours.get(name))) is not None:
+            changes.append(change)
+    for name, flow_kept in ours.items():
+        if name in accepted or flow_kept.place in unknown or flow_kept.place in problems:
+            continue
+        changes.append(_left(flow_kept, found, problems))
+    order = ("delete", "move", "change", "add")
+    changes.sort(key=lambda change: (order.index(change.kind), change.name))
+    return Reconciled(tuple(changes), problems)
+
+
+def _root(place: str) -> str:
+    return place.partition("/")[0]
+
+
+def _accept(
+    found: Mapping[str, Found], ours: Mapping[str, Kept], taken: Mapping[str, str]
+) -> tuple[dict[str, tuple[Flow, Found]], dict[str, tuple[Problem, ...]]]:
+    """The flows of all files in order, and what is wrong with the others.
+
+    Who has a name keeps it; of new files with the same name, the first in order gets it.
+    """
+    owners, accepted = dict(taken), dict[str, tuple["Flow", Found]]()
+    problems = {place: file.problems for place, file in found.items() if file.problems}
+    for kept in ours.values():
+        if kept.place in problems:  # its last good revision stays
+            owners[kept.name] = kept.place
+    good = [file for file in found.values() if not file.problems]
+    good.sort(key=lambda file: (not _is_home(file, ours), file.place))
+    for file in good:
+        others = (name for name in file.names if owners.get(name, file.place) != file.place)
+        clash = next(others, None)
+        if clash is not None:
+            told = f'flow "{clash}" is in {owners[clash]} already'
+            problem = Problem(file.place, 1, 1, "name", told, "give one another name")
+            problems[file.place] = (problem,)
+            continue
+        for flow in file.flows:
+            owners[flow.name] = file.place
+            accepted[flow.name] = (flow, file)
+    return accepted, problems
+
+
+def _is_home(file: Found, ours: Mapping[str, Kept]) -> bool:
+    """Whether a file is where its first flow was before."""
+    first = ours.get(file.names[0])
+    return first is not None and first.place == file.place
+
+
+def _changed(name: str, flow: Flow, file: Found, kept: Kept | None) -> Change | None:
+    revision = Revision(name, file.place, file.digest, file.source)
+    if kept is None:
+        return Change("add", name, file.place, None, revision, flow)
+    if kept.digest != file.digest:
+        return Change("change", name, file.place, kept.digest, revision, flow)
+    if kept.place != file.place:
+        return Change("move", name, file.place, kept.digest, revision, flow)
+    return None
+
+
+def _left(
+    kept: Kept, found: Mapping[str, Found], problems: Mapping[str, tuple[Problem, ...]]
+) -> Change:
+    """A flow whose file is gone, or does not have it any more."""
+    for place in sorted(problems):
+        file = found.get(place)
+        if kept.place not in found and file is not None and kept.name in file.names:
+            return Change("move", kept.name, place, kept.digest)  # renamed, and broken meanwhile
+    return Change("delete", kept.name, kept.place, kept.digest)

@@ -1,0 +1,165 @@
+"""Keeps flows equal to the files of directories: reads them, waits until they are still, compares.
+
+Every step looks at all files again, by their content: an event that was lost costs time only. New
+content counts once it has stood still for a moment, and nothing is deleted while something else
+moves, so that half-written files and renames are seen as what they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Conflict, Invalid, shorten
+from duebook.flows.build import build
+from duebook.flows.files import NotReadable, default_name, find, read
+from duebook.flows.problems import Problem
+from duebook.flows.reconcile import Found, Reconciled, reconcile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from duebook.flows.reconcile import Change, Registry
+
+__all__ = ["FlowSync", "Synced"]
+
+STILL: Final = 0.2
+"""Seconds for which content must stand still."""
+PATIENCE: Final = 5.0
+"""Seconds for which others that move hold up a deletion."""
+RESCAN: Final = 60.0
+"""Seconds between looks when nothing hints at a change."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a step has done, and when the next is needed."""
+
+    changes: tuple[Change, ...]
+    problems: tuple[Problem, ...]
+    """all there are now"""
+    wait: float
+    """seconds until the next step, unless something hints at a change"""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The content of a place, and since when it is there; "" is nothing."""
+
+    digest: str
+    since: float
+
+
+class FlowSync:
+    """The files of some directories and a registry; each step makes the two equal."""
+
+    def __init__(self, roots: Sequence[Path], registry: Registry) -> None:
+        self._roots = {root.resolve().name: root for root in roots}
+        if len(self._roots) < len(roots):
+            raise Invalid("two of the directories of flows have the same name; rename one")
+        if any(not name or not name.isprintable() for name in self._roots):
+            raise Invalid("a directory of flows needs a name")
+        self._registry = registry
+        self._seen: dict[str, _Seen] = {}
+        self._taken: dict[str, Found] = {}
+        """by place: what counts, for it has stood still"""
+        self._built: dict[tuple[str, str], Found] = {}
+        self._moving_since: float | None = None
+
+    def step(self, now: float) -> Synced:
+        """Look at everything and apply what changed; `now` is of a clock that is never set.
+
+        Raises Unavailable when the registry does not answer; the next step begins where this one
+        did.
+        """
+        current, roots, gone = self._look()
+        moving = self._settle(current, roots, now)
+        unknown = {place for place in moving if place not in self._taken}
+        files = {place: file for place, file in self._taken.items() if _root(place) in roots}
+        found = reconcile(files, self._registry.kept(), roots, unknown)
+        found = self._patient(found, moving, now)
+        told = (*gone, *(p for place in sorted(found.problems) for p in found.problems[place]))
+        try:
+            self._registry.apply(found, roots)
+        except Conflict as error:  # another node was quicker; look again
+            _log.info("flows: %s", error)
+            return Synced((), told, STILL)
+        return Synced(found.changes, told, STILL if moving else RESCAN)
+
+    def _look(self) -> tuple[dict[str, Found], set[str], list[Problem]]:
+        """All files by place, the directories that could be listed, and those that could not."""
+        current: dict[str, Found] = {}
+        roots: set[str] = set()
+        gone: list[Problem] = []
+        for name, root in self._roots.items():
+            try:
+                paths = list(find(root))
+            except OSError as error:
+                told = f"the directory cannot be read: {shorten(error.strerror or str(error))}"
+                gone.append(Problem(name, 0, 0, "", told, "its flows stay as they are"))
+                continue
+            roots.add(name)
+            for path in paths:
+                place = f"{name}/{path.relative_to(root).as_posix()}"
+                if (file := self._file(path, place, root)) is not None:
+                    current[place] = file
+        kept = {(place, file.digest) for place, file in {**self._taken, **current}.items()}
+        self._built = {key: file for key, file in self._built.items() if key in kept}
+        return current, roots, gone
+
+    def _file(self, path: Path, place: str, root: Path) -> Found | None:
+        try:
+            content = read(path, place, root)
+        except NotReadable as error:
+            return Found(place, f"? {error}", "", (), (), (error.problem,))
+        if content is None:
+            return None
+        key = (place, content.digest)
+        if key not in self._built:
+            built = build(content.text, place, default_name(path))
+            self._built[key] = Found(
+                place, content.digest, content.text, built.flows, built.names, built.problems
+            )
+        return self._built[key]
+
+    def _settle(self, current: dict[str, Found], roots: set[str], now: float) -> set[str]:
+        """Take what has stood still; the places that have not."""
+        moving = set()
+        for place in {*current, *self._seen}:
+            if _root(place) not in roots:
+                continue
+            digest = current[place].digest if place in current else ""
+            seen = self._seen.get(place)
+            if seen is None or seen.digest != digest:
+                seen = self._seen[place] = _Seen(digest, now)
+            if now - seen.since < STILL and self._counts(place) != digest:
+                moving.add(place)
+            elif digest:
+                self._taken[place] = current[place]
+            else:
+                self._taken.pop(place, None)
+                del self._seen[place]
+        return moving
+
+    def _counts(self, place: str) -> str:
+        return self._taken[place].digest if place in self._taken else ""
+
+    def _patient(self, found: Reconciled, moving: set[str], now: float) -> Reconciled:
+        """Without deletions while others move, for a while: a rename may be under way."""
+        if not moving:
+            self._moving_since = None
+            return found
+        if self._moving_since is None:
+            self._moving_since = now
+        if now - self._moving_since >= PATIENCE:
+            return found
+        changes = tuple(change for change in found.changes if change.kind != "delete")
+        return Reconciled(changes, found.problems)
+
+
+def _root(place: str) -> str:
+    return place.partition("/")[0]
