@@ -306,14 +306,12 @@ CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('que
 
 CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
 
-CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
-    WHERE due_at IS NULL AND status = 'succeeded';
-
 CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
 
-CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
+    WHERE schedule_id IS NOT NULL AND finished_at IS NOT NULL;
 
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;

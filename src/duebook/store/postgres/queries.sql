@@ -60,13 +60,15 @@ WHERE schedule_id = ANY (:ids::text[]) AND status IN ('queued', 'running')
 ORDER BY created_at, place
 
 -- name: list_by_hand
--- The latest run without a due time that succeeded, of each of the given schedules.
+-- Of each schedule's newest runs without a due time that succeeded, the one that began last.
 SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT schedule_id, id, due_at, started_at, origin, status FROM runs
-    WHERE schedule_id = wanted.id AND due_at IS NULL
-        AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
+    SELECT schedule_id, id, due_at, started_at, origin, status FROM (
+        SELECT schedule_id, id, due_at, started_at, origin, status FROM runs
+        WHERE schedule_id = wanted.id AND due_at IS NULL
+            AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
+        ORDER BY created_at DESC, place DESC LIMIT 100) AS newest
     ORDER BY started_at DESC LIMIT 1) AS r
 
 -- name: list_settled

@@ -43,14 +43,16 @@ JOIN runs AS r INDEXED BY runs_active
 ORDER BY r.created_at
 
 -- name: list_by_hand
--- The latest run without a due time that succeeded, of each of the given schedules.
+-- Of each schedule's newest runs without a due time that succeeded, the one that began last.
 SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = (
-    SELECT latest.rowid FROM runs AS latest
-    WHERE latest.schedule_id = wanted.value AND latest.due_at IS NULL
-        AND latest.status = 'succeeded' AND latest.origin IN ('manual', 'enqueue')
-    ORDER BY latest.started_at DESC LIMIT 1)
+    SELECT place FROM (
+        SELECT rowid AS place, started_at FROM runs INDEXED BY runs_undue
+        WHERE schedule_id = wanted.value AND due_at IS NULL
+            AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
+        ORDER BY created_at DESC, rowid DESC LIMIT 100)
+    ORDER BY started_at DESC LIMIT 1)
 
 -- name: list_settled
 -- When the latest run of each of the given schedules ended.

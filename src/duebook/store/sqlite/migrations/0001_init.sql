@@ -244,12 +244,11 @@ CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX runs_ended ON runs (schedule_id, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
+    WHERE schedule_id IS NOT NULL AND finished_at IS NOT NULL;
 CREATE INDEX runs_succeeded ON runs (schedule_id, finished_at) WHERE status = 'succeeded';
 CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
-CREATE INDEX runs_by_hand ON runs (schedule_id, started_at)
-    WHERE due_at IS NULL AND status = 'succeeded';
--- For lists. Neither costs a due time anything that succeeds.
+-- For lists, and what was done by hand. Neither costs a due time anything that succeeds.
 CREATE INDEX runs_undue ON runs (schedule_id, created_at)
     WHERE due_at IS NULL AND schedule_id IS NOT NULL;
 CREATE INDEX runs_failed ON runs (namespace, status)
