@@ -162,6 +162,7 @@ def _serve(
             stack.callback(place.socket.close)
         stack.enter_context(keeping_prints())
         spawner = stack.enter_context(Spawner())  # before any thread
+        from duebook.engine.garbage import collect_seldom
         from duebook.engine.measures import Measures
         from duebook.engine.node import NodeOptions
 
@@ -182,6 +183,7 @@ def _serve(
             _greet(book)
             if web is not None:
                 web.start()
+            collect_seldom()
             click.echo("ready; Ctrl-C ends it")
 
         book.serve(spawner, options, prune, ready, measures)
