@@ -217,7 +217,8 @@ def events_in_order(books: Books, seen: Witness) -> Iterator[str]:
     """Versions without a gap, positions in their order; each delivered, never backwards by key."""
     by_aggregate: dict[str, list[Row]] = defaultdict(list)
     for event in books.events:
-        by_aggregate[event["aggregate"]].append(event)
+        if event["aggregate"] is not None:
+            by_aggregate[event["aggregate"]].append(event)
     for aggregate, events in by_aggregate.items():
         if [event["version"] for event in events] != list(range(1, len(events) + 1)):
             yield f"{aggregate} has versions {[event['version'] for event in events]}"

@@ -69,8 +69,8 @@ DELETE FROM events WHERE version = 2
 UPDATE events SET position = 10 - position
 
 -- I5: us | an event that nobody got
-INSERT INTO events (id, namespace, topic, type, key, aggregate, version, data, at) VALUES ('e4',
-    'default', 't', 't', 'k', 'a', 4, '{}', now())
+INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
+    VALUES ('e4', 'default', 't', 't', 'k', 1, 'a', 4, '{}', '{}', now())
 
 -- I6: | an answer without its run
 DELETE FROM runs WHERE origin = 'manual'

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 NAMES = ("all-1", "cron", "queue", "skip", "failing")
 EVENTS = """
-INSERT INTO events (id, namespace, topic, type, key, aggregate, version, data, at, position)
-SELECT 'e' || n, 'default', 't', 't', 'k', 'a', n, '{}', now(), n FROM generate_series(1, 3) AS n"""
+INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at,
+    position)
+SELECT 'e' || n, 'default', 't', 't', 'k', 1, 'a', n, '{}', '{}', now(), n
+FROM generate_series(1, 3) AS n"""
 
 REOPEN = """
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, finished_at, outcome, exit_code)

@@ -312,8 +312,10 @@ CROWDED = """
     SELECT 'default', 0, 0, created_at FROM runs
 """
 EVENT = """
-    INSERT INTO events (id, namespace, topic, type, key, aggregate, version, data, at, position)
-    SELECT 'e{n}', 'default', 't', 't', 'k', 'job', {n}, '{{}}', created_at, {position} FROM runs
+    INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at,
+        position)
+    SELECT 'e{n}', 'default', 't', 't', 'k', 1, 'job', {n}, '{{}}', '{{}}', created_at, {position}
+    FROM runs
 """
 
 

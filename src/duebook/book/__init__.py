@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Audit
+from duebook.book.events import Events
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
@@ -35,6 +36,7 @@ _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 __all__ = [
     "Audit",
     "Book",
+    "Events",
     "Namespaces",
     "Nodes",
     "Queues",
@@ -84,6 +86,10 @@ class Book(Closing):
     @cached_property
     def nodes(self) -> Nodes:
         return Nodes(self.store)
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self.store, self.namespace)
 
     @cached_property
     def queues(self) -> Queues:

@@ -37,7 +37,7 @@ from duebook.model.filters import (
 )
 from duebook.model.hidden import keep_hidden
 from duebook.model.listing import Listing, read_cursor, write_cursor
-from duebook.model.plan import DueException
+from duebook.model.plan import DueException, Fire
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.target import CommandTarget, TaskTarget, payload_variables
 from duebook.planner import (
@@ -49,6 +49,7 @@ from duebook.planner import (
     plan_resume,
     upcoming_after,
 )
+from duebook.targets.event import end_at_once, with_events
 from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
     from duebook.model.acted import Acted, Action
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import Plan, Snapshot
     from duebook.model.policies import Definition
     from duebook.model.run import Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
@@ -386,7 +387,12 @@ class Schedules:
                     payload_variables(payload)
                 self._tasks.check(snapshot.spec.target, payload)
                 refuse_large_payload(tx, self._namespace, payload)
-            tx.create_run(snapshot, run_id, payload)
+            if snapshot.spec.instant:
+                fire = Fire(tx.now, "manual")
+                fire = replace(fire, ended=end_at_once(snapshot, fire, tx.now, payload))
+                (run_id,) = tx.create_ended(snapshot, [fire], payload)
+            else:
+                tx.create_run(snapshot, run_id, payload)
             self._audit.told(tx, "trigger", snapshot, run_id=run_id)
             return tx.get_run(run_id)
 
@@ -413,7 +419,7 @@ class Schedules:
         def work(tx: Tx) -> Schedule:
             snapshot, next_due_at = self._next(tx, name)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
-                tx.commit([plan(snapshot, tx.now)], None)
+                tx.commit([_planned(snapshot, tx.now)], None)
             refuse_decided(tx, snapshot, moment)
             moved = {_where_from(snapshot, next_due_at)}
             if next_due_at not in moved:
@@ -461,7 +467,12 @@ class Schedules:
             missing, again = find_missing(tx, snapshot, since, until, reprocess)
             if dry_run:
                 return sorted([*missing, *(run.due_at for run in again if run.due_at)])
-            ids = tx.create_backfill(snapshot, missing)
+            if snapshot.spec.instant:
+                fires = [Fire(at, "backfill") for at in missing]
+                ended = [replace(f, ended=end_at_once(snapshot, f, tx.now)) for f in fires]
+                ids = tx.create_ended(snapshot, ended)
+            else:
+                ids = tx.create_backfill(snapshot, missing)
             for run in again:
                 tx.reopen(run.id)
             if queued := [*ids, *(run.id for run in again)]:
@@ -570,8 +581,12 @@ class Schedules:
         """Record what a person said about due times, and plan anew with it."""
         for exception in exceptions:
             tx.add_exception(snapshot.schedule_id, exception)
-        tx.commit([plan(tx.snapshot(snapshot.schedule_id), tx.now)], None)
+        tx.commit([_planned(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return tx.get_schedule(snapshot.schedule_id)
+
+
+def _planned(snapshot: Snapshot, now: datetime) -> Plan:
+    return with_events(plan(snapshot, now), snapshot, now)
 
 
 def _with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:

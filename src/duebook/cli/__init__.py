@@ -36,6 +36,7 @@ __all__ = ["main"]
         "template": "templates:template_group",
         "flow": "flows:flow_group",
         "queue": "queues:queue_group",
+        "events": "events:events_group",
         "namespace": "namespaces:namespace_group",
         "token": "tokens:token_group",
         "audit": "audit:audit_command",

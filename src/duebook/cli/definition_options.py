@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 import click
 
 from duebook.cli.arguments import read_json, read_pair
+from duebook.cli.event_options import event_decorators, read_event
 from duebook.cli.http_options import http_decorators, read_http
 from duebook.errors import Invalid, InvalidTime
 from duebook.model.fields import Dependency
@@ -70,7 +71,10 @@ _RETRY: Final[dict[str, dict[str, Any]]] = {
     "retry_jitter": {"default": None, "help": "Vary the delay. [default: yes]"},
 }
 
-ONE_TARGET: Final = "give either a COMMAND after --, or --shell TEXT, or --http URL, or --task NAME"
+ONE_TARGET: Final = (
+    "give either a COMMAND after --, or --shell TEXT, or --http URL, or --task NAME, "
+    "or --event TOPIC"
+)
 
 POLICIES: Final = (*_PLAIN, "depends_on", "exclude", "labels", "retry")
 
@@ -89,6 +93,7 @@ def _decorators() -> list[Callable[[Any], Any]]:
         ),
         *http_decorators(),
         click.option("--task", metavar="NAME", help="A Python function, instead of COMMAND."),
+        *event_decorators(),
         click.option(
             "--payload", metavar="JSON", help="Values for arguments, variables and templates."
         ),
@@ -168,20 +173,21 @@ def _failure(text: str) -> int | str:
 def read_target(
     command: tuple[str, ...], options: dict[str, Any], former: Target | None = None
 ) -> dict[str, Any] | None:
-    """The target that COMMAND, --shell, --http or --task names; None: none of them is given.
+    """The target that COMMAND, --shell, --http, --task or --event names; None: none is given.
 
-    Details alone change a `former` request. Raises UsageError.
+    Details alone change a `former` request or event. Raises UsageError.
     """
     shell, cwd, env = options["shell"], options["cwd"], options["env"]
-    named = [name for name in ("shell", "http", "task") if options[name] is not None]
+    named = [name for name in ("shell", "http", "task", "event") if options[name] is not None]
     if len(named) + bool(command) > 1:
         raise click.UsageError(ONE_TARGET)
+    if command or named:
+        former = None  # details of another kind would be lost
+    request, event = read_http(options, former), read_event(options, former)
     if not command and shell is None:
         if cwd is not None or env:
             raise click.UsageError("--cwd and --env go with a COMMAND after --, or --shell TEXT")
-        request = read_http(options, None if named == ["task"] else former)
-        return {"task": options["task"]} if named == ["task"] else request
-    read_http(options, None)  # its details would be lost
+        return {"task": options["task"]} if named == ["task"] else request or event
     target: dict[str, Any] = {"command": list(command)} if command else {"shell": shell}
     if cwd is not None:
         target["cwd"] = cwd

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.reports import Desk, TaskReports
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
-from duebook.model.target import HttpTarget, TaskTarget
+from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
+from duebook.targets.event import perform_event
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
@@ -89,6 +90,8 @@ class TargetPerformer:
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
         if isinstance(claim.spec.target, TaskTarget):
             return self._perform_task(claim, stop)
+        if isinstance(claim.spec.target, EventTarget):
+            return perform_event(claim)
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
         log = self._desk.open_log(claim)
         try:

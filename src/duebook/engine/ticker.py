@@ -11,6 +11,7 @@ from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
+from duebook.targets.event import with_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,7 @@ class Ticker:
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         for snapshot in snapshots:
             try:
-                plans.append(plan(snapshot, tx.now))
+                plans.append(with_events(plan(snapshot, tx.now), snapshot, tx.now))
             except Exception as error:  # it never holds up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot.schedule_id, error)

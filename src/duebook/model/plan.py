@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from duebook.model.event import Ended
     from duebook.model.run import Origin, RunStatus
     from duebook.model.schedule import ScheduleSpec, Status
 
@@ -23,6 +24,7 @@ __all__ = [
     "Defer",
     "DueException",
     "Fire",
+    "Owner",
     "Plan",
     "Reason",
     "Skip",
@@ -101,6 +103,16 @@ class Stretch:
     seen_at: datetime
 
 
+class Owner(NamedTuple):
+    """Where a schedule belongs, and who made it."""
+
+    namespace: str = "default"
+    user: str = ""
+
+
+NOBODY: Final = Owner()
+
+
 @dataclass(slots=True)
 class Snapshot:
     """One schedule as it stands, with the facts its policies need."""
@@ -122,6 +134,7 @@ class Snapshot:
     fired: int = 0
     """how many of its due times became runs"""
     paused_until: datetime | None = None
+    owner: Owner = NOBODY
     settled_at: datetime | None = None
     """when the schedule's latest run ended, where there is a backlog"""
     by_hand: ActiveRun | None = None
@@ -143,6 +156,8 @@ class Fire:
     """settling the run wakes the schedule, because it may wait for that"""
     cancels: tuple[str, ...] = ()
     """the runs that give way to it"""
+    ended: Ended | None = None
+    """how the run ends at once, of a target that takes no time"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from duebook.model.event import Draft
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -117,6 +118,8 @@ class Outcome:
     output_ref: str | None = None
     kinds: tuple[str, ...] = ()
     """the names of the exception's class and of those it derives from, for `retry`"""
+    events: tuple[Draft, ...] = ()
+    """what is written to the log if the attempt succeeded"""
 
 
 @dataclass(frozen=True, slots=True)

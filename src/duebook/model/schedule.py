@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from duebook.errors import Invalid
+from duebook.errors import Invalid, InvalidTrigger
 from duebook.model.fields import (
     DateRange,
     Dependency,
@@ -27,8 +27,15 @@ from duebook.model.fields import (
     read_text,
     whole,
 )
+from duebook.model.frequency import FREQUENCY, frequency_fields
 from duebook.model.retry import Retry, load_retry
-from duebook.model.target import CommandTarget, Target, load_target, payload_variables
+from duebook.model.target import (
+    CommandTarget,
+    EventTarget,
+    Target,
+    load_target,
+    payload_variables,
+)
 from duebook.settings import RETENTION
 from duebook.timetext import format_duration, format_instant
 from duebook.triggers import Trigger, load_trigger
@@ -108,6 +115,8 @@ class ScheduleSpec:
     """whether a due time in time, with nothing active, just fires"""
     heeds_runs: bool = field(init=False, repr=False, compare=False)
     """whether it matters to any decision which of its runs are active"""
+    instant: bool = field(init=False, repr=False, compare=False)
+    """whether its runs end the moment they begin, so that none is ever in the way of another"""
 
     def __post_init__(self) -> None:
         special = self.start_at or self.end_at or self.max_runs or self.jitter or self.exclude
@@ -118,7 +127,10 @@ class ScheduleSpec:
         endless = bool(self.triggers) and isinstance(
             self.triggers[0], Cron | Every | Daily | Weekly
         )
-        object.__setattr__(self, "heeds_runs", not (plain and self.overlap == "allow" and endless))
+        instant = isinstance(self.target, EventTarget)
+        free = instant or self.overlap == "allow"
+        object.__setattr__(self, "heeds_runs", not (plain and free and endless))
+        object.__setattr__(self, "instant", instant)
 
     def anchored(self, instant: datetime) -> ScheduleSpec:
         """With the phase of its triggers fixed at `start_at`, else at `instant`."""
@@ -208,7 +220,10 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
 
     `name` is what H in a cron expression hashes, and what `depends_on` must not name.
     """
-    form = _with_trigger(form)
+    try:
+        form = _with_trigger(form)
+    except InvalidTrigger as error:
+        raise InvalidSchedule({error.field: str(error)}) from None
     values: dict[str, Any] = {}
     problems = {
         key: f"{key} is no field of a schedule; known are {', '.join(_READERS)}"
@@ -240,8 +255,12 @@ def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
 
 
 def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
-    """`cron` may stand for the trigger, with the zone beside it; None is as good as none."""
+    """`cron` may stand for the trigger, with the zone beside it, and so may a frequency; None is
+    as good as none."""
     form = {key: form[key] for key in form if form[key] is not None or key not in ("cron", "tz")}
+    if "frequency_unit" in form and form.get("trigger") is None:
+        rest = {key: form[key] for key in form if key not in (*FREQUENCY, "trigger")}
+        return {**frequency_fields(*(form.get(name) for name in FREQUENCY)), **rest}
     if "cron" not in form or form.get("trigger") is not None:
         return form
     rest = {key: value for key, value in form.items() if key not in ("cron", "tz", "trigger")}

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.model.event_target import EventTarget, load_event
 from duebook.model.http_target import HIDDEN, HttpTarget, load_http
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "CommandTarget",
+    "EventTarget",
     "HttpTarget",
     "Target",
     "TaskTarget",
@@ -22,7 +24,7 @@ __all__ = [
     "payload_variables",
 ]
 
-_KINDS: Final = frozenset({"task", "command", "shell", "http"})
+_KINDS: Final = frozenset({"task", "command", "shell", "http", "event"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 _COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
 
@@ -70,7 +72,7 @@ class TaskTarget:
         return f"task {self.name}"
 
 
-Target = CommandTarget | HttpTarget | TaskTarget
+Target = CommandTarget | HttpTarget | TaskTarget | EventTarget
 
 
 def payload_variables(keys: Iterable[str]) -> dict[str, str]:
@@ -99,16 +101,13 @@ def load_target(form: object) -> Target:
         raise Invalid(
             f'target {shorten(form)} is not one of "task", {{"task": "name"}}, '
             '{"command": ["program", "argument"]}, {"shell": "text"}, '
-            '{"http": {"url": "https://…"}}'
+            '{"http": {"url": "https://…"}}, {"event": {"topic": "name"}}'
         )
-    if "task" in form:
-        if len(form) > 1:
-            raise Invalid(f"target {shorten(form)} has more than the name of a task")
-        return TaskTarget(_task_name(form["task"]))
-    if "http" in form:
-        if len(form) > 1:
-            raise Invalid(f"target {shorten(form)} has more than a request")
-        return load_http(form["http"])
+    for kind, load in _LOADERS.items():
+        if kind in form:
+            if len(form) > 1:
+                raise Invalid(f'target {shorten(form)} has more than its "{kind}"')
+            return load(form[kind])
     if unknown := sorted(str(key) for key in form if key not in _COMMAND_KEYS):
         known = ", ".join(sorted(_COMMAND_KEYS))
         raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are {known}')
@@ -126,6 +125,14 @@ def _task_name(value: object) -> str:
     raise Invalid(
         f'target task "{shorten(value)}" is no name of 1 to 200 letters, digits, "_", ".", ":", "-"'
     )
+
+
+_LOADERS: Final[dict[str, Callable[[object], Target]]] = {
+    "task": lambda name: TaskTarget(_task_name(name)),
+    "http": load_http,
+    "event": load_event,
+}
+"""Targets that are told by one value."""
 
 
 def _argv(value: object) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from duebook.model.fields import Dependency
     from duebook.model.plan import DueException, Snapshot
     from duebook.model.run import Origin
+    from duebook.model.schedule import Overlap
     from duebook.planner.backlog import Piece
     from duebook.planner.due import DueTimes
 
@@ -49,7 +50,11 @@ class Walk:
         self._now = now
         self._decisions: list[Decision] = []
         self._watermark = watermark
-        self._blocker: ActiveRun | Fire | None = next(iter(snapshot.active), None)
+        # runs that take no time are never in the way
+        self._overlap: Overlap = "allow" if self._spec.instant else self._spec.overlap
+        self._pace = timedelta() if self._spec.instant else self._spec.catchup_pace
+        active = () if self._spec.instant else snapshot.active
+        self._blocker: ActiveRun | Fire | None = next(iter(active), None)
         most = snapshot.spec.max_runs
         self._left = None if most is None else max(most - snapshot.fired, 0)
         self._considered_at = snapshot.considered_at
@@ -84,7 +89,7 @@ class Walk:
         if self._spec.catchup == "one":
             return self._keep_newest(piece, self._last("missed"), Reason.COALESCED)
         self._expire(piece)
-        if self._spec.overlap in ("latest", "cancel") and self._any(piece):
+        if self._overlap in ("latest", "cancel") and self._any(piece):
             return self._keep_newest(piece, self._last("missed"), Reason.SUPERSEDED)
         return self._backlog(piece)
 
@@ -126,7 +131,7 @@ class Walk:
         for due_at in self._turns(piece):
             if (ready_at := self._paced_until(due_at)) is not None:
                 return self._defer(due_at, Reason.PACE, ready_at, {})
-            if self._blocks_the_rest() and not self._spec.catchup_pace:
+            if self._blocks_the_rest() and not self._pace:
                 return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
             if not self._consider(due_at, "catchup", piece.seen_at):
                 return False
@@ -167,7 +172,7 @@ class Walk:
 
     def _paced_until(self, due_at: datetime) -> datetime | None:
         """When the backlog goes on; None: now."""
-        pace = self._spec.catchup_pace
+        pace = self._pace
         if not pace or self._considered_at is None:
             return None
         following = self._due.next_after(due_at)
@@ -191,7 +196,7 @@ class Walk:
         if origin == "schedule" and self._done_by_hand(due_at):
             by_hand = self._snapshot.by_hand
             return self._skip(due_at, Reason.ALREADY_SUCCEEDED, _facts_of(by_hand))
-        overlap, busy = self._spec.overlap, self._blocker is not None
+        overlap, busy = self._overlap, self._blocker is not None
         if overlap == "skip" and busy:
             return self._skip(due_at, Reason.OVERLAP, _facts_of(self._blocker))
         if self._collapses() and (newest := self._last()) > due_at:
@@ -206,13 +211,13 @@ class Walk:
 
     def _collapses(self) -> bool:
         """Whether of several due times that wait only the newest counts."""
-        overlap = self._spec.overlap
+        overlap = self._overlap
         return overlap == "cancel" or (overlap == "latest" and self._blocker is not None)
 
     def _blocks_the_rest(self) -> bool:
         """Whether every due time that follows in this plan meets the same fate."""
-        spec = self._spec
-        return self._blocker is not None and spec.overlap == "skip" and not spec.skip_if_successful
+        blocks = self._blocker is not None and self._overlap == "skip"
+        return blocks and not self._spec.skip_if_successful
 
     def _done_by_hand(self, due_at: datetime) -> bool:
         by_hand = self._snapshot.by_hand
@@ -240,15 +245,15 @@ class Walk:
         return self._skip(due_at, Reason.DEPENDENCY, facts)
 
     def _fire(self, due_at: datetime, origin: Origin) -> bool:
-        spec = self._spec
-        wakes = spec.overlap in ("queue", "latest") or spec.catchup == "all"
+        wakes = self._overlap in ("queue", "latest") or self._spec.catchup == "all"
         cancels: tuple[str, ...] = ()
-        if spec.overlap == "cancel":
+        if self._overlap == "cancel":
             cancels = tuple(run.id for run in self._snapshot.active if _gives_way(run))
         fire = Fire(due_at, origin, wakes, cancels)
         self._decisions.append(fire)
         self._judged += 1
-        self._blocker = self._blocker or fire
+        if not self._spec.instant:
+            self._blocker = self._blocker or fire
         self._fired += 1
         if self._left is not None:
             self._left -= 1

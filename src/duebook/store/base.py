@@ -21,22 +21,26 @@ if TYPE_CHECKING:
     from duebook.model.access import AccessToken
     from duebook.model.change import Change, ChangeFilter
     from duebook.model.enqueued import Enqueued
+    from duebook.model.event import Draft, Event
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
     from duebook.model.listing import Found, Place
     from duebook.model.node import LiveNode
-    from duebook.model.plan import DueException, Plan, Skip, Snapshot, Stretch
+    from duebook.model.plan import DueException, Fire, Plan, Skip, Snapshot, Stretch
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.quota import Quota
     from duebook.model.run import Attempt, Claim, LatestRun, LogLine, Outcome, Progress, Run, Token
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
 
+    Topics = Sequence[str] | None
+
 __all__ = [
     "CLOCK_BEHIND",
     "FIRST",
     "START",
     "Account",
+    "Batch",
     "Health",
     "Inventory",
     "LedgerEntry",
@@ -111,6 +115,10 @@ class News(Flag):
     """a run under way shall end"""
     LEAD = auto()
     """nobody leads"""
+    EVENTS = auto()
+    """events wait for their position"""
+    LOG = auto()
+    """the log has become longer"""
     LOOK = auto()
     """nobody tells anything here for now: only a pulse shows what there is to do"""
 
@@ -324,6 +332,16 @@ class Mark(NamedTuple):
 
     wake_at: datetime
     schedule_id: str
+
+
+class Batch(NamedTuple):
+    """A stretch of the log of events."""
+
+    events: list[Event]
+    after: int
+    """where to go on: everything up to there was looked at"""
+    more: bool
+    """whether the log goes on beyond"""
 
 
 FIRST: Final = Mark(datetime.min.replace(tzinfo=UTC), "")
@@ -551,6 +569,43 @@ class Tx(Protocol):
     def undoable(self, work: Callable[[], T]) -> T:
         """A part of the transaction: when `work` raises, nothing of it stays, and the rest does."""
 
+    # -- the log of events
+    def append_events(self, drafts: Sequence[Draft]) -> None:
+        """Write events that belong to no schedule or run."""
+
+    def stamp_events(self, limit: int) -> int | None:
+        """Give up to `limit` events that can be seen their positions; returns how many.
+
+        None when somebody else is at it. Whoever reads the log never finds a position beyond
+        which a smaller one appears later.
+        """
+
+    def last_position(self) -> int:
+        """0 for an empty log."""
+
+    def position_at(self, moment: datetime) -> int:
+        """The position after which all events come that were written at `moment` or later."""
+
+    def read_events(
+        self,
+        namespace: str,
+        after: int,
+        limit: int,
+        topics: Topics = None,
+        part: int = 0,
+        parts: int = 1,
+    ) -> Batch:
+        """Up to `limit` events after a position, in their order; of one partition of the keys.
+
+        Without topics: of all of them but those about life cycles.
+        """
+
+    def get_event(self, namespace: str, event_id: str) -> Event:
+        """Raises NotFound."""
+
+    def purge_events(self, before: datetime, limit: int) -> int:
+        """Delete up to `limit` events from before; returns how many."""
+
     # -- schedules and runs, for people
     def create_schedule(
         self,
@@ -633,6 +688,12 @@ class Tx(Protocol):
 
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
         """A manual run of a schedule, ready now."""
+
+    def create_ended(
+        self, snapshot: Snapshot, fires: Sequence[Fire], payload: dict[str, Any] | None = None
+    ) -> list[str]:
+        """Runs that have ended, with their events; returns the ids of those whose due time had
+        none."""
 
     def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
         """A run without a schedule; returns its id, or that of the run that has its key.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import shorten
 from duebook.model.http_target import origin_of
-from duebook.model.target import CommandTarget, HttpTarget
+from duebook.model.target import CommandTarget, EventTarget, HttpTarget
 from duebook.targets.expressions import (
     TemplateFailed,
     check_template,
@@ -116,7 +116,7 @@ def rendered(claim: Claim) -> Claim:
     Raises TemplateFailed that names the field.
     """
     run, spec = claim.run, claim.spec
-    if not isinstance(spec.target, HttpTarget) and not _has_templates(spec):
+    if not isinstance(spec.target, HttpTarget | EventTarget) and not _has_templates(spec):
         return claim
     context = _context(claim)
     payload = spec.payload
@@ -175,6 +175,14 @@ def _change_target(target: Target, text: Change, value: Change) -> Target:
                 ),
                 json=_walk("http json", target.json, value),
                 body=None if target.body is None else text("http body", target.body),
+            )
+        case EventTarget():
+            return replace(
+                target,
+                topic=text("event topic", target.topic),
+                type=None if target.type is None else text("event type", target.type),
+                key=None if target.key is None else text("event key", target.key),
+                data=_walk("event data", target.data, value),
             )
     return target
 

@@ -22,17 +22,20 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE TABLE events (
-    id TEXT PRIMARY KEY,
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
     namespace TEXT NOT NULL,
     topic TEXT NOT NULL,
     type TEXT NOT NULL,
     key TEXT NOT NULL,
-    aggregate TEXT NOT NULL,
-    version INTEGER NOT NULL,
+    slot INTEGER NOT NULL CHECK (slot >= 0), -- of the key: partitions share them
+    aggregate TEXT,
+    version INTEGER CHECK (version >= 1),
     data TEXT NOT NULL CHECK (json_valid(data)),
+    meta TEXT NOT NULL CHECK (json_valid(meta)),
     at INTEGER NOT NULL,
-    position INTEGER UNIQUE,
-    UNIQUE (aggregate, version)
+    UNIQUE (aggregate, version),
+    CHECK ((aggregate IS NULL) = (version IS NULL))
 ) STRICT;
 
 CREATE TABLE idempotency_keys (
@@ -241,6 +244,7 @@ CREATE TABLE schedule_state (
     next_due_at INTEGER,
     wake_at INTEGER,
     fired INTEGER NOT NULL DEFAULT 0 CHECK (fired >= 0),
+    emitted INTEGER NOT NULL DEFAULT 0 CHECK (emitted >= 0), -- the version of its latest event
     seen TEXT CHECK (seen IS NULL OR json_valid(seen)),
     considered_at INTEGER,
     paused_at INTEGER,
@@ -275,6 +279,8 @@ CREATE TABLE schedules (
     deleted_at INTEGER
 ) STRICT;
 
+CREATE TABLE sqlite_sequence(name,seq);
+
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -293,6 +299,8 @@ CREATE INDEX audit_by_time ON audit (at);
 CREATE INDEX audit_of_namespace ON audit (namespace, at);
 
 CREATE INDEX audit_of_subject ON audit (namespace, subject, at);
+
+CREATE INDEX events_by_time ON events (at);
 
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (at);
 

@@ -142,6 +142,76 @@ FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::tim
         max_takeovers)
 ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 
+-- name: insert_ended_run
+-- Due times that only write an event become runs that have ended, once.
+INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+    finished_at, attempt)
+SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.wakes, v.payload, v.created_at,
+    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
+    v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id,
+    v.failures, v.claimed_at, v.started_at, v.finished_at, 1
+FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+    :origin::text[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
+    :ready_at::timestamptz[], :expires_at::timestamptz[], :namespace::text[], :trigger::text[],
+    :queue::text[], :priority::integer[], :task::text[], :exclusive::boolean[],
+    :max_concurrent::integer[], :max_takeovers::integer[], :status::text[], :reason::text[],
+    :error::text[], :session_id::text[], :failures::integer[], :claimed_at::timestamptz[],
+    :started_at::timestamptz[], :finished_at::timestamptz[])
+    AS v (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+        expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+        max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+        finished_at)
+ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
+
+-- name: count_events
+-- Schedules that write so many events each; returns the version of the last of each.
+UPDATE schedule_state AS st SET emitted = st.emitted + v.count
+FROM unnest(:ids::text[], :counts::integer[]) AS v (id, count)
+WHERE st.schedule_id = v.id
+RETURNING st.schedule_id, st.emitted
+
+-- name: insert_event
+-- What happened; its position is stamped once it can be seen.
+INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
+SELECT v.id, v.namespace, v.topic, v.type, v.key, v.slot, v.aggregate, v.version, v.data, v.meta,
+    v.at
+FROM unnest(:id::text[], :namespace::text[], :topic::text[], :type::text[], :key::text[],
+    :slot::integer[], :aggregate::text[], :version::integer[], :data::text[], :meta::text[],
+    :at::timestamptz[])
+    AS v (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
+
+-- name: lock_log
+-- One sequencer at a time; the others leave it the work.
+SELECT pg_try_advisory_xact_lock(:key)
+
+-- name: stamp_events
+-- Events that can be seen get the positions after the last one, in the order of their writing.
+WITH last AS (
+    SELECT coalesce(max(position), 0) AS position FROM events WHERE position IS NOT NULL),
+fresh AS MATERIALIZED (
+    SELECT id, row_number() OVER (ORDER BY place) AS step FROM (
+        SELECT id, place FROM events WHERE position IS NULL ORDER BY place LIMIT :limit) AS seen)
+UPDATE events AS e SET position = last.position + fresh.step
+FROM fresh, last WHERE e.id = fresh.id
+
+-- name: list_event_versions
+-- The latest version of each of the given aggregates that has events.
+SELECT aggregate, max(version) FROM events
+WHERE aggregate = ANY (:aggregates::text[])
+GROUP BY aggregate
+
+-- name: list_events
+-- A stretch of the log: the events of some topics, and of the keys of one partition.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+FROM events
+WHERE position > :after AND position <= :until AND namespace = :namespace
+    AND slot % :parts = :part
+    AND ((:every AND substr(topic, 1, 8) <> 'duebook.') OR topic = ANY (:topics::text[]))
+ORDER BY position
+LIMIT :limit
+
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duebook.model.finding import Finding
 from duebook.model.run import Run
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["PostgresTx"]
+
+LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
+"""The advisory lock of whoever gives events their positions."""
 
 
 class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Checking, Watching):
@@ -112,6 +115,7 @@ class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Checking, Watchin
         }
         rows = self._all("settle_runs", now=self.now, **columns) if ended else []
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
+        self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
         if any(others_wait for *_, others_wait in rows):
             self._tell(News.WORK)
         if woken := [schedule_id for _, _, wakes, schedule_id, *_ in rows if wakes]:
@@ -120,6 +124,15 @@ class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Checking, Watchin
         if self._anybody_depends:
             self._wake_dependents({row[3] for row in rows if row[4]})
         return settled | {token for token in tokens.values() if self._settled_before(token)}
+
+    def stamp_events(self, limit: int) -> int | None:
+        """The lock is taken by a statement of its own: the next one sees all that others did."""
+        if not self._value("lock_log", key=LOG_LOCK):
+            return None
+        stamped = self._run("stamp_events", limit=limit)
+        if stamped:
+            self._tell(News.LOG)
+        return stamped
 
     def _extend_ledger(self, rows: list[Values]) -> list[Values]:
         """One statement for the first of each schedule, which is mostly the only one."""

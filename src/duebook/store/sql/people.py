@@ -241,6 +241,14 @@ class People(Lists):
         self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
         self._tell(News.WORK)
 
+    def create_ended(
+        self, snapshot: Snapshot, fires: Sequence[Fire], payload: dict[str, Any] | None = None
+    ) -> list[str]:
+        text = None if payload is None else json.dumps(payload)
+        firing = [(fire.ended.run_id, snapshot, fire) for fire in fires if fire.ended is not None]
+        had = {skip.due_from for _, skip in self._end_at_once(firing, None, text)}
+        return [id_ for id_, _, fire in firing if fire.due_at not in had]
+
     def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
         now, expires = self.now, wanted.expire_after
         made = self._one(

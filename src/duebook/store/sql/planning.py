@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, lru_cache
@@ -13,6 +14,7 @@ from duebook.model.plan import (
     ActiveRun,
     DueException,
     Fire,
+    Owner,
     Plan,
     Reason,
     Skip,
@@ -20,9 +22,11 @@ from duebook.model.plan import (
     Upstream,
 )
 from duebook.store.base import FIRST, Mark, News, Taken
+from duebook.store.sql.events import EventLog
 from duebook.store.sql.rows import (
     Copied,
     MovedState,
+    NewRun,
     clean,
     copied,
     facts_text,
@@ -30,13 +34,17 @@ from duebook.store.sql.rows import (
     read_stretches,
     stretches_text,
 )
-from duebook.store.sql.statements import Row, Statements, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from duebook.model.event import Draft
     from duebook.model.schedule import ScheduleSpec
+    from duebook.store.sql.statements import Row, Values
+
+    Firing = tuple[str, Plan | Snapshot, Fire]
+    """the id of a run, whose it is, and its due time"""
 
 __all__ = [
     "UNREADABLE_AGAIN",
@@ -60,7 +68,7 @@ class Definition(NamedTuple):
     spec: ScheduleSpec
     copied: Copied
     heeds_runs: bool
-    user: str
+    owner: Owner
 
 
 Definitions = dict[tuple[str, int], Definition]
@@ -73,7 +81,7 @@ def remember(known: Definitions, learned: Definitions) -> None:
     known.update(learned)
 
 
-class Planning(Statements):
+class Planning(EventLog):
     """Takes snapshots of schedules and commits what the planner made of them."""
 
     _taken = False
@@ -136,6 +144,7 @@ class Planning(Statements):
                 time(considered_at),
                 fired,
                 time(paused_until),
+                definition.owner,
             )
             for (id_, version, status, watermark, seen, considered_at, fired, paused_until), (
                 definition
@@ -223,12 +232,16 @@ class Planning(Statements):
                 for e in plan.used
             ],
         )
-        fires: list[tuple[str, Plan, Fire]] = []
+        fires: list[Firing] = []
+        ended: list[Firing] = []
         skips: list[tuple[tuple[str, int], Skip]] = []
         for plan in plans:
             for decision in plan.decisions:
                 if isinstance(decision, Fire):
-                    fires.append((new_id(), plan, decision))
+                    if decision.ended is None:
+                        fires.append((new_id(), plan, decision))
+                    else:
+                        ended.append((decision.ended.run_id, plan, decision))
                 elif isinstance(decision, Skip):
                     skips.append(((plan.schedule_id, plan.version), decision))
         inserted = self._insert(
@@ -247,6 +260,8 @@ class Planning(Statements):
             ],
         )
         doubled = self._doubled(fires) if inserted < len(fires) else []
+        if ended:
+            doubled += self._end_at_once(ended, session_id)
         kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
         replaced = [
             run_id
@@ -258,7 +273,7 @@ class Planning(Statements):
             self._give_way(run_id)
         self._record(skips + doubled, session_id)
         self._tell_of(plans, inserted)
-        return inserted
+        return len(fires) + len(ended) - len(doubled)
 
     def _expiry(self, spec: ScheduleSpec) -> Any:
         return None if spec.expire_after is None else self._stamp(self.now + spec.expire_after)
@@ -293,7 +308,7 @@ class Planning(Statements):
         versions: dict[str, int] = dict(self._all("list_versions", ids=ids))
         return [plan for plan in plans if versions.get(plan.schedule_id) == plan.version]
 
-    def _doubled(self, fires: list[tuple[str, Plan, Fire]]) -> list[tuple[tuple[str, int], Skip]]:
+    def _doubled(self, fires: Sequence[Firing]) -> list[tuple[tuple[str, int], Skip]]:
         """Due times that had a run already: the unique key kept a second one out."""
         ids = [id_ for id_, _, _ in fires]
         missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
@@ -305,6 +320,76 @@ class Planning(Statements):
             for id_, plan, fire in fires
             if id_ in missing
         ]
+
+    def _end_at_once(
+        self, fires: Sequence[Firing], session_id: str | None, payload: str | None = None
+    ) -> list[tuple[tuple[str, int], Skip]]:
+        """Write runs that have ended, and their events; returns those whose due time had a run.
+
+        The schedules are locked, so that the versions of their events have no gaps.
+        """
+        now = self._stamp(self.now)
+        rows = [
+            self._ended_run(id_, owner, fire, now, session_id, payload)
+            for id_, owner, fire in fires
+        ]
+        doubled: list[tuple[tuple[str, int], Skip]] = []
+        if self._insert("insert_ended_run", rows) < len(rows):
+            doubled = self._doubled(fires)
+            kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
+            fires = [f for f in fires if (f[1].schedule_id, f[2].due_at) not in kept_out]
+        drafts = [
+            (owner.schedule_id, fire.ended.draft)
+            for _, owner, fire in fires
+            if fire.ended is not None and fire.ended.draft is not None
+        ]
+        counts = Counter(id_ for id_, _ in drafts)
+        if not counts:
+            return doubled
+        ids = sorted(counts)
+        last: dict[str, int] = dict(
+            self._all("count_events", ids=ids, counts=[counts[id_] for id_ in ids])
+        )
+        following = {id_: last[id_] - counts[id_] for id_ in ids}
+        versioned: list[tuple[Draft, str | None, int | None]] = []
+        for id_, draft in drafts:
+            following[id_] += 1
+            versioned.append((draft, f"schedule:{id_}", following[id_]))
+        self._append(versioned)
+        if self._one("get_any_dependency"):
+            self._wake_dependents(ids)
+        return doubled
+
+    def _ended_run(
+        self,
+        id_: str,
+        owner: Plan | Snapshot,
+        fire: Fire,
+        now: Any,
+        session_id: str | None,
+        payload: str | None,
+    ) -> Row:
+        """The values of `insert_ended_run`: those of a new run, and how it ended."""
+        by_hand = fire.origin == "manual"
+        due_at = None if by_hand else self._stamp(fire.due_at)
+        run = NewRun._make(new_run(id_, self._definition_of(owner), owner, fire, due_at, now, None))
+        run = run._replace(wakes=False, payload=payload)
+        error = None if fire.ended is None else fire.ended.error
+        end = ("succeeded", None, None) if error is None else ("failed", "template", clean(error))
+        failures = 0 if error is None else 1
+        return (
+            *(run._replace(trigger="manual") if by_hand else run),
+            *end,
+            session_id,
+            failures,
+            now,
+            now,
+            now,
+        )
+
+    def _wake_dependents(self, schedule_ids: Iterable[str]) -> None:
+        if self._run("wake_dependents", ids=list(schedule_ids), now=self.now):
+            self._tell(News.WAKE)
 
     def _record(
         self, skips: Sequence[tuple[tuple[str, int], Skip]], session_id: str | None
@@ -330,7 +415,8 @@ class Planning(Statements):
 def _definition(text: str, namespace: str, name: str, user: str) -> Definition:
     """Definitions never change, so the same text is read once."""
     spec = read_spec(text, name)
-    return Definition(name, spec, copied(namespace, spec), spec.heeds_runs, user)
+    owner = Owner(namespace, user)
+    return Definition(name, spec, copied(namespace, spec), spec.heeds_runs, owner)
 
 
 def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:

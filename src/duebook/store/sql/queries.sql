@@ -863,9 +863,29 @@ LIMIT :limit
 -- Of what happened to one thing, nothing is missing.
 SELECT NULL, NULL, NULL, aggregate, max(version) - min(version) + 1 - count(*),
     max(version) - min(version) + 1
-FROM events
+FROM events WHERE aggregate IS NOT NULL
 GROUP BY aggregate HAVING max(version) - min(version) + 1 <> count(*)
 LIMIT :limit
+
+-- name: get_last_position
+-- How far the log goes.
+SELECT max(position) FROM events WHERE position IS NOT NULL
+
+-- name: get_position_at
+-- Where the events begin that were written at a time or later; what has no position yet is later.
+SELECT min(position) FROM events WHERE at >= :at AND position IS NOT NULL
+
+-- name: get_event
+-- One event by its id.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+FROM events WHERE id = :id AND namespace = :namespace
+
+-- name: delete_old_events
+-- Retention: a small batch of events from long ago; the last one stays, and with it the count.
+DELETE FROM events WHERE id IN (
+    SELECT id FROM events
+    WHERE at < :before AND position < (SELECT max(position) FROM events WHERE position IS NOT NULL)
+    ORDER BY at LIMIT :limit)
 
 -- name: list_alive
 -- The nodes that live.

@@ -109,7 +109,7 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
         spec.queue,
         spec.priority,
         spec.target.name if isinstance(spec.target, TaskTarget) else None,
-        spec.overlap != "allow",
+        spec.overlap != "allow" and not spec.instant,
         spec.max_concurrent,
         spec.max_takeovers,
     )

@@ -16,7 +16,7 @@ from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
 from duebook.store.sql.rows import clean, read_gate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.run import Progress
@@ -203,7 +203,7 @@ class Working(Planning):
         for run, pair in zip(runs, pairs, strict=True):
             token = Token(run.id, run.attempt, session_id)
             if pair in specs:
-                claims.append(Claim(run, token, specs[pair].spec, specs[pair].user))
+                claims.append(Claim(run, token, specs[pair].spec, specs[pair].owner.user))
             elif (spec := _enqueued(run, options)) is not None:
                 claims.append(Claim(run, token, spec))
             else:  # somebody else may know how, and this node shall not ask again at once
@@ -229,12 +229,27 @@ class Working(Planning):
                 self._wake_dependents([schedule_id])
             if others_wait:
                 self._tell(News.WORK)
+            self._append_of_runs([(token.run_id, outcome)])
             return True
         return self._settled_before(token)
 
-    def _wake_dependents(self, schedule_ids: Iterable[str]) -> None:
-        if self._run("wake_dependents", ids=list(schedule_ids), now=self.now):
-            self._tell(News.WAKE)
+    def _append_of_runs(self, settled: Sequence[tuple[str, Outcome]]) -> None:
+        """What runs publish by their success. They are locked, so that versions have no gaps."""
+        told = {
+            f"run:{run_id}": outcome.events
+            for run_id, outcome in settled
+            if outcome.events and outcome.status == "succeeded"
+        }
+        if not told:
+            return
+        last: dict[str, int] = dict(self._all("list_event_versions", aggregates=list(told)))
+        self._append(
+            [
+                (draft, aggregate, last.get(aggregate, 0) + step)
+                for aggregate, drafts in told.items()
+                for step, draft in enumerate(drafts, 1)
+            ]
+        )
 
     def _settled_before(self, token: Token) -> bool:
         return self._one("get_token_state", **_token(token)) is not None

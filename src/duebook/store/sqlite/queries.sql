@@ -109,6 +109,47 @@ VALUES (:id, :schedule_id, :version, :due_at, :origin, :wakes, :payload, :create
     :max_takeovers, 'queued')
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
+-- name: insert_ended_run
+-- A due time that only writes an event becomes a run that has ended, once.
+INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+    finished_at, attempt)
+VALUES (:id, :schedule_id, :version, :due_at, :origin, :wakes, :payload, :created_at, :ready_at,
+    :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
+    :max_takeovers, :status, :reason, :error, :session_id, :failures, :claimed_at, :started_at,
+    :finished_at, 1)
+ON CONFLICT (schedule_id, due_at) DO NOTHING
+
+-- name: count_events
+-- Schedules that write so many events each; returns the version of the last of each.
+UPDATE schedule_state SET emitted = emitted + added.value
+FROM json_each(:ids) AS wanted JOIN json_each(:counts) AS added ON added.key = wanted.key
+WHERE schedule_id = wanted.value
+RETURNING schedule_id, emitted
+
+-- name: insert_event
+-- What happened.
+INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
+VALUES (:id, :namespace, :topic, :type, :key, :slot, :aggregate, :version, :data, :meta, :at)
+
+-- name: list_event_versions
+-- The latest version of each of the given aggregates that has events.
+SELECT aggregate, max(version) FROM events
+WHERE aggregate IN (SELECT value FROM json_each(:aggregates))
+GROUP BY aggregate
+
+-- name: list_events
+-- A stretch of the log: the events of some topics, and of the keys of one partition.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+FROM events
+WHERE position > :after AND position <= :until AND namespace = :namespace
+    AND slot % :parts = :part
+    AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
+        OR topic IN (SELECT value FROM json_each(:topics)))
+ORDER BY position
+LIMIT :limit
+
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT value FROM json_each(:ids) WHERE value NOT IN (SELECT id FROM runs)

@@ -48,6 +48,7 @@ CREATE TABLE schedule_state (
     next_due_at timestamptz,
     wake_at timestamptz,
     fired integer NOT NULL DEFAULT 0 CHECK (fired >= 0),
+    emitted integer NOT NULL DEFAULT 0 CHECK (emitted >= 0), -- the version of its latest event
     seen text CHECK (seen IS NULL OR seen::json IS NOT NULL),
     considered_at timestamptz,
     paused_at timestamptz,
@@ -304,20 +305,29 @@ CREATE TABLE ledger (
 CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to, id);
 CREATE INDEX ledger_by_time ON ledger (at);
 
--- The outbox. Positions are stamped later, in the order in which rows become visible.
+-- The log of events. Positions are stamped later, in the order in which rows become visible.
 CREATE TABLE events (
     id text COLLATE "C" PRIMARY KEY,
+    place bigint GENERATED ALWAYS AS IDENTITY, -- the order of writing
     namespace text COLLATE "C" NOT NULL,
-    topic text NOT NULL,
+    topic text COLLATE "C" NOT NULL,
     type text NOT NULL,
     key text COLLATE "C" NOT NULL,
-    aggregate text COLLATE "C" NOT NULL,
-    version integer NOT NULL,
+    slot integer NOT NULL CHECK (slot >= 0), -- of the key: partitions share them
+    aggregate text COLLATE "C",
+    version integer CHECK (version >= 1),
     data text NOT NULL CHECK (data::json IS NOT NULL),
+    meta text NOT NULL CHECK (meta::json IS NOT NULL),
     at timestamptz NOT NULL,
-    position bigint UNIQUE,
-    UNIQUE (aggregate, version)
-);
+    position bigint CHECK (position >= 1),
+    CHECK ((aggregate IS NULL) = (version IS NULL))
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX events_by_position ON events (position) WHERE position IS NOT NULL;
+CREATE INDEX events_waiting ON events (place) WHERE position IS NULL;
+CREATE UNIQUE INDEX events_of_aggregate ON events (aggregate, version)
+    WHERE aggregate IS NOT NULL;
+CREATE INDEX events_by_time ON events (at);
 
 -- Which books were copied here: proof for a copy that broke off just then.
 CREATE TABLE arrivals (

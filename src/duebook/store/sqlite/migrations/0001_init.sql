@@ -51,6 +51,7 @@ CREATE TABLE schedule_state (
     next_due_at INTEGER,
     wake_at INTEGER,
     fired INTEGER NOT NULL DEFAULT 0 CHECK (fired >= 0),
+    emitted INTEGER NOT NULL DEFAULT 0 CHECK (emitted >= 0), -- the version of its latest event
     seen TEXT CHECK (seen IS NULL OR json_valid(seen)),
     considered_at INTEGER,
     paused_at INTEGER,
@@ -306,20 +307,25 @@ CREATE TABLE ledger (
 CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to);
 CREATE INDEX ledger_by_time ON ledger (at);
 
--- The outbox. Positions are stamped later, in the order in which rows become visible.
+-- The log of events. One writes at a time, so that the order of writing is that of visibility;
+-- AUTOINCREMENT: no position is ever given again.
 CREATE TABLE events (
-    id TEXT PRIMARY KEY,
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
     namespace TEXT NOT NULL,
     topic TEXT NOT NULL,
     type TEXT NOT NULL,
     key TEXT NOT NULL,
-    aggregate TEXT NOT NULL,
-    version INTEGER NOT NULL,
+    slot INTEGER NOT NULL CHECK (slot >= 0), -- of the key: partitions share them
+    aggregate TEXT,
+    version INTEGER CHECK (version >= 1),
     data TEXT NOT NULL CHECK (json_valid(data)),
+    meta TEXT NOT NULL CHECK (json_valid(meta)),
     at INTEGER NOT NULL,
-    position INTEGER UNIQUE,
-    UNIQUE (aggregate, version)
+    UNIQUE (aggregate, version),
+    CHECK ((aggregate IS NULL) = (version IS NULL))
 ) STRICT;
+CREATE INDEX events_by_time ON events (at);
 
 -- Where these books went. While one is draining no run begins; copying and moved close them.
 CREATE TABLE moves (

@@ -1,0 +1,48 @@
+"""The options by which commands define an event as a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from duebook.cli.arguments import read_json
+from duebook.model.target import EventTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.model.target import Target
+
+__all__ = ["event_decorators", "read_event"]
+
+_DETAILS: Final = ("event_type", "event_key", "event_data")
+
+
+def event_decorators() -> list[Callable[[Any], Any]]:
+    return [
+        click.option("--event", metavar="TOPIC", help="Write an event, instead of COMMAND."),
+        click.option("--event-type", metavar="TYPE", help="[default: the topic]"),
+        click.option("--event-key", metavar="KEY", help="[default: the schedule's name]"),
+        click.option("--event-data", metavar="JSON", help="[default: the payload]"),
+    ]
+
+
+def read_event(options: dict[str, Any], former: Target | None) -> dict[str, Any] | None:
+    """The target that --event and its details name; details alone change a `former` event.
+
+    None: none are given. Raises UsageError for details of an event that there is not.
+    """
+    given = [name for name in _DETAILS if options[name] is not None]
+    if options["event"] is None and not given:
+        return None
+    if options["event"] is None and not isinstance(former, EventTarget):
+        raise click.UsageError(f"--{given[0].replace('_', '-')} goes with --event TOPIC")
+    form = former.to_json()["event"] if isinstance(former, EventTarget) else {}
+    if options["event"] is not None:
+        form = {"topic": options["event"]}
+    for name in given:
+        value = options[name]
+        part = name.removeprefix("event_")
+        form[part] = read_json("--event-data", value) if part == "data" else value
+    return {"event": form}

@@ -1,0 +1,160 @@
+"""Events as values: what a fact on the log is made of, and which names it may have."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zlib import crc32
+
+from duebook.errors import Invalid, quoted, shorten
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = [
+    "LIFECYCLE",
+    "LONGEST_KEY",
+    "MOST_DATA",
+    "Draft",
+    "Ended",
+    "Event",
+    "check_key",
+    "check_topic",
+    "check_type",
+    "data_text",
+    "event_form",
+    "new_draft",
+    "slot_of",
+]
+
+LIFECYCLE: Final = "duebook."
+"""Topics that begin so tell what happens to runs and schedules; nobody else writes to them."""
+LONGEST_KEY: Final = 500
+MOST_DATA: Final = 1_000_000
+"""Bytes of data, as JSON."""
+_TOPIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
+_TYPE: Final = re.compile(r"[!-~]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact on the log. Whoever gets it twice knows it by its id."""
+
+    id: str
+    namespace: str
+    topic: str
+    type: str
+    key: str
+    """events of one key reach everybody in their order"""
+    data: Any
+    meta: dict[str, Any]
+    """where it comes from: schedule, due time, run, user"""
+    at: datetime
+    position: int | None = None
+    """its place in the log; None until it has one"""
+    aggregate: str | None = None
+    """the schedule or run whose history it belongs to"""
+    version: int | None = None
+    """its place in that history, without gaps"""
+
+
+class Draft(NamedTuple):
+    """An event that is not written yet; data and meta are JSON."""
+
+    id: str
+    namespace: str
+    topic: str
+    type: str
+    key: str
+    data: str
+    meta: str
+
+
+class Ended(NamedTuple):
+    """How a run ends the moment it begins: with an event, or with what kept it from being made."""
+
+    run_id: str
+    draft: Draft | None
+    error: str | None = None
+
+
+def slot_of(key: str) -> int:
+    """Which of 2**31 slots a key falls into, the same on every node: partitions share them."""
+    return crc32(key.encode()) & 0x7FFF_FFFF
+
+
+def new_draft(
+    id_: str,
+    namespace: str,
+    topic: object,
+    type_: object,
+    key: object,
+    data: object,
+    meta: dict[str, Any] | None = None,
+) -> Draft:
+    """An event of somebody's own making; raises Invalid that names the part."""
+    if isinstance(topic, str) and topic.startswith(LIFECYCLE):
+        raise Invalid(f'topic "{shorten(topic)}": {LIFECYCLE}… are Duebook\'s own')
+    name = check_topic(topic)
+    kind = name if type_ is None else check_type(type_)
+    text = json.dumps(meta or {}, ensure_ascii=False)
+    return Draft(id_, namespace, name, kind, check_key(key), data_text(data), text)
+
+
+def check_topic(value: object, part: str = "topic") -> str:
+    if isinstance(value, str) and _TOPIC.fullmatch(value):
+        return value
+    raise Invalid(
+        f'{part} {quoted(value)} is not 1 to 249 letters, digits, ".", "_", "-", '
+        "beginning with a letter or digit"
+    )
+
+
+def check_type(value: object, part: str = "type") -> str:
+    if isinstance(value, str) and _TYPE.fullmatch(value):
+        return value
+    raise Invalid(f"{part} {quoted(value)} is not 1 to 200 ASCII characters without spaces")
+
+
+def check_key(value: object, part: str = "key") -> str:
+    if (
+        isinstance(value, str)
+        and len(value) <= LONGEST_KEY
+        and not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value)
+    ):
+        return value
+    raise Invalid(f"{part} {quoted(value)} is no text of up to {LONGEST_KEY} characters")
+
+
+def data_text(value: object, part: str = "data") -> str:
+    """A JSON value as text of bounded size; raises Invalid."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"{part} is no JSON: {shorten(str(error))}") from None
+    if "\\u0000" in text:
+        raise Invalid(f"{part} has a NUL character, which no database keeps")
+    if size > MOST_DATA:
+        raise Invalid(f"{part} has {size:,} bytes as JSON; at most {MOST_DATA:,} are kept")
+    return text
+
+
+def event_form(event: Event) -> dict[str, Any]:
+    """An event as a JSON object, the same wherever it is shown."""
+    return {
+        "id": event.id,
+        "position": event.position,
+        "namespace": event.namespace,
+        "topic": event.topic,
+        "type": event.type,
+        "key": event.key,
+        "data": event.data,
+        "meta": event.meta,
+        "at": format_instant(event.at),
+        "aggregate": event.aggregate,
+        "version": event.version,
+    }

@@ -1,0 +1,83 @@
+"""An event as a target: the value and its JSON form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.model.event import LIFECYCLE, check_key, check_topic, check_type, data_text
+
+__all__ = ["EventTarget", "load_event"]
+
+_KEYS: Final = ("topic", "type", "key", "data")
+
+
+@dataclass(frozen=True, slots=True)
+class EventTarget:
+    """What is written to the log at a due time, each part perhaps with templates."""
+
+    topic: str
+    type: str | None = None
+    """None: as the topic"""
+    key: str | None = None
+    """None: the name of the schedule"""
+    data: Any = None
+    """None: the payload"""
+    fixed: str | None = field(init=False, repr=False, compare=False)
+    """the data as JSON; None when it is the payload, or any part is a template"""
+
+    def __post_init__(self) -> None:
+        text = json.dumps([self.topic, self.type, self.key, self.data], ensure_ascii=False)
+        plain = self.data is not None and "{{" not in text and "{%" not in text
+        fixed = json.dumps(self.data, ensure_ascii=False) if plain else None
+        object.__setattr__(self, "fixed", fixed)
+
+    def masked(self) -> EventTarget:
+        """Events are for others: nothing in them is secret."""
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        parts = {name: getattr(self, name) for name in _KEYS}
+        return {"event": {name: value for name, value in parts.items() if value is not None}}
+
+    def __str__(self) -> str:
+        return f"event {self.topic}" + (f" {self.type}" if self.type else "")
+
+
+def load_event(form: object) -> EventTarget:
+    """An event from its JSON form, or from a topic alone; raises Invalid that names the part."""
+    if isinstance(form, str):
+        form = {"topic": form}
+    if not isinstance(form, dict):
+        raise Invalid(f'target event {shorten(form)} is no object such as {{"topic": "orders"}}')
+    if unknown := sorted(str(key) for key in form if key not in _KEYS):
+        known = ", ".join(_KEYS)
+        raise Invalid(f'target event key "{shorten(unknown[0])}" is unknown; known are {known}')
+    if form.get("topic") is None:
+        raise Invalid("target event topic is missing")
+    data = form.get("data")
+    data_text(data, "target event data")
+    return EventTarget(
+        topic=_topic(form["topic"]),
+        type=_part("type", form.get("type"), check_type),
+        key=_part("key", form.get("key"), check_key),
+        data=data,
+    )
+
+
+def _topic(value: object) -> str:
+    if isinstance(value, str) and value.startswith(LIFECYCLE):
+        raise Invalid(f'target event topic "{shorten(value)}": {LIFECYCLE}… are Duebook\'s own')
+    return _part("topic", value, check_topic) or ""
+
+
+def _part(name: str, value: object, check: Any) -> str | None:
+    """A template is checked when it is rendered."""
+    if value is None:
+        return None
+    if isinstance(value, str) and ("{{" in value or "{%" in value):
+        return check_key(value, f"target event {name}")
+    checked: str = check(value, f"target event {name}")
+    return checked

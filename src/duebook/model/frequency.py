@@ -1,0 +1,39 @@
+"""Frequencies as other schedulers write them: a unit, a number and a start, read as a trigger."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from duebook.errors import InvalidTrigger, quoted
+
+__all__ = ["FREQUENCY", "frequency_fields"]
+
+FREQUENCY: Final = ("frequency_unit", "frequency_time", "start_ts")
+_LENGTHS: Final = {"SECONDS": "s", "MINUTES": "m", "HOURS": "h", "DAYS": "d", "WEEKS": "w"}
+_RULES: Final = {"MONTHS": "MONTHLY", "YEARS": "YEARLY"}
+MOST: Final = 1_000_000
+
+
+def frequency_fields(unit: object, number: object, start: object) -> dict[str, Any]:
+    """The fields `trigger` and `start_at` that a frequency means; raises InvalidTrigger.
+
+    The first due time is `start`; those that follow are counted from it, so that none drifts.
+    """
+    units = (*_LENGTHS, *_RULES)
+    name = unit.upper() if isinstance(unit, str) else ""
+    name = name if name in units else f"{name}S"
+    if name not in units:
+        raise InvalidTrigger(
+            f"frequency_unit {quoted(unit)} is not one of {', '.join(units)}", "frequency_unit"
+        )
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
+        raise InvalidTrigger(
+            f"frequency_time {quoted(number)} is no whole number 1 to {MOST:,}", "frequency_time"
+        )
+    begin = {} if start is None else {"start_at": start}
+    if name in _LENGTHS:
+        anchor = {} if start is None else {"anchor": start}
+        return {"trigger": {"every": f"{number}{_LENGTHS[name]}", **anchor}, **begin}
+    dtstart = {} if start is None else {"dtstart": start}
+    rule = f"FREQ={_RULES[name]};INTERVAL={number}"
+    return {"trigger": {"rrule": rule, **dtstart}, **begin}

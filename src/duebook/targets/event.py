@@ -1,0 +1,144 @@
+"""Makes events of due times and runs: templates rendered, nothing written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import Invalid
+from duebook.ids import new_id
+from duebook.model.event import Draft, Ended, check_key, check_topic, check_type, data_text
+from duebook.model.plan import Fire
+from duebook.model.run import Claim, Outcome, Run, Token
+from duebook.model.target import EventTarget
+from duebook.targets.templates import TemplateFailed, rendered
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.plan import Plan, Snapshot
+
+__all__ = ["end_at_once", "new_run", "perform_event", "with_events"]
+
+
+def with_events(plan: Plan, snapshot: Snapshot, now: datetime) -> Plan:
+    """The plan, in which runs that write an event have ended already; others are as they were."""
+    if not snapshot.spec.instant:
+        return plan
+    decisions = tuple(
+        replace(decision, ended=end_at_once(snapshot, decision, now))
+        if isinstance(decision, Fire)
+        else decision
+        for decision in plan.decisions
+    )
+    return replace(plan, decisions=decisions)
+
+
+def end_at_once(
+    snapshot: Snapshot, fire: Fire, now: datetime, payload: dict[str, Any] | None = None
+) -> Ended:
+    """The run of a due time, or one by hand, and its event; a template may fail only this one."""
+    run_id, target = new_id(), snapshot.spec.target
+    assert isinstance(target, EventTarget)  # noqa: S101 - only these take no time
+    due_at = None if fire.origin == "manual" else fire.due_at
+    if target.fixed is not None:
+        meta = _meta(snapshot, run_id, due_at, fire.origin)
+        return Ended(run_id, _draft(snapshot, target, target.fixed, meta))
+    run = new_run(snapshot, run_id, now, fire.origin, due_at, payload)
+    claim = Claim(run, Token(run_id, 1, ""), snapshot.spec, snapshot.owner.user)
+    try:
+        return Ended(run_id, make_draft(claim))
+    except Invalid as error:  # a template, or what became of it
+        return Ended(run_id, None, str(error))
+
+
+def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: str) -> Draft:
+    key = snapshot.name if target.key is None else target.key
+    kind = target.type or target.topic
+    return Draft(new_id(), snapshot.owner.namespace, target.topic, kind, key, data, meta)
+
+
+def _meta(snapshot: Snapshot, run_id: str, due_at: datetime | None, origin: str) -> str:
+    user, id_ = snapshot.owner.user, snapshot.schedule_id
+    return meta_text(snapshot.name, id_, due_at, run_id, user, origin)
+
+
+def meta_text(
+    schedule: str | None,
+    schedule_id: str | None,
+    due_at: datetime | None,
+    run_id: str,
+    user: str,
+    origin: str,
+) -> str:
+    """Where an event comes from, as JSON."""
+    meta = {
+        "schedule": schedule,
+        "schedule_id": schedule_id,
+        "due_at": None if due_at is None else format_instant(due_at),
+        "run_id": run_id,
+        "user": user,
+        "origin": origin,
+    }
+    return json.dumps(meta, ensure_ascii=False)
+
+
+def make_draft(claim: Claim) -> Draft:
+    """The event of a run whose target is one; raises TemplateFailed and Invalid."""
+    run, spec = claim.run, rendered(claim).spec
+    target = spec.target
+    assert isinstance(target, EventTarget)  # noqa: S101 - the caller looked
+    payload = spec.payload if run.payload is None else run.payload
+    topic = check_topic(target.topic, "event topic")
+    return Draft(
+        new_id(),
+        run.namespace,
+        topic,
+        topic if target.type is None else check_type(target.type, "event type"),
+        check_key(run.schedule or run.id if target.key is None else target.key, "event key"),
+        data_text(payload if target.data is None else target.data, "event data"),
+        meta_text(run.schedule, run.schedule_id, run.due_at, run.id, claim.user, run.origin),
+    )
+
+
+def perform_event(claim: Claim) -> Outcome:
+    """A run that was queued all the same: opened again, or planned by an older node."""
+    try:
+        return Outcome("succeeded", events=(make_draft(claim),))
+    except TemplateFailed as error:
+        return Outcome("failed", "template", str(error))
+    except Invalid as error:
+        return Outcome("failed", "event", str(error))
+
+
+def new_run(
+    snapshot: Snapshot,
+    run_id: str,
+    now: datetime,
+    origin: Any = "manual",
+    due_at: datetime | None = None,
+    payload: dict[str, Any] | None = None,
+) -> Run:
+    """A run as templates see it."""
+    spec = snapshot.spec
+    return Run(
+        id=run_id,
+        namespace=snapshot.owner.namespace,
+        schedule_id=snapshot.schedule_id,
+        schedule=snapshot.name,
+        version=snapshot.version,
+        due_at=due_at,
+        origin=origin,
+        trigger="manual" if origin == "manual" else f"schedule:{spec.trigger_text}",
+        queue=spec.queue,
+        priority=spec.priority,
+        status="queued",
+        attempt=0,
+        failures=0,
+        losses=0,
+        payload=payload,
+        created_at=now,
+        ready_at=now,
+    )
