@@ -16,7 +16,7 @@ from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import load_spec
-from duebook.settings import database_path, is_postgres, load_settings
+from duebook.settings import ROLES, database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
 from duebook.targets.task import Tasks, check_function, is_task_process
 
@@ -200,7 +200,7 @@ class Duebook(Book):
 
     def run(
         self,
-        roles: Sequence[str] = ("scheduler", "worker"),
+        roles: Sequence[str] = ROLES,
         *,
         slots: int = 10,
         queues: Sequence[str] = ("default",),
@@ -220,7 +220,7 @@ class Duebook(Book):
     @contextmanager
     def running(
         self,
-        roles: Sequence[str] = ("scheduler", "worker"),
+        roles: Sequence[str] = ROLES,
         *,
         slots: int = 10,
         queues: Sequence[str] = ("default",),
@@ -375,12 +375,11 @@ def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[s
 
 
 def _roles(roles: Sequence[str]) -> tuple[str, ...]:
-    known = ("scheduler", "worker")
     given = _names(roles)
     for role in given or ("",):
-        if role not in known:
-            raise Invalid(f"role {quoted(role)} is not one of {', '.join(known)}")
-    return tuple(role for role in known if role in given)
+        if role not in ROLES:
+            raise Invalid(f"role {quoted(role)} is not one of {', '.join(ROLES)}")
+    return tuple(role for role in ROLES if role in given)
 
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ __all__ = [
     "COORDINATIONS",
     "KEYS_KEPT",
     "RETENTION",
+    "ROLES",
     "Settings",
     "database_path",
     "is_postgres",
@@ -25,8 +26,10 @@ __all__ = [
 ]
 
 COORDINATIONS: Final = ("all", "leader")
+ROLES: Final = ("scheduler", "worker", "relay")
+"""What a node can do: plan, work, pass events on."""
 RETENTION: Final = timedelta(days=90)
-"""How long runs and ledger entries are kept."""
+"""How long runs, events and ledger entries are kept."""
 KEYS_KEPT: Final = timedelta(hours=24)
 """How long the answer to a request with an idempotency key is kept."""
 

@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from duebook.book import Book
+from duebook.engine.sequencer import Sequencer
 from duebook.engine.ticker import Ticker
 from duebook.errors import Invalid, NotFound
 from duebook.ids import new_id
@@ -22,6 +23,7 @@ from duebook.model.run import Outcome
 from duebook.targets.event import perform_event
 from tests.conformance.builders import (
     BEGIN,
+    LEASE,
     MINUTE,
     SECOND,
     VirtualClock,
@@ -38,7 +40,7 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import Pulse, Store, Tx
     from tests.conformance.conftest import Backend
 
 ORDERS = {"event": {"topic": "orders", "type": "due", "data": {"shop": 7}}}
@@ -63,6 +65,10 @@ def step(store: Store, times: int = 1) -> None:
     """What a node does at a due time."""
     for _ in range(times):
         Ticker(store, "scheduler").step()
+
+
+def pulse(store: Store) -> Pulse:
+    return store.pulse("node-1", LEASE, ["default"])
 
 
 def problems(store: Store) -> list[str]:
@@ -158,9 +164,9 @@ def test_events_are_forgotten_in_small_batches_and_positions_go_on(
     append(store, *"abcde")
     last = read(store)[-1].position or 0
     clock.advance(MINUTE)
-    assert store.transact(lambda tx: tx.purge_events(clock.now, 3)) == 3
-    assert store.transact(lambda tx: tx.purge_events(clock.now, 3)) == 1
-    assert store.transact(lambda tx: tx.purge_events(clock.now, 3)) == 0, "the last one stays"
+    assert store.transact(lambda tx: tx.purge(clock.now, 3)) == 3
+    assert store.transact(lambda tx: tx.purge(clock.now, 3)) == 1
+    assert store.transact(lambda tx: tx.purge(clock.now, 3)) == 0, "the last one stays"
     append(store, "f")
     assert [event.key for event in read(store, after=last)] == ["f"]
 
@@ -418,6 +424,28 @@ def test_many_runs_that_end_together_publish_each_their_own(store: Store) -> Non
     assert {event.id for event in read(store)} == {c.run.id for c in claims}
     store.transact(lambda tx: tx.settle_all(ended))
     assert len(read(store)) == 5
+
+
+# -- positions come later
+
+
+def test_a_pulse_tells_of_events_that_wait_for_their_position(store: Store) -> None:
+    begin(store)
+    assert not pulse(store).unstamped
+    append(store, "a")
+    assert pulse(store).unstamped == store.sequences
+    Sequencer(store).step()
+    assert not pulse(store).unstamped
+
+
+def test_a_sequencer_goes_on_while_there_is_more_than_it_takes_at_once(store: Store) -> None:
+    append(store, *"abcde")
+    if store.sequences:
+        sequencer = Sequencer(store, batch=2)
+        assert [sequencer.step() for _ in range(3)] == [0.0, 0.0, None]
+    assert [e.key for e in store.read(lambda tx: tx.read_events("default", 0, 9)).events] == [
+        *"abcde"
+    ]
 
 
 # -- the client

@@ -19,6 +19,7 @@ from duebook.cli.web import open_web, take_place
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.settings import COORDINATIONS
+from duebook.settings import ROLES as NODE_ROLES
 from duebook.store.opening import place_of
 from duebook.targets.addresses import read_networks
 from duebook.targets.printing import keeping_prints
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tick_command", "up_command", "web_command", "worker_command"]
 
-ROLES: Final = ("scheduler", "worker", "web")
+ROLES: Final = (*NODE_ROLES, "web")
 TICK_LEASE: Final = timedelta(minutes=1)
 
 
@@ -86,7 +87,7 @@ def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--roles",
     default=",".join(ROLES),
     show_default=True,
-    help="What the node does: plan, work, serve the API.",
+    help="What the node does: plan, work, pass events on, serve the API.",
 )
 @click.option(
     "--coordination",

@@ -21,12 +21,14 @@ from duebook.engine.measures import Measures
 from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.reach import Reach
+from duebook.engine.sequencer import Sequencer
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.ids import new_id
 from duebook.patience import patience
+from duebook.settings import ROLES
 from duebook.store.base import News, SessionInfo
 from duebook.targets.spawner import lease_clock
 from duebook.targets.task import Tasks
@@ -63,7 +65,7 @@ class NodeOptions:
     queues: tuple[str, ...] = ("default",)
     lease: timedelta = timedelta(seconds=30)
     shutdown_grace: timedelta = timedelta(seconds=10)
-    roles: tuple[str, ...] = ("scheduler", "worker")
+    roles: tuple[str, ...] = ROLES
     coordination: str = "all"
     """`leader`: of the schedulers one at a time plans"""
     http_allow: tuple[Network, ...] = ()
@@ -80,7 +82,7 @@ def new_session(
 
 
 class Node:
-    """Scheduler and worker in one; the spawner must have been started before any thread."""
+    """Scheduler, worker and relay in one; the spawner must have been started before any thread."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Node:
         self._spawner = spawner
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
-        self._helping = Alarm()
+        self._helping, self._sequencing = Alarm(), Alarm()
         self._outage = Outage()
         self._stranded = Stranded(store)
         self._reach = Reach()
@@ -125,6 +127,8 @@ class Node:
                 self._start("second ticker", self._help, self._helping, self._planning_over)
         if "worker" in roles:
             self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
+        if "relay" in roles and self._store.sequences:
+            self._start("sequencer", self._sequence, self._sequencing, self._planning_over)
         self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
@@ -166,6 +170,7 @@ class Node:
             )
             for _ in range(2)
         )
+        self._sequencer = Sequencer(self._store)
         self._dispatcher = Dispatcher(
             self._store,
             self._slots,
@@ -273,6 +278,10 @@ class Node:
             self._keeping.ring()
             raise
 
+    def _sequence(self) -> float:
+        wait = self._sequencer.step()
+        return LONGEST_WAIT if wait is None else wait
+
     def _keep(self) -> float:
         seen = self._keeper.pulse
         self._keeper.step()
@@ -305,6 +314,8 @@ class Node:
         if pulse.queued:
             self._dispatching.ring()
             self._stranded.step()
+        if pulse.unstamped:
+            self._sequencing.ring()
         if pulse.ready_at is not None:
             self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 
@@ -370,6 +381,8 @@ class Node:
             self._ticking.ring()
         if News.WORK in news:
             self._dispatching.ring()
+        if News.EVENTS in news:
+            self._sequencing.ring()
         if News.LEAD in news and self._options.coordination == "leader":
             self._keeper.hurry()
             self._keeping.ring()
@@ -382,7 +395,7 @@ class Node:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, _, keeping = self._threads
         self._planning_over.set()
-        for alarm in (self._ticking, self._helping, self._dispatching):
+        for alarm in (self._ticking, self._helping, self._dispatching, self._sequencing):
             alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()

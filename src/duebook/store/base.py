@@ -148,6 +148,8 @@ class Pulse:
     """what the books say this node is working on"""
     behind: timedelta = timedelta()
     """as Tx.behind"""
+    unstamped: bool = False
+    """whether events wait for their position"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,9 +605,6 @@ class Tx(Protocol):
     def get_event(self, namespace: str, event_id: str) -> Event:
         """Raises NotFound."""
 
-    def purge_events(self, before: datetime, limit: int) -> int:
-        """Delete up to `limit` events from before; returns how many."""
-
     # -- schedules and runs, for people
     def create_schedule(
         self,
@@ -794,6 +793,8 @@ class Store(Protocol):
 
     parallel: bool
     """whether two transactions of one process go faster side by side than in turn"""
+    sequences: bool
+    """whether events get their positions later, by a sequencer"""
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run `work` in one writing transaction and return its result once it is durable.

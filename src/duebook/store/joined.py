@@ -25,6 +25,7 @@ class JoinedStore:
     """
 
     parallel = False
+    sequences = False  # who ends the transaction looks after that
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx

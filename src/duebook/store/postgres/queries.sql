@@ -314,7 +314,8 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
         WHERE r.status = 'running' AND n.ended_at IS NOT NULL),
     (SELECT json_agg(json_build_array(id, attempt,
             CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END))
-        FROM runs WHERE session_id = :id AND status = 'running')
+        FROM runs WHERE session_id = :id AND status = 'running'),
+    EXISTS (SELECT 1 FROM events WHERE position IS NULL)
 FROM at
 
 -- name: get_session_alive

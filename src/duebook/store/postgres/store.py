@@ -76,6 +76,7 @@ class PostgresStore:
     """
 
     parallel = True
+    sequences = True
 
     def __init__(
         self,
@@ -146,7 +147,9 @@ class PostgresStore:
         patience = max(lease.total_seconds() / 6, SHORTEST_PATIENCE)
         row = self._ask_alone("renew_all", values, self._urgent, patience)
         self._pool.drop_idle(IDLE)
-        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own = row
+        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, unstamped = (
+            row
+        )
         return Pulse(
             now=_utc(now),
             alive=alive,
@@ -161,6 +164,7 @@ class PostgresStore:
                 OwnRun(Token(id_, attempt, session_id), reason)
                 for id_, attempt, reason in own or ()
             ),
+            unstamped=unstamped,
         )
 
     def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:

@@ -101,9 +101,6 @@ class EventLog(Statements):
             raise NotFound(f'event "{shorten(event_id)}" does not exist, or is no longer kept')
         return read_event(row, self._time)
 
-    def purge_events(self, before: datetime, limit: int) -> int:
-        return self._run("delete_old_events", before=before, limit=limit)
-
 
 def read_event(row: Row, time: Callable[[Any], Any]) -> Event:
     id_, namespace, topic, type_, key, data, meta, at, position, aggregate, version = row

@@ -26,6 +26,7 @@ class Upkeep(Statements):
         left = limit
         # in this order: a session is forgotten only when no old run is left
         for query in (
+            "delete_old_events",
             "delete_old_runs",
             "delete_old_ledger",
             "delete_old_changes",

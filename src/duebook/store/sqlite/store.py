@@ -53,6 +53,7 @@ class SqliteStore:
     """
 
     parallel = False  # one writes at a time
+    sequences = False
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.book.once import Once, perform_once
+from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, NotFound, Unavailable
 from duebook.model.retry import Retry
 from duebook.model.run import LogLine, Progress
@@ -49,6 +50,24 @@ def new_rows(move: Move, sql: str) -> list[tuple[Any, ...]]:
 
 
 # -- what is copied
+
+
+def test_events_keep_their_positions_and_the_count_goes_on(move: Move, clock: VirtualClock) -> None:
+    target = {"event": {"topic": "orders", "data": 1}}
+    add_schedule(move.old(), target=target)
+    for _ in range(3):
+        clock.advance(MINUTE)
+        Ticker(move.old()).step()
+    before = Book(move.old()).events.list()
+    move()
+    new = move.new()
+    assert Book(new).events.list() == before
+    clock.advance(MINUTE)
+    Ticker(new).step()
+    new.transact(lambda tx: tx.stamp_events(100))
+    after = Book(new).events.list()
+    assert [event.position for event in after] == [1, 2, 3, 4]
+    assert [event.version for event in after] == [1, 2, 3, 4]
 
 
 def test_what_was_decided_is_not_decided_again_and_what_was_queued_runs(

@@ -21,7 +21,9 @@ class Command(BaseCommand):
     help = "Plan what is due and run the tasks of this site, until Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--roles", default="scheduler,worker", help="what it does: %(default)s")
+        parser.add_argument(
+            "--roles", default="scheduler,worker,relay", help="what it does: %(default)s"
+        )
         parser.add_argument("--slots", type=int, default=10, help="how many runs at once")
         parser.add_argument("--queue", action="append", help="which queues to serve")
         parser.add_argument(
