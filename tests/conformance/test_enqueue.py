@@ -22,6 +22,8 @@ from duebook.balance import check_books
 from duebook.book import Book
 from duebook.engine.reports import Desk, TaskReports
 from duebook.errors import Conflict, Invalid, NotFound
+from duebook.ids import new_id
+from duebook.model.event import new_draft
 from duebook.model.run import Outcome
 from duebook.store.base import News
 from duebook.targets.context import TaskStop
@@ -345,11 +347,15 @@ def test_a_success_is_part_of_the_task_s_own_transaction(book: Book, caller: Cal
     told = reports(book.store, claimed)
     with caller.transaction() as execute:
         execute("INSERT INTO orders VALUES (1)")
+        told.published.append(new_draft(new_id(), "default", "orders", None, "k", 1))
         told.settle_in(execute.connection, Outcome("succeeded", output='"done"'))
         assert get_run(book.store, claimed.run.id).status == "running"
+        assert book.events.list() == []
     run = get_run(book.store, claimed.run.id)
     assert (run.status, run.output, caller.orders()) == ("succeeded", "done", 1)
     assert told.settled() == Outcome("succeeded")
+    book.store.transact(lambda tx: tx.stamp_events(10))
+    assert [event.aggregate for event in book.events.list()] == [f"run:{claimed.run.id}"]
     assert settle(book.store, claimed.token, output="null"), "the engine's own settle is harmless"
     assert get_run(book.store, claimed.run.id).output == "done"
 

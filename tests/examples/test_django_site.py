@@ -104,7 +104,7 @@ def test_what_the_command_is_told_wrongly_it_says(tmp_path: Path) -> None:
     with open_world(tmp_path) as world:
         site = Site(world, use_tz=True)
         said = site.python([*MANAGE, "duebook", "--roles", "boss"], code=1)
-        assert said.strip() == 'CommandError: role "boss" is not one of scheduler, worker'
+        assert said.strip() == 'CommandError: role "boss" is not one of scheduler, worker, relay'
 
 
 def test_outside_a_transaction_nothing_is_enqueued_on_django_s_connection(tmp_path: Path) -> None:

@@ -152,3 +152,18 @@ if __name__ == "__main__":
     print("ready", flush=True)  # noqa: T201
     book.run()
     print("ended", flush=True)  # noqa: T201
+
+
+@book.task
+def publish_in_thread(ctx: Context) -> None:
+    ctx.publish("told", {"by": "thread"}, key="k")
+
+
+@book.task
+async def publish_in_loop(ctx: Context) -> None:
+    ctx.publish("told", {"by": "loop"}, key="k")
+
+
+@book.task(isolation="process")
+def publish_in_process(ctx: Context) -> None:
+    ctx.publish("told", {"by": "process"}, key="k")

@@ -60,6 +60,19 @@ def printed(world: World, run_id: str) -> list[str]:
     return [line.text for _, line in world.book.runs.log(run_id)]
 
 
+# ------------------------------------------------------------ events
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_task_publishes_is_on_the_log_when_it_has_succeeded(world: World, kind: str) -> None:
+    worker(world)
+    run_id = run(world, f"publish_in_{kind}")
+    world.wait_for(run_id, "succeeded")
+    (event,) = world.book.events.list("told")
+    assert (event.data, event.aggregate, event.version) == ({"by": kind}, f"run:{run_id}", 1)
+    assert event.meta["run_id"] == run_id
+
+
 # ------------------------------------------------------------ everyday
 
 

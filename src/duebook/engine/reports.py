@@ -11,12 +11,14 @@ from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
 from duebook.model.run import Outcome
+from duebook.targets.outcomes import with_published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
     from duebook.engine.slots import StopSignal
+    from duebook.model.event import Draft
     from duebook.model.run import Claim, Progress, Token
     from duebook.store.base import Store
 
@@ -78,7 +80,7 @@ class Desk:
 class TaskReports:
     """Of one run. Most tasks log nothing, and then there is no log to open or close."""
 
-    __slots__ = ("_claim", "_desk", "_log", "_stop", "settles")
+    __slots__ = ("_claim", "_desk", "_log", "_stop", "published", "settles")
     _opening: Final = threading.Lock()
     """a task may have its first words in several threads at once"""
 
@@ -87,6 +89,7 @@ class TaskReports:
         self._stop = stop
         self._desk = desk
         self._log: RunLog | None = None
+        self.published: list[Draft] = []
         self.settles = False
 
     @property
@@ -113,6 +116,7 @@ class TaskReports:
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
         """End the run in the transaction of its own task; raises Conflict on a lost token."""
+        outcome = with_published(outcome, self.published)
         with self._desk.store.join(connection) as tx:
             if not tx.settle(self._claim.token, outcome):
                 raise Conflict(

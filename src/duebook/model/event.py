@@ -21,6 +21,7 @@ __all__ = [
     "Draft",
     "Ended",
     "Event",
+    "cause",
     "check_key",
     "check_topic",
     "check_type",
@@ -102,6 +103,25 @@ def new_draft(
     kind = name if type_ is None else check_type(type_)
     text = json.dumps(meta or {}, ensure_ascii=False)
     return Draft(id_, namespace, name, kind, check_key(key), data_text(data), text)
+
+
+def cause(
+    schedule: str | None,
+    schedule_id: str | None,
+    due_at: datetime | None,
+    run_id: str,
+    user: str,
+    origin: str,
+) -> dict[str, Any]:
+    """The `meta` of an event that comes from a run."""
+    return {
+        "schedule": schedule,
+        "schedule_id": schedule_id,
+        "due_at": None if due_at is None else format_instant(due_at),
+        "run_id": run_id,
+        "user": user,
+        "origin": origin,
+    }
 
 
 def check_topic(value: object, part: str = "topic") -> str:

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.ids import new_id
+from duebook.model.event import cause, new_draft
 from duebook.model.run import Progress
 from duebook.targets.outcomes import Cancelled, returned
 from duebook.targets.printing import aside
@@ -18,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from duebook.model.event import Draft
     from duebook.model.run import Outcome, Run, Token
 
 __all__ = ["Context", "DueSchedule", "Reports", "TaskStop"]
 
 LONGEST_TEXT: Final = 500
+MOST_PUBLISHED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,10 @@ class Reports(Protocol):
     def line(self, stream: Literal["stdout", "stderr"], text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
+
+    @property
+    def published(self) -> list[Draft]:
+        """What the task wants to have written with its success."""
 
     @property
     def settles(self) -> bool:
@@ -163,6 +171,30 @@ class Context:
             raise Cancelled(f"the run was asked to end: {self._stop.reason}")
         told = None if text is None else shorten(text, LONGEST_TEXT)
         self._reports.progress(Progress(float(fraction), told))
+
+    def publish(
+        self,
+        topic: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+    ) -> str:
+        """Write an event with the success of this run: both are on the books, or neither.
+
+        Returns its id. Without a `key`: the name of the schedule, else the id of the run. What an
+        attempt published that fails is forgotten. Raises Invalid, also after `settle_in`.
+        """
+        if self._reports.settles:
+            raise Invalid("publish before settle_in: this run has ended in its own transaction")
+        if len(self._reports.published) >= MOST_PUBLISHED:
+            raise Invalid(f"a run publishes at most {MOST_PUBLISHED:,} events")
+        run = self.run
+        meta = cause(run.schedule, run.schedule_id, run.due_at, run.id, self.user, run.origin)
+        wanted = (run.schedule or run.id) if key is None else key
+        draft = new_draft(new_id(), run.namespace, topic, type, wanted, data, meta)
+        self._reports.published.append(draft)
+        return draft.id
 
     def settle_in(self, connection: Any, output: Any = None) -> None:
         """Make the success of this run part of the task's own transaction: both or neither.

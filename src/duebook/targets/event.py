@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid
 from duebook.ids import new_id
-from duebook.model.event import Draft, Ended, check_key, check_topic, check_type, data_text
+from duebook.model.event import Draft, Ended, cause, check_key, check_topic, check_type, data_text
 from duebook.model.plan import Fire
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.model.target import EventTarget
 from duebook.targets.templates import TemplateFailed, rendered
-from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,7 +43,14 @@ def end_at_once(
     assert isinstance(target, EventTarget)  # noqa: S101 - only these take no time
     due_at = None if fire.origin == "manual" else fire.due_at
     if target.fixed is not None:
-        meta = _meta(snapshot, run_id, due_at, fire.origin)
+        meta = cause(
+            snapshot.name,
+            snapshot.schedule_id,
+            due_at,
+            run_id,
+            snapshot.owner.user,
+            fire.origin,
+        )
         return Ended(run_id, _draft(snapshot, target, target.fixed, meta))
     run = new_run(snapshot, run_id, now, fire.origin, due_at, payload)
     claim = Claim(run, Token(run_id, 1, ""), snapshot.spec, snapshot.owner.user)
@@ -54,35 +60,11 @@ def end_at_once(
         return Ended(run_id, None, str(error))
 
 
-def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: str) -> Draft:
+def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: dict[str, Any]) -> Draft:
     key = snapshot.name if target.key is None else target.key
     kind = target.type or target.topic
-    return Draft(new_id(), snapshot.owner.namespace, target.topic, kind, key, data, meta)
-
-
-def _meta(snapshot: Snapshot, run_id: str, due_at: datetime | None, origin: str) -> str:
-    user, id_ = snapshot.owner.user, snapshot.schedule_id
-    return meta_text(snapshot.name, id_, due_at, run_id, user, origin)
-
-
-def meta_text(
-    schedule: str | None,
-    schedule_id: str | None,
-    due_at: datetime | None,
-    run_id: str,
-    user: str,
-    origin: str,
-) -> str:
-    """Where an event comes from, as JSON."""
-    meta = {
-        "schedule": schedule,
-        "schedule_id": schedule_id,
-        "due_at": None if due_at is None else format_instant(due_at),
-        "run_id": run_id,
-        "user": user,
-        "origin": origin,
-    }
-    return json.dumps(meta, ensure_ascii=False)
+    text = json.dumps(meta, ensure_ascii=False)
+    return Draft(new_id(), snapshot.owner.namespace, target.topic, kind, key, data, text)
 
 
 def make_draft(claim: Claim) -> Draft:
@@ -91,6 +73,7 @@ def make_draft(claim: Claim) -> Draft:
     target = spec.target
     assert isinstance(target, EventTarget)  # noqa: S101 - the caller looked
     payload = spec.payload if run.payload is None else run.payload
+    meta = cause(run.schedule, run.schedule_id, run.due_at, run.id, claim.user, run.origin)
     topic = check_topic(target.topic, "event topic")
     return Draft(
         new_id(),
@@ -99,7 +82,7 @@ def make_draft(claim: Claim) -> Draft:
         topic if target.type is None else check_type(target.type, "event type"),
         check_key(run.schedule or run.id if target.key is None else target.key, "event key"),
         data_text(payload if target.data is None else target.data, "event data"),
-        meta_text(run.schedule, run.schedule_id, run.due_at, run.id, claim.user, run.origin),
+        json.dumps(meta, ensure_ascii=False),
     )
 
 

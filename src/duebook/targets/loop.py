@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from duebook.targets.outcomes import failed, returned, stopped
+from duebook.targets.outcomes import failed, returned, stopped, with_published
 from duebook.targets.printing import Printing
 from duebook.targets.task import begin_task
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Literal
 
+    from duebook.model.event import Draft
     from duebook.model.run import Claim, Outcome, Progress
     from duebook.targets.context import TaskStop
     from duebook.targets.task import Task
@@ -38,6 +39,9 @@ class ClosingReports(Protocol):
     def line(self, stream: Stream, text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
+
+    @property
+    def published(self) -> list[Draft]: ...
 
     @property
     def settles(self) -> bool: ...
@@ -86,7 +90,7 @@ class AsyncRun:
             elif self.reports.settles:
                 outcome = await loop.run_in_executor(closers, self.reports.settled)
             else:
-                outcome = returned(value)
+                outcome = with_published(returned(value), self.reports.published)
         try:
             if self.reports.opened:
                 await loop.run_in_executor(closers, self.reports.close)

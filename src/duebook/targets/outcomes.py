@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import DuebookError, shorten
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
+    from duebook.model.event import Draft
     from duebook.targets.context import Reports, TaskStop
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "raised",
     "returned",
     "stopped",
+    "with_published",
 ]
 
 MOST_OUTPUT: Final = 65_536
@@ -87,6 +89,13 @@ def _awaitable(value: Any) -> str:
     if inspect.iscoroutine(value):
         value.close()  # or Python warns that nobody awaited it
     return f"it returned a {kind} that nobody awaits; declare the task with async def"
+
+
+def with_published(outcome: Outcome, published: list[Draft]) -> Outcome:
+    """A success with what its task published."""
+    if not published or outcome.status != "succeeded":
+        return outcome
+    return replace(outcome, events=tuple(published))
 
 
 def raised(error: BaseException) -> Outcome:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
-from duebook.targets.outcomes import Unfit, failed, returned, stopped
+from duebook.targets.outcomes import Unfit, failed, returned, stopped, with_published
 from duebook.targets.printing import Printing
 from duebook.targets.signature import Signature
 from duebook.targets.templates import TemplateFailed, rendered
@@ -222,4 +222,8 @@ def perform_task(task: Task, claim: Claim, stop: TaskStop, reports: Reports) -> 
             value = begin_task(task, claim, stop, reports)
     except BaseException as error:
         return failed(stop, error, reports)
-    return stopped(stop, None) or (reports.settled() if reports.settles else returned(value))
+    if (asked := stopped(stop, None)) is not None:
+        return asked
+    if reports.settles:
+        return reports.settled()
+    return with_published(returned(value), reports.published)

@@ -33,6 +33,7 @@ from duebook.timetext import parse_instant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from duebook.model.event import Draft
     from duebook.model.run import Progress
 
 __all__ = ["main"]
@@ -51,11 +52,13 @@ class Line:
         self._socket.connect(address)
         self._lock = threading.Lock()
         self.runs: SimpleQueue[Message] = SimpleQueue()
+        self.published: list[Draft] = []
         self._stop = TaskStop()
         threading.Thread(target=self._listen, name="duebook-node", daemon=True).start()
 
     def next_run(self) -> tuple[Message, TaskStop]:
         message = self.runs.get()
+        self.published = []
         return message, message["stop"]
 
     def _listen(self) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.closing import Closing
 from duebook.errors import Unavailable
+from duebook.model.event import Draft
 from duebook.model.forms import run_form
 from duebook.model.run import Outcome, Progress
 from duebook.targets.command import GRACE, outcome_of
@@ -302,7 +303,8 @@ class _Attempt:
             else:
                 self._drain()
                 how = message["outcome"]
-                self._outcome = Outcome(**how | {"kinds": tuple(how["kinds"])})
+                events = tuple(Draft(*event) for event in how["events"])
+                self._outcome = Outcome(**how | {"kinds": tuple(how["kinds"]), "events": events})
                 self.is_reusable = self._reason is None and message["reusable"]
 
     def _read_stdout(self, selector: selectors.BaseSelector) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,8 @@ from tests.conformance.builders import BEGIN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from duebook.model.event import Draft
+
 RUN = Run(
     "r", "default", "s", "digest", 1, BEGIN, "schedule", "", "default", 0, "running", 2, 1, 0, None,
     BEGIN, BEGIN, BEGIN, task="digest",
@@ -35,6 +38,7 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.progresses: list[Progress] = []
+        self.published: list[Draft] = []
         self.settles = False
 
     def line(self, stream: str, text: str) -> None:
@@ -343,3 +347,44 @@ def test_of_a_template_only_the_name_is_checked_beforehand() -> None:
         tasks.check(target, {"row": "{{ due_at }}"}, has_templates)
     with pytest.raises(Invalid, match="is no int"):
         tasks.check(target, {"rows": "{{ due_at }}"})
+
+
+def test_what_a_task_publishes_is_part_of_its_success() -> None:
+    def digest(ctx: Context) -> int:
+        ctx.publish("orders", {"n": 1}, key="k", type="placed")
+        ctx.publish("orders")
+        return 3
+
+    outcome = call(digest)
+    assert outcome.output == "3"
+    first, second = outcome.events
+    assert (first.topic, first.type, first.key, first.data) == ("orders", "placed", "k", '{"n": 1}')
+    assert json.loads(first.meta)["run_id"] == json.loads(second.meta)["run_id"]
+    assert (second.type, second.data) == ("orders", "null")
+
+
+def test_what_a_task_published_that_fails_is_forgotten() -> None:
+    def digest(ctx: Context) -> None:
+        ctx.publish("orders", 1)
+        raise ValueError
+
+    assert call(digest).events == ()
+
+
+@pytest.mark.parametrize("topic", ["", "a b", "duebook.runs"])
+def test_a_task_that_publishes_what_is_no_event_fails(topic: str) -> None:
+    outcome = call(lambda ctx: ctx.publish(topic, 1))
+    assert outcome.status == "failed"
+    assert "topic" in (outcome.error or "")
+
+
+def test_nothing_is_published_after_the_end() -> None:
+    def digest(ctx: Context) -> None:
+        ctx.publish("orders", 1)
+        ctx.settle_in([])
+        with pytest.raises(Invalid, match="before settle_in"):
+            ctx.publish("orders", 2)
+
+    told = Told()
+    call(digest, told=told)
+    assert len(told.published) == 1
