@@ -133,7 +133,7 @@ def test_topics_partitions_and_namespaces_are_told_apart(store: Store) -> None:
     assert len(read(store)) == 41
     assert len(read(store, topics=["orders"])) == 40
     assert len(read(store, topics=["orders", "other"])) == 41
-    parts = [read(store, topics=["orders"], part=part, parts=4) for part in range(4)]
+    parts = [read(store, topics=["orders"], parts=[part], partitions=4) for part in range(4)]
     assert sum(map(len, parts)) == 40
     for part, events in enumerate(parts):
         assert events, "40 keys fall into 4 partitions"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook import Duebook
+
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
@@ -57,3 +59,51 @@ def test_what_does_not_go_together_is_refused(cli: Cli) -> None:
         result = cli(*words)
         assert result.exit_code == 2, result.output
         assert told in result.output
+
+
+def consume(cli: Cli, fail: bool = False) -> int:
+    """A group that gets what there is; returns how many events it got."""
+    got = 0
+    with Duebook(f"sqlite:///{cli.path}") as book:
+        for event in book.events.consume("orders", "billing", attempts=1, follow=False):
+            if fail:
+                break
+            got += 1
+            assert event.topic == "orders"
+    return got
+
+
+def test_groups_dead_letters_and_replays(cli: Cli) -> None:
+    assert "nobody" in cli.ok("events", "groups")
+    assert "no dead letters" in cli.ok("events", "dlq")
+    cli.ok(*ADD)
+    for _ in range(3):
+        cli.ok("run", "orders")
+    assert consume(cli, fail=True) == 0
+    assert consume(cli) == 2
+    (letter,) = cli.json("events", "dlq", "billing")
+    assert (letter["consumer"], letter["attempts"], letter["again"]) == ("billing", 1, False)
+    assert letter["event"]["topic"] == "orders"
+    assert "the loop" in cli.ok("events", "dlq")
+    (group,) = cli.json("events", "groups")
+    assert (group["consumer"], group["behind"], group["dead"]) == ("billing", 0, 1)
+    assert "1 dead letters will" in cli.ok(
+        "events", "dlq", "billing", letter["event"]["id"], "--replay"
+    )
+    assert consume(cli) == 1
+    assert cli.json("events", "dlq") == []
+    assert "position 1" in cli.ok("events", "replay", "billing", "--after", "1")
+    assert consume(cli) == 2
+    cli.ok("events", "rm", "billing")
+    assert "nobody" in cli.ok("events", "groups")
+
+
+def test_what_is_wrong_about_groups_is_said(cli: Cli) -> None:
+    for words, code in (
+        (("events", "replay", "nobody", "--after", "0"), 3),
+        (("events", "replay", "nobody"), 2),
+        (("events", "rm", "nobody"), 3),
+        (("events", "dlq", "--replay"), 2),
+        (("events", "dlq", "billing", "--replay", "--drop"), 2),
+    ):
+        assert cli(*words).exit_code == code, words

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from duebook.book.consuming import Received, received
+from duebook.delivery.courier import Courier
+from duebook.delivery.handling import HandlerOutlet, TransactionCourier, wants_connection
+from duebook.delivery.serving import serve
+from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
+from duebook.model.consumer import new_consumer
 from duebook.model.event import Event, check_topic, new_draft
 from duebook.timetext import parse_instant
 from duebook.triggers.base import check_limit
@@ -14,11 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from duebook.model.consumer import Consumer, DeadLetter, Lag
     from duebook.store.base import Batch, Store, Tx
 
+    Consumers = list[Consumer]
+    Handler = tuple[Callable[..., object], tuple[Any, ...], int]
+    Lags = list[Lag]
+    Letters = list[DeadLetter]
     Listed = list[Event]
 
 __all__ = ["Events"]
+
+F = TypeVar("F", bound="Callable[..., object]")
+PARTITIONS: Final = 8
+LONGEST_END: Final = 10.0
 
 POLL: Final = 0.2
 """Seconds between two looks of somebody who follows the log."""
@@ -33,6 +49,7 @@ class Events:
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
+        self._handlers: list[Handler] = []
 
     def publish(
         self,
@@ -125,6 +142,148 @@ class Events:
             if not batch.more:
                 pause(POLL)
 
+    # -- reading as a member of a group
+
+    def consume(
+        self,
+        topic: str | Sequence[str] | None,
+        group: str,
+        *,
+        start: str | int = "beginning",
+        batch: int = 100,
+        attempts: int = 5,
+        partitions: int = PARTITIONS,
+        follow: bool = True,
+    ) -> Iterator[Received]:
+        """The events of a topic, shared with the other members of the group, for ever.
+
+        Each key is in order and with one member at a time. An event is done when the loop goes
+        on; that is put on the books after each `batch`, so that what a process had that is killed
+        comes again, under the same id. `event.settle_in(connection)` makes it part of the
+        caller's own transaction instead: then it counts once. A loop that is left has not done the
+        event that it had, unless `event.done()` was called; after so many `attempts` such an event
+        is a dead letter. A new group begins at the `start`: `beginning`, `end`, or after a
+        position. Without `follow` the loop ends when there is nothing more.
+
+        >>> import tempfile
+        >>> from duebook import Duebook
+        >>> with Duebook(f"{tempfile.mkdtemp()}/books.db") as book:
+        ...     _ = book.events.publish("orders", {"id": 17})
+        ...     for event in book.events.consume("orders", group="billing", follow=False):
+        ...         print(event.data)
+        {'id': 17}
+
+        Raises Invalid. In a SQLite file a group has one partition, and so one reader.
+        """
+        joined = self._join(topic, group, start, attempts, partitions)
+        return received(self._store, joined, batch, follow)
+
+    def _join(
+        self,
+        topic: str | Sequence[str] | None,
+        group: str,
+        start: str | int,
+        attempts: int,
+        partitions: int,
+    ) -> Consumer:
+        parts = partitions if self._store.sequences else 1
+        wanted = new_consumer(self._namespace, group, "group", topic, parts, attempts)
+        return self._store.transact(lambda tx: tx.save_consumer(wanted, _start(tx, start)))
+
+    def consumer(
+        self,
+        topic: str | Sequence[str] | None,
+        group: str,
+        *,
+        start: str | int = "beginning",
+        batch: int = 100,
+        attempts: int = 5,
+        partitions: int = PARTITIONS,
+    ) -> Callable[[F], F]:
+        """A function that gets the events of a topic, as a member of a group, while `serve` runs.
+
+        It takes the event; or the event and a psycopg connection to the database of the books,
+        whose transaction holds also that the event is done: what the function writes there counts
+        once. When it raises, that is undone to a savepoint, and tried again after a while; after
+        so many `attempts` the event is a dead letter.
+        """
+
+        def declare(function: F) -> F:
+            how = (topic, group, start, attempts, partitions)
+            self._handlers.append((function, how, batch))
+            return function
+
+        return declare
+
+    def serve(self, stop: threading.Event | None = None) -> None:
+        """Give events to the functions that were declared, a thread each, until `stop` is set."""
+        ending = stop or threading.Event()
+        threads = [
+            threading.Thread(target=serve, args=(self._store, courier, ending), daemon=True)
+            for courier in map(self._courier, self._handlers)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(POLL)
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join(LONGEST_END)
+
+    def _courier(self, handler: Handler) -> Courier:
+        function, how, batch = handler
+        consumer = self._join(*how)
+        if not wants_connection(function):
+            return Courier(self._store, consumer, HandlerOutlet(function), batch)
+        if not self._store.sequences:
+            raise Invalid(
+                f'consumer of group "{consumer.name}" wants a connection: that needs PostgreSQL'
+            )
+        return TransactionCourier(self._store, consumer, None, batch, function=function)
+
+    # -- those who read the log
+
+    def consumers(self) -> Consumers:
+        """The groups and sinks of this namespace, by name."""
+        return self._store.read(lambda tx: tx.list_consumers(self._namespace))
+
+    def lags(self) -> Lags:
+        """How far each of them is behind."""
+        found = self._store.read(lambda tx: tx.list_lags())
+        return [lag for lag in found if lag.namespace == self._namespace]
+
+    def remove(self, name: str) -> None:
+        """Forget a group or sink, with its dead letters; raises NotFound."""
+        if not self._store.transact(lambda tx: tx.remove_consumer(self._namespace, name)):
+            raise NotFound(f'no group and no sink is called "{shorten(name)}"')
+
+    def replay(
+        self, name: str, after: int | None = None, since: str | datetime | None = None
+    ) -> int:
+        """Have a group or sink get again what it got after a position, or from a time on.
+
+        It is marked as a replay. Returns in how many partitions; raises NotFound, and Invalid for
+        a position that is not on the log.
+        """
+        place = self._start(after, since)
+        return self._store.transact(lambda tx: tx.replay(self._namespace, name, place))
+
+    def dead_letters(self, name: str | None = None, limit: int = 100) -> Letters:
+        """What a group or sink did not take, or any of them; the newest first."""
+        check_limit(limit)
+        return self._store.read(lambda tx: tx.list_letters(self._namespace, name, limit))
+
+    def replay_dead(self, name: str, event_id: str | None = None) -> int:
+        """Have dead letters delivered once more: one, or all; returns how many."""
+        return self._store.transact(lambda tx: tx.replay_letters(self._namespace, name, event_id))
+
+    def drop_dead(self, name: str, event_id: str | None = None) -> int:
+        """Give dead letters up: one, or all; returns how many."""
+        return self._store.transact(lambda tx: tx.drop_letters(self._namespace, name, event_id))
+
     def _start(self, after: int | None, since: str | datetime | None) -> int:
         if since is not None:
             return self.position(since)
@@ -141,6 +300,17 @@ class Events:
             batch = self._store.read(work)
             place = batch.after
             yield batch
+
+
+def _start(tx: Tx, start: str | int) -> int:
+    """The position after which a new consumer begins; raises Invalid."""
+    if start == "beginning":
+        return 0
+    if start == "end":
+        return tx.last_position()
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+        return start
+    raise Invalid(f'start {quoted(start)} is not "beginning", "end" or a position')
 
 
 def _topics(topic: str | Sequence[str] | None) -> Sequence[str] | None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.cli.opening import open_book
-from duebook.cli.output import json_option, print_json
+from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.errors import printable
+from duebook.model.consumer import letter_form
 from duebook.model.event import event_form
 
 if TYPE_CHECKING:
+    from duebook.model.consumer import DeadLetter
     from duebook.model.event import Event
 
 __all__ = ["events_group"]
@@ -61,6 +63,82 @@ def tail_command(
             _print(event, as_json)
         if not events:
             click.echo("no events")
+
+
+@events_group.command("groups")
+@json_option
+def groups_command(as_json: bool) -> None:
+    """List who reads the log, groups and sinks, and how far each is behind."""
+    with open_book() as book:
+        lags = book.events.lags()
+        if as_json:
+            print_json([lag._asdict() for lag in lags])
+        elif not lags:
+            click.echo("nobody reads the log")
+        else:
+            rows = [
+                (lag.consumer, lag.kind, str(lag.behind), str(lag.failing), str(lag.dead))
+                for lag in lags
+            ]
+            print_table(("NAME", "KIND", "BEHIND", "FAILING", "DEAD LETTERS"), rows)
+
+
+@events_group.command("rm")
+@click.argument("name")
+def rm_command(name: str) -> None:
+    """Forget the group or sink NAME: where it was, and its dead letters."""
+    with open_book() as book:
+        book.events.remove(name)
+        click.echo(f"{name} is forgotten")
+
+
+@events_group.command("replay")
+@click.argument("name")
+@click.option("--after", type=click.IntRange(0), metavar="POSITION", help="From there on.")
+@click.option("--since", metavar="INSTANT", help="What was written then or later.")
+def replay_command(name: str, after: int | None, since: str | None) -> None:
+    """Have the group or sink NAME get again what it got, marked as a replay."""
+    if (after is None) == (since is None):
+        raise click.UsageError("give either --after POSITION or --since INSTANT")
+    with open_book() as book:
+        parts = book.events.replay(name, after, since)
+        place = after if since is None else book.events.position(since)
+        click.echo(f"{name} goes back to position {place}, in {parts} partitions")
+
+
+@events_group.command("dlq")
+@click.argument("name", required=False)
+@click.argument("event", required=False)
+@click.option("--replay", is_flag=True, help="Deliver EVENT, or all of NAME, once more.")
+@click.option("--drop", is_flag=True, help="Give EVENT, or all of NAME, up.")
+@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@json_option
+def dlq_command(
+    name: str | None, event: str | None, replay: bool, drop: bool, limit: int, as_json: bool
+) -> None:
+    """List the dead letters, of all or of the group or sink NAME; or decide about them."""
+    if (replay or drop) and (name is None or replay == drop):
+        raise click.UsageError("give a NAME, and either --replay or --drop")
+    with open_book() as book:
+        if replay:
+            number = book.events.replay_dead(name or "", event)
+            click.echo(f"{number} dead letters will be delivered once more")
+        elif drop:
+            click.echo(f"{book.events.drop_dead(name or '', event)} dead letters are given up")
+        else:
+            _print_letters(book.events.dead_letters(name, limit), as_json)
+
+
+def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
+    if as_json:
+        print_json([letter_form(letter) for letter in letters])
+    elif not letters:
+        click.echo("no dead letters")
+    else:
+        rows = [
+            (letter.event.id, letter.consumer, when(letter.at), letter.error) for letter in letters
+        ]
+        print_table(("EVENT", "OF", "SINCE", "WHY"), rows)
 
 
 def _print(event: Event, as_json: bool) -> None:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from duebook.model.access import AccessToken
     from duebook.model.change import Change, ChangeFilter
+    from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move
     from duebook.model.enqueued import Enqueued
     from duebook.model.event import Draft, Event
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from duebook.model.template import ScheduleTemplate
 
     Topics = Sequence[str] | None
+    Share = Callable[[str, Collection[str], Mapping[int, str | None]], tuple[set[int], set[int]]]
+    """who am I, who lives, whose is what: what to give up and what to take"""
 
 __all__ = [
     "CLOCK_BEHIND",
@@ -594,16 +597,77 @@ class Tx(Protocol):
         after: int,
         limit: int,
         topics: Topics = None,
-        part: int = 0,
-        parts: int = 1,
+        parts: Sequence[int] = (0,),
+        partitions: int = 1,
     ) -> Batch:
-        """Up to `limit` events after a position, in their order; of one partition of the keys.
+        """Up to `limit` events after a position, in their order; of some partitions of the keys.
 
         Without topics: of all of them but those about life cycles.
         """
 
     def get_event(self, namespace: str, event_id: str) -> Event:
         """Raises NotFound."""
+
+    # -- who reads the log
+    def save_consumer(self, consumer: Consumer, start: int) -> Consumer:
+        """A group or sink that begins after a position; one that exists goes on where it is.
+
+        Its topics, attempts and options become those given; its partitions stay. Raises Conflict
+        when it is of another kind.
+        """
+
+    def get_consumer(self, namespace: str, name: str) -> Consumer:
+        """Raises NotFound."""
+
+    def list_consumers(self, namespace: str | None = None) -> list[Consumer]:
+        """By namespace and name."""
+
+    def remove_consumer(self, namespace: str, name: str) -> bool:
+        """Whether there was one; its dead letters go with it."""
+
+    def share_cursors(
+        self, consumer: Consumer, member: str, lease: timedelta, share: Share
+    ) -> list[Cursor]:
+        """A member lives, gives up and takes what `share` says, and learns what is its own."""
+
+    def renew_member(self, consumer: Consumer, member: str, lease: timedelta) -> None:
+        """A member lives."""
+
+    def leave_group(self, consumer: Consumer, member: str) -> None:
+        """What a member owned is free."""
+
+    def hold_cursors(self, consumer: Consumer, member: str, cursors: Sequence[Cursor]) -> set[int]:
+        """The partitions whose cursors are still the member's, and where they were; nobody takes
+        them over before the transaction ends."""
+
+    def get_position(self, consumer: Consumer, part: int) -> int:
+        """How far a consumer has come in a partition."""
+
+    def move_cursors(self, consumer: Consumer, member: str, moves: Sequence[Move]) -> set[int]:
+        """Move cursors by their terms, and bury what cannot be delivered; returns the partitions
+        whose cursors were moved."""
+
+    def take_letters(self, consumer: Consumer, parts: Sequence[int], limit: int) -> list[Event]:
+        """Dead letters of these partitions that shall be delivered once more, the oldest first."""
+
+    def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> None:
+        """A dead letter was delivered; or it was not, and rests again."""
+
+    def list_letters(self, namespace: str, name: str | None, limit: int) -> list[DeadLetter]:
+        """The newest first."""
+
+    def replay_letters(self, namespace: str, name: str, event_id: str | None) -> int:
+        """Have dead letters delivered once more, one or all; returns how many."""
+
+    def drop_letters(self, namespace: str, name: str, event_id: str | None) -> int:
+        """Give dead letters up, one or all; returns how many."""
+
+    def replay(self, namespace: str, name: str, position: int) -> int:
+        """Have what comes after a position delivered again, marked as such; returns in how many
+        partitions. Raises NotFound, and Invalid for a position that is not on the log."""
+
+    def list_lags(self) -> list[Lag]:
+        """How far each consumer is behind."""
 
     # -- schedules and runs, for people
     def create_schedule(
@@ -840,5 +904,14 @@ class Store(Protocol):
         Waits for it up to `timeout` seconds, and costs no query. Only one thread may ask. Raises
         Conflict when these are no longer the books that others see.
         """
+
+    def wait_for_log(self, seen: int, timeout: float) -> int:
+        """Wait up to `timeout` seconds for the log of events to grow, as others tell.
+
+        Takes and returns how often that was told; any number of threads may wait.
+        """
+
+    def connect(self) -> Any:
+        """A connection of the caller's own to the database of the books, for his own tables."""
 
     def close(self) -> None: ...

@@ -55,5 +55,11 @@ class JoinedStore:
     def news(self, timeout: float) -> News:  # noqa: ARG002
         raise Invalid("nobody waits for news inside a transaction: it sees none of others")
 
+    def wait_for_log(self, seen: int, timeout: float) -> NoReturn:  # noqa: ARG002
+        raise Invalid("nobody waits for events inside a transaction: it sees none of others")
+
+    def connect(self) -> NoReturn:
+        raise Invalid("a transaction is open already, on the connection of somebody else")
+
     def close(self) -> None:
         """Whoever opened the store closes it."""

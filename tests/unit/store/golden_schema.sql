@@ -21,6 +21,47 @@ CREATE TABLE audit (
     after TEXT CHECK (after IS NULL OR json_valid(after))
 ) STRICT;
 
+CREATE TABLE consumers (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('group', 'kafka', 'webhook')),
+    topics TEXT NOT NULL CHECK (json_valid(topics)), -- null: all but those about life cycles
+    partitions INTEGER NOT NULL CHECK (partitions >= 1),
+    attempts INTEGER NOT NULL CHECK (attempts >= 1),
+    options TEXT NOT NULL CHECK (json_valid(options)),
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
+CREATE TABLE cursors (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    owner TEXT,
+    term INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0, -- of the event after the position
+    retry_at INTEGER,
+    error TEXT,
+    replay_until INTEGER NOT NULL DEFAULT 0, -- up to there it gets what it had before
+    PRIMARY KEY (namespace, name, part),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE dead_letters (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    event TEXT NOT NULL CHECK (json_valid(event)),
+    error TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    again INTEGER NOT NULL DEFAULT 0 CHECK (again IN (0, 1)), -- whether it is to be delivered once more
+    PRIMARY KEY (namespace, name, event_id),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
 CREATE TABLE events (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -68,6 +109,15 @@ CREATE TABLE ledger (
     session_id TEXT,
     at INTEGER NOT NULL,
     CHECK (due_from <= due_to)
+) STRICT;
+
+CREATE TABLE members (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    member TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name, member),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
 ) STRICT;
 
 CREATE TABLE meta (

@@ -109,6 +109,8 @@ class Listener:
         self._ask = ask
         self._state = threading.Condition()
         self._news = News(0)
+        self._grown = 0
+        """how often it heard that the log of events may have grown"""
         self._told: str | None = None
         self._begun = threading.Event()
         self._closing = threading.Event()
@@ -123,6 +125,13 @@ class Listener:
             news, self._news = self._news, News(0)
             return news
 
+    def wait_for_log(self, seen: int, timeout: float) -> int:
+        if self._thread is None:
+            self._begin()
+        with self._state:
+            self._state.wait_for(lambda: self._grown != seen, timeout)
+            return self._grown
+
     def _begin(self) -> None:
         with self._state:
             if self._thread is not None or self._closing.is_set():
@@ -134,6 +143,8 @@ class Listener:
     def add(self, news: News) -> None:
         with self._state:
             self._news |= news
+            if news & (News.LOG | News.LOOK):
+                self._grown += 1
             self._state.notify_all()
 
     def close(self, wake: Callable[[], None]) -> None:

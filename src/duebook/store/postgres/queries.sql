@@ -207,9 +207,67 @@ GROUP BY aggregate
 SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
 FROM events
 WHERE position > :after AND position <= :until AND namespace = :namespace
-    AND slot % :parts = :part
+    AND slot % :partitions = ANY (:parts::integer[])
     AND ((:every AND substr(topic, 1, 8) <> 'duebook.') OR topic = ANY (:topics::text[]))
 ORDER BY position
+LIMIT :limit
+
+-- name: insert_cursor
+-- Where a consumer begins.
+INSERT INTO cursors (namespace, name, part, position)
+SELECT v.namespace, v.name, v.part, v.position
+FROM unnest(:namespace::text[], :name::text[], :part::integer[], :position::bigint[])
+    AS v (namespace, name, part, position)
+
+-- name: lock_consumer
+-- The partitions of a consumer are shared out by one at a time.
+SELECT name FROM consumers WHERE namespace = :namespace AND name = :name
+FOR UPDATE
+
+-- name: take_cursor
+-- A partition that nobody owns any more, unless the one who did is still at it.
+UPDATE cursors SET owner = :member, term = term + 1
+WHERE (namespace, name, part) IN (
+    SELECT k.namespace, k.name, k.part FROM cursors AS k
+    WHERE k.namespace = :namespace AND k.name = :name AND k.part = :part
+        AND k.owner IS NOT DISTINCT FROM :former
+    FOR UPDATE SKIP LOCKED)
+RETURNING part
+
+-- name: hold_cursors
+-- What a member owns, kept from others until the transaction ends.
+SELECT part, term, position FROM cursors
+WHERE namespace = :namespace AND name = :name AND owner = :member AND part = ANY (:parts::integer[])
+ORDER BY part
+FOR UPDATE
+
+-- name: take_letters
+-- Dead letters that shall be delivered once more, the oldest first.
+SELECT event FROM dead_letters
+WHERE namespace = :namespace AND name = :name AND again AND slot % :partitions = ANY (:parts::integer[])
+ORDER BY at
+LIMIT :limit
+
+-- name: keep_letter
+-- A dead letter could not be delivered this time either.
+UPDATE dead_letters SET again = false, error = :error, at = :now, attempts = attempts + 1
+WHERE namespace = :namespace AND name = :name AND event_id = :event_id
+
+-- name: replay_letters
+-- Somebody wants a dead letter to be delivered, or all of a consumer.
+UPDATE dead_letters SET again = true
+WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
+
+-- name: drop_letters
+-- Somebody gives a dead letter up, or all of a consumer.
+DELETE FROM dead_letters
+WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
+
+-- name: list_letters
+-- The dead letters of a consumer, or of all, the newest first.
+SELECT name, event, error, attempts, at, again FROM dead_letters
+WHERE namespace = :namespace AND (:name::text IS NULL OR name = :name::text)
+ORDER BY at DESC, event_id
 LIMIT :limit
 
 -- name: list_missing_runs

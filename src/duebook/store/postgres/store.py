@@ -88,6 +88,7 @@ class PostgresStore:
     ) -> None:
         route = Route(url)
         listening = route if listen_url is None else Route(listen_url, "listen_url")
+        self._url = url
         self._place = route.place
         self._clock = clock
         self._hook = hook
@@ -201,6 +202,16 @@ class PostgresStore:
     def news(self, timeout: float) -> News:
         self._refuse_use()
         return self._listener.take(timeout)
+
+    def wait_for_log(self, seen: int, timeout: float) -> int:
+        self._refuse_use()
+        return self._listener.wait_for_log(seen, timeout)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """In the caller's own schema, and without our limits."""
+        self._refuse_use()
+        with translated(self._place):
+            return psycopg.connect(self._url, target_session_attrs="read-write")
 
     def close(self) -> None:
         """Harmless when it is closed already; afterwards everything raises Unavailable."""

@@ -73,8 +73,8 @@ class EventLog(Statements):
         after: int,
         limit: int,
         topics: Topics = None,
-        part: int = 0,
-        parts: int = 1,
+        parts: Sequence[int] = (0,),
+        partitions: int = 1,
     ) -> Batch:
         last = self.last_position()
         until = min(after + WINDOW, last)
@@ -85,8 +85,8 @@ class EventLog(Statements):
             namespace=namespace,
             after=after,
             until=until,
-            part=part,
-            parts=parts,
+            parts=list(parts),
+            partitions=partitions,
             every=topics is None,
             topics=list(topics or ()),
             limit=limit,

@@ -881,11 +881,118 @@ SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, ver
 FROM events WHERE id = :id AND namespace = :namespace
 
 -- name: delete_old_events
--- Retention: a small batch of events from long ago; the last one stays, and with it the count.
+-- Retention: a small batch of old events that everybody has; the last one stays, for the count.
 DELETE FROM events WHERE id IN (
     SELECT id FROM events
     WHERE at < :before AND position < (SELECT max(position) FROM events WHERE position IS NOT NULL)
+        AND position <= coalesce((SELECT min(k.position) FROM cursors AS k), position)
     ORDER BY at LIMIT :limit)
+
+-- name: get_consumer
+-- One who reads the log.
+SELECT namespace, name, kind, topics, partitions, attempts, options
+FROM consumers WHERE namespace = :namespace AND name = :name
+
+-- name: list_consumers
+-- All who read the log.
+SELECT namespace, name, kind, topics, partitions, attempts, options
+FROM consumers ORDER BY namespace, name
+
+-- name: insert_consumer
+-- Somebody begins to read the log.
+INSERT INTO consumers (namespace, name, kind, topics, partitions, attempts, options, created_at)
+VALUES (:namespace, :name, :kind, :topics, :partitions, :attempts, :options, :now)
+ON CONFLICT DO NOTHING
+
+-- name: update_consumer
+-- Somebody reads other topics, or otherwise.
+UPDATE consumers SET topics = :topics, attempts = :attempts, options = :options
+WHERE namespace = :namespace AND name = :name
+
+-- name: delete_consumer
+-- Somebody reads the log no more; his cursors and dead letters go with him.
+DELETE FROM consumers WHERE namespace = :namespace AND name = :name
+
+-- name: forget_members
+-- Members that gave no sign of life.
+DELETE FROM members WHERE namespace = :namespace AND name = :name AND expires_at <= :now
+
+-- name: save_member
+-- A member lives.
+INSERT INTO members (namespace, name, member, expires_at)
+VALUES (:namespace, :name, :member, :expires_at)
+ON CONFLICT (namespace, name, member) DO UPDATE SET expires_at = excluded.expires_at
+
+-- name: renew_member
+-- A member lives on, unless it was forgotten.
+UPDATE members SET expires_at = :expires_at
+WHERE namespace = :namespace AND name = :name AND member = :member
+
+-- name: delete_member
+-- A member leaves.
+DELETE FROM members WHERE namespace = :namespace AND name = :name AND member = :member
+
+-- name: list_members
+-- The members of a group.
+SELECT member FROM members WHERE namespace = :namespace AND name = :name
+
+-- name: list_owners
+-- Whose the partitions are.
+SELECT part, owner FROM cursors WHERE namespace = :namespace AND name = :name ORDER BY part
+
+-- name: release_cursor
+-- A member has more than its share.
+UPDATE cursors SET owner = NULL, term = term + 1
+WHERE namespace = :namespace AND name = :name AND part = :part AND owner = :member
+
+-- name: release_cursors
+-- A member leaves all that it had.
+UPDATE cursors SET owner = NULL, term = term + 1
+WHERE namespace = :namespace AND name = :name AND owner = :member
+
+-- name: list_cursors
+-- What a member owns.
+SELECT part, position, term, failures, retry_at, replay_until FROM cursors
+WHERE namespace = :namespace AND name = :name AND owner = :member
+ORDER BY part
+
+-- name: get_cursor_position
+-- How far a consumer has come in a partition.
+SELECT position FROM cursors WHERE namespace = :namespace AND name = :name AND part = :part
+
+-- name: move_cursor
+-- Only the owner moves a cursor, under its term, and never back.
+UPDATE cursors
+SET position = :position, failures = :failures, retry_at = :retry_at, error = :error
+WHERE namespace = :namespace AND name = :name AND part = :part AND owner = :member AND term = :term AND position <= :position
+
+-- name: replay_cursors
+-- What a consumer had is delivered again from a position on; who reads just now has lost its term.
+UPDATE cursors
+SET replay_until = CASE WHEN replay_until > position THEN replay_until ELSE position END,
+    position = :position, failures = 0, retry_at = NULL, error = NULL, term = term + 1
+WHERE namespace = :namespace AND name = :name AND position > :position
+
+-- name: insert_letter
+-- An event that could not be delivered.
+INSERT INTO dead_letters (namespace, name, event_id, slot, event, error, attempts, at)
+VALUES (:namespace, :name, :event_id, :slot, :event, :error, :attempts, :now)
+ON CONFLICT (namespace, name, event_id) DO UPDATE
+SET error = excluded.error, at = excluded.at, attempts = excluded.attempts
+
+-- name: delete_letter
+-- A dead letter was delivered after all.
+DELETE FROM dead_letters WHERE namespace = :namespace AND name = :name AND event_id = :event_id
+
+-- name: list_lags
+-- How far each consumer has come, its dead letters, and partitions that wait for another try.
+SELECT c.namespace, c.name, c.kind, min(k.position), (
+        SELECT count(*) FROM dead_letters AS d
+        WHERE d.namespace = c.namespace AND d.name = c.name),
+    sum(CASE WHEN k.retry_at IS NOT NULL THEN 1 ELSE 0 END)
+FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+GROUP BY c.namespace, c.name, c.kind
+ORDER BY c.namespace, c.name
 
 -- name: list_alive
 -- The nodes that live.

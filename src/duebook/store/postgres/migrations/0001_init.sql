@@ -329,6 +329,60 @@ CREATE UNIQUE INDEX events_of_aggregate ON events (aggregate, version)
     WHERE aggregate IS NOT NULL;
 CREATE INDEX events_by_time ON events (at);
 
+-- Who reads the log: groups of programs, and sinks.
+CREATE TABLE consumers (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('group', 'kafka', 'webhook')),
+    topics text NOT NULL CHECK (topics::json IS NOT NULL), -- null: all but those about life cycles
+    partitions integer NOT NULL CHECK (partitions >= 1),
+    attempts integer NOT NULL CHECK (attempts >= 1),
+    options text NOT NULL CHECK (options::json IS NOT NULL),
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (namespace, name)
+);
+
+CREATE TABLE members (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    member text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (namespace, name, member),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+);
+
+-- How far a consumer has come in a partition of the keys, and whose it is; the term grows with
+-- every change of hands.
+CREATE TABLE cursors (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    part integer NOT NULL,
+    position bigint NOT NULL,
+    owner text COLLATE "C",
+    term integer NOT NULL DEFAULT 0,
+    failures integer NOT NULL DEFAULT 0, -- of the event after the position
+    retry_at timestamptz,
+    error text,
+    replay_until bigint NOT NULL DEFAULT 0, -- up to there it gets what it had before
+    PRIMARY KEY (namespace, name, part),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) WITH (fillfactor = 70);
+
+-- Events that a consumer could not be given, as they were.
+CREATE TABLE dead_letters (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    slot integer NOT NULL,
+    event text NOT NULL CHECK (event::json IS NOT NULL),
+    error text NOT NULL,
+    attempts integer NOT NULL,
+    at timestamptz NOT NULL,
+    again boolean NOT NULL DEFAULT false, -- whether it is to be delivered once more
+    PRIMARY KEY (namespace, name, event_id),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+);
+
 -- Which books were copied here: proof for a copy that broke off just then.
 CREATE TABLE arrivals (
     id text COLLATE "C" PRIMARY KEY,

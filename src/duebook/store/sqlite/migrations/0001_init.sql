@@ -327,6 +327,60 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX events_by_time ON events (at);
 
+-- Who reads the log: groups of programs, and sinks.
+CREATE TABLE consumers (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('group', 'kafka', 'webhook')),
+    topics TEXT NOT NULL CHECK (json_valid(topics)), -- null: all but those about life cycles
+    partitions INTEGER NOT NULL CHECK (partitions >= 1),
+    attempts INTEGER NOT NULL CHECK (attempts >= 1),
+    options TEXT NOT NULL CHECK (json_valid(options)),
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
+CREATE TABLE members (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    member TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, name, member),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
+-- How far a consumer has come in a partition of the keys, and whose it is; the term grows with
+-- every change of hands.
+CREATE TABLE cursors (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    owner TEXT,
+    term INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0, -- of the event after the position
+    retry_at INTEGER,
+    error TEXT,
+    replay_until INTEGER NOT NULL DEFAULT 0, -- up to there it gets what it had before
+    PRIMARY KEY (namespace, name, part),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
+-- Events that a consumer could not be given, as they were.
+CREATE TABLE dead_letters (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    event TEXT NOT NULL CHECK (json_valid(event)),
+    error TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    again INTEGER NOT NULL DEFAULT 0 CHECK (again IN (0, 1)), -- whether it is to be delivered once more
+    PRIMARY KEY (namespace, name, event_id),
+    FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
 -- Where these books went. While one is draining no run begins; copying and moved close them.
 CREATE TABLE moves (
     id TEXT PRIMARY KEY,

@@ -1,0 +1,146 @@
+"""Events in the hands of a program: a loop over them, each settled as the loop goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.delivery.courier import POLL, Courier
+from duebook.delivery.moves import Report
+from duebook.errors import Conflict
+from duebook.model.consumer import Move
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from duebook.delivery.courier import Round
+    from duebook.model.consumer import Consumer, Delivery
+    from duebook.store.base import Store
+
+__all__ = ["Received", "received"]
+
+LEFT: Final = "the loop was left while it had this event"
+
+
+class Received:
+    """An event that a loop has; it is done when the loop goes on."""
+
+    def __init__(self, delivery: Delivery, courier: Courier, found: Round, store: Store) -> None:
+        self._delivery = delivery
+        self._courier = courier
+        self._found = found
+        self._store = store
+        self._settles = False
+        self.event: Final = delivery.event
+        self.replay: Final = delivery.replay
+        """whether it was delivered before, and somebody wanted it again"""
+        self.is_done = False
+
+    @property
+    def id(self) -> str:
+        return self.event.id
+
+    @property
+    def topic(self) -> str:
+        return self.event.topic
+
+    @property
+    def type(self) -> str:
+        return self.event.type
+
+    @property
+    def key(self) -> str:
+        return self.event.key
+
+    @property
+    def data(self) -> Any:
+        return self.event.data
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.event.meta
+
+    @property
+    def at(self) -> datetime:
+        return self.event.at
+
+    @property
+    def position(self) -> int | None:
+        return self.event.position
+
+    def done(self) -> None:
+        """The event needs not be delivered again, also if the loop is left now."""
+        self.is_done = True
+
+    def settle_in(self, connection: Any) -> None:
+        """Make that this event is done part of the caller's own transaction: both or neither.
+
+        `connection` is as for `enqueue`; commit it before the loop goes on. Raises Conflict when
+        another member of the group has this partition by now, so that the transaction rolls back.
+        """
+        consumer, event = self._courier.consumer, self.event
+        with self._store.join(connection) as tx:
+            if self._delivery.letter:
+                tx.settle_letter(consumer, event.id, None)
+            elif not tx.move_cursors(consumer, self._courier.member, [self._move()]):
+                raise Conflict(
+                    f"event {event.id} belongs to another member of {consumer.name} by now; "
+                    "roll the transaction back"
+                )
+        self._settles = True
+
+    def _move(self) -> Move:
+        (term,) = [c.term for c in self._found.cursors if c.part == self._delivery.part]
+        return Move(self._delivery.part, term, self.event.position or 0)
+
+    def conclude(self) -> None:
+        """The loop goes on; raises Conflict when a transaction was not committed."""
+        if self._settles and not self._delivery.letter:
+            consumer, part = self._courier.consumer, self._delivery.part
+            position = self._store.read(lambda tx: tx.get_position(consumer, part))
+            if position < (self.event.position or 0):
+                raise Conflict(
+                    f"settle_in was called for event {self.event.id}, and its transaction was not "
+                    "committed"
+                )
+        self.is_done = True
+
+
+def received(store: Store, consumer: Consumer, batch: int, follow: bool) -> Iterator[Received]:
+    """The events of a group's member, one after another; without `follow` until there are none."""
+    courier, seen = Courier(store, consumer, batch=batch), 0
+    courier.begin_beating()
+    try:
+        while True:
+            found = courier.fetch()
+            if found is not None and found.deliveries:
+                yield from _loop(store, courier, found)
+                continue
+            if found is not None:
+                courier.settle(found, Report())
+            if found is None or not found.more:
+                if not follow:
+                    return
+                seen = store.wait_for_log(seen, POLL)
+    finally:
+        courier.close()
+
+
+def _loop(store: Store, courier: Courier, found: Round) -> Iterator[Received]:
+    given: Received | None = None
+    number = 0
+    try:
+        for delivery in found.deliveries:
+            given = Received(delivery, courier, found, store)
+            yield given
+            given.conclude()
+            number += 1
+    finally:
+        report = Report()
+        for delivery in found.deliveries[number:]:
+            if given is not None and delivery.event is given.event:
+                if not given.is_done:
+                    report.rejected[delivery.event.id] = LEFT
+            else:
+                report.untried.add(delivery.event.id)
+        courier.settle(found, report)

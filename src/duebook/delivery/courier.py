@@ -1,0 +1,231 @@
+"""Brings the events of a consumer to its outlet, in the order of each key, at least once.
+
+A member of the consumer's group owns some partitions; another takes them over when it gives no
+sign of life. Whoever moves a cursor proves by its term that it is still the owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from duebook.delivery.moves import Report, move_after
+from duebook.delivery.sharing import share
+from duebook.errors import DuebookError
+from duebook.ids import new_id
+from duebook.model.consumer import Cursor, Delivery
+from duebook.model.event import slot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from duebook.model.consumer import Consumer, Move
+    from duebook.model.event import Event
+    from duebook.store.base import Store, Tx
+
+__all__ = ["Courier", "Outlet", "Round"]
+
+log = logging.getLogger(__name__)
+
+BATCH: Final = 500
+LEASE: Final = timedelta(seconds=30)
+POLL: Final = 2.0
+"""Seconds after which it looks by itself, should nobody have told that the log grew."""
+WRITE_BEYOND: Final = 1_000
+"""Positions without an event of its own after which a cursor is moved on all the same."""
+
+
+class Outlet(Protocol):
+    """Where events go."""
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> Report:
+        """Deliver them in their order; what follows a failure in its partition may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What is to be delivered now, and to which cursors that counts."""
+
+    deliveries: list[Delivery]
+    cursors: list[Cursor]
+    until: int
+    now: datetime
+    more: bool
+    letters: bool = False
+
+
+class Courier:
+    """One member of a consumer's group; `step` is for one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        consumer: Consumer,
+        outlet: Outlet | None = None,
+        batch: int = BATCH,
+        lease: timedelta = LEASE,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self.consumer = consumer
+        self.member = new_id()
+        self._outlet = outlet
+        self._batch = batch
+        self._lease = lease
+        self._monotonic = monotonic
+        self._shared_at = float("-inf")
+        self._cursors: dict[int, Cursor] = {}
+        self._seen: dict[int, int] = {}
+        """up to where each partition was looked at, which may be beyond its cursor"""
+        self._outages = 0
+        self._write_beyond = WRITE_BEYOND
+        self._closing = threading.Event()
+        self._beating: threading.Thread | None = None
+
+    def step(self) -> float:
+        """Deliver what there is; returns in how many seconds to look again at the latest."""
+        found = self.fetch()
+        if found is None:
+            return min(POLL, self._lease.total_seconds() / 3)
+        if found.deliveries:
+            self.perform(found)
+        else:
+            self.settle(found, Report())
+        return 0.0 if found.more or found.deliveries else POLL
+
+    def perform(self, found: Round) -> None:
+        """Deliver a round, and move the cursors."""
+        assert self._outlet is not None  # noqa: S101 - a courier without one is not stepped
+        self.settle(found, self._outlet.deliver(found.deliveries))
+
+    def fetch(self) -> Round | None:
+        """What is to be delivered now; None: nothing is this member's, or all of it waits."""
+        if self._monotonic() - self._shared_at >= self._lease.total_seconds() / 3:
+            self.share()
+        if not self._cursors:
+            return None
+        return self._store.read(self._fetch)
+
+    def _fetch(self, tx: Tx) -> Round | None:
+        consumer, now = self.consumer, tx.now
+        ready = [c for c in self._cursors.values() if c.retry_at is None or c.retry_at <= now]
+        parts = [cursor.part for cursor in ready]
+        if not parts:
+            return None
+        if letters := tx.take_letters(consumer, parts, self._batch):
+            again = [Delivery(event, self._part(event), True, True) for event in letters]
+            return Round(again, [], 0, now, True, letters=True)
+        after = min(self._seen[part] for part in parts)
+        batch = tx.read_events(
+            consumer.namespace, after, self._batch, consumer.topics, parts, consumer.partitions
+        )
+        deliveries = []
+        for event in batch.events:
+            cursor = self._cursors[self._part(event)]
+            position = event.position or 0
+            if position > self._seen[cursor.part]:
+                deliveries.append(Delivery(event, cursor.part, position <= cursor.replay_until))
+        return Round(deliveries, ready, batch.after, now, batch.more)
+
+    def _part(self, event: Event) -> int:
+        return slot_of(event.key) % self.consumer.partitions
+
+    def settle(self, found: Round, report: Report) -> None:
+        """Put on the books how a round went."""
+        if found.letters or self._moves(found, report):
+            self._store.transact(lambda tx: self.settle_by(tx, found, report))
+        self.settled(found, report)
+
+    def settle_by(self, tx: Tx, found: Round, report: Report) -> None:
+        """As `settle`, in a transaction; `settled` must follow it once that is committed."""
+        if found.letters:
+            failed = report.rejected | report.undelivered
+            for delivery in found.deliveries:
+                if delivery.event.id in report.untried:
+                    continue
+                tx.settle_letter(self.consumer, delivery.event.id, failed.get(delivery.event.id))
+            return
+        moves = self._moves(found, report)
+        moved = tx.move_cursors(self.consumer, self.member, moves)
+        if len(moved) < len(moves):
+            log.info("%s: some partitions went to another member", self.consumer.name)
+            self._shared_at = float("-inf")
+
+    def settled(self, found: Round, report: Report) -> None:
+        """Go on from there."""
+        moves = [] if found.letters else self._moves(found, report)
+        self._outages = self._outages + 1 if report.undelivered else 0
+        for cursor in found.cursors:
+            self._seen[cursor.part] = max(found.until, self._seen[cursor.part])
+        for move in moves:
+            self._cursors[move.part] = self._cursors[move.part]._replace(
+                position=move.position, failures=move.failures, retry_at=move.retry_at
+            )
+            if move.position < found.until or move.error is not None:
+                self._seen[move.part] = move.position
+        self._write_beyond = WRITE_BEYOND
+
+    def _moves(self, found: Round, report: Report) -> list[Move]:
+        events: dict[int, list[Event]] = {cursor.part: [] for cursor in found.cursors}
+        for delivery in found.deliveries:
+            events[delivery.part].append(delivery.event)
+        return [
+            move_after(
+                self.consumer,
+                cursor,
+                events[cursor.part],
+                found.until,
+                report,
+                found.now,
+                self._outages,
+            )
+            for cursor in found.cursors
+            if events[cursor.part] or found.until - cursor.position >= self._write_beyond
+        ]
+
+    def share(self) -> None:
+        """Say that this member lives, and take and give partitions so that all have as many."""
+        began = self._monotonic()
+        cursors = self._store.transact(
+            lambda tx: tx.share_cursors(self.consumer, self.member, self._lease, share)
+        )
+        for cursor in cursors:
+            known = self._cursors.get(cursor.part)
+            if known is None or known.term != cursor.term:
+                self._seen[cursor.part] = cursor.position
+        self._cursors = {cursor.part: cursor for cursor in cursors}
+        self._shared_at = began
+        self._write_beyond = 1  # now and then, so that nobody seems to be behind
+
+    def hurry(self) -> None:
+        """Look at the partitions anew in the next step."""
+        self._shared_at = float("-inf")
+
+    def begin_beating(self) -> None:
+        """Show that this member lives while a delivery takes long, by a thread of its own."""
+        self._beating = threading.Thread(
+            target=self._beat, name=f"duebook-member-{self.consumer.name}", daemon=True
+        )
+        self._beating.start()
+
+    def _beat(self) -> None:
+        while not self._closing.wait(self._lease.total_seconds() / 3):
+            try:
+                self._store.transact(
+                    lambda tx: tx.renew_member(self.consumer, self.member, self._lease)
+                )
+            except DuebookError as error:
+                log.debug("%s: a sign of life got lost: %s", self.consumer.name, error)
+
+    def close(self) -> None:
+        """Leave what it owns to others."""
+        self._closing.set()
+        try:
+            self._store.transact(lambda tx: tx.leave_group(self.consumer, self.member))
+        except DuebookError as error:
+            log.warning("%s: could not leave its group: %s", self.consumer.name, error)

@@ -1,0 +1,102 @@
+"""Gives events to functions of a program: each at least once, or in one transaction with what the
+function writes."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from duebook.delivery.courier import Courier
+from duebook.delivery.moves import Report
+from duebook.errors import Unavailable, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.delivery.courier import Round
+    from duebook.model.consumer import Delivery
+    from duebook.model.event import Event
+
+__all__ = ["HandlerOutlet", "TransactionCourier", "wants_connection"]
+
+log = logging.getLogger(__name__)
+
+LONGEST_ERROR = 500
+
+
+def wants_connection(function: Callable[..., Any]) -> bool:
+    """Whether a handler takes a second argument: the connection of its transaction."""
+    return len(inspect.signature(function).parameters) > 1
+
+
+class HandlerOutlet:
+    """Calls a function for each event; when one fails, what follows in its partition waits."""
+
+    def __init__(self, function: Callable[[Event], object]) -> None:
+        self._function = function
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> Report:
+        return deliver_each(deliveries, lambda delivery: self._function(delivery.event))
+
+
+def deliver_each(deliveries: Sequence[Delivery], deliver: Callable[[Delivery], object]) -> Report:
+    report = Report()
+    stopped: set[int] = set()
+    for delivery in deliveries:
+        if delivery.part in stopped:
+            report.untried.add(delivery.event.id)
+            continue
+        try:
+            deliver(delivery)
+        except Unavailable as error:
+            report.undelivered[delivery.event.id] = str(error)
+            stopped.add(delivery.part)
+        except Exception as error:
+            log.warning("event %s was not taken", delivery.event.id, exc_info=True)
+            report.rejected[delivery.event.id] = _told(error)
+            stopped.add(delivery.part)
+    return report
+
+
+def _told(error: Exception) -> str:
+    return shorten(f"{type(error).__name__}: {error}", LONGEST_ERROR)
+
+
+class TransactionCourier(Courier):
+    """Calls a function with an event and a connection; what it writes there and the position
+    commit together, so that each event counts once. A savepoint undoes what failed."""
+
+    def __init__(self, *arguments: Any, function: Callable[..., object], **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._function = function
+        self._connection: Any = None
+
+    def perform(self, found: Round) -> None:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._store.connect()
+        connection = self._connection
+        try:
+            with self._store.join(connection) as tx:
+                held = tx.hold_cursors(self.consumer, self.member, found.cursors)
+            if len(held) < len(found.cursors):
+                connection.rollback()
+                self.hurry()
+                return
+            report = deliver_each(found.deliveries, self._call)
+            with self._store.join(connection) as tx:
+                self.settle_by(tx, found, report)
+            connection.commit()
+        except BaseException:
+            connection.close()
+            raise
+        self.settled(found, report)
+
+    def _call(self, delivery: Delivery) -> None:
+        with self._connection.transaction():
+            self._function(delivery.event, self._connection)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        super().close()

@@ -1,0 +1,163 @@
+"""Who reads the log of events, as values: groups and sinks, their cursors, their dead letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from duebook.errors import Invalid, shorten
+from duebook.ids import check_name
+from duebook.model.event import check_topic, event_form
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.model.event import Event
+
+__all__ = [
+    "Consumer",
+    "Cursor",
+    "DeadLetter",
+    "Delivery",
+    "Kind",
+    "Lag",
+    "Move",
+    "letter_form",
+    "load_topics",
+    "new_consumer",
+]
+
+Kind = Literal["group", "kafka", "webhook"]
+MOST_PARTITIONS: Final = 256
+MOST_ATTEMPTS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Somebody who gets events: those of one key one after another, at least once."""
+
+    namespace: str
+    name: str
+    kind: Kind
+    topics: tuple[str, ...] | None
+    """None: all but those about life cycles"""
+    partitions: int
+    attempts: int
+    """deliveries of an event after which it is a dead letter"""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class Cursor(NamedTuple):
+    """How far a consumer has come in one partition; only who owns it under its term moves it."""
+
+    part: int
+    position: int
+    term: int
+    failures: int = 0
+    """of the event after the position"""
+    retry_at: datetime | None = None
+    replay_until: int = 0
+    """up to there it gets events that it had before"""
+
+
+class Move(NamedTuple):
+    """Where a cursor goes: forward, or to rest before an event that could not be delivered."""
+
+    part: int
+    term: int
+    position: int
+    failures: int = 0
+    retry_at: datetime | None = None
+    error: str | None = None
+    buried: Event | None = None
+    """becomes a dead letter"""
+
+
+class Delivery(NamedTuple):
+    """An event for a consumer."""
+
+    event: Event
+    part: int
+    replay: bool = False
+    """whether it was delivered before, and somebody wanted it again"""
+    letter: bool = False
+    """whether it comes from the dead letters"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An event that could not be delivered, kept until somebody decides."""
+
+    consumer: str
+    event: Event
+    error: str
+    attempts: int
+    at: datetime
+    again: bool
+    """whether it will be delivered once more"""
+
+
+class Lag(NamedTuple):
+    """How far a consumer is behind."""
+
+    namespace: str
+    consumer: str
+    kind: str
+    behind: int
+    """positions that its slowest partition has before it"""
+    dead: int
+    failing: int
+    """partitions that wait for another try"""
+
+
+def new_consumer(
+    namespace: str,
+    name: object,
+    kind: Kind,
+    topics: object,
+    partitions: object,
+    attempts: object,
+    options: dict[str, Any] | None = None,
+) -> Consumer:
+    """Raises Invalid that names the part."""
+    _check_whole("partitions", partitions, MOST_PARTITIONS)
+    _check_whole("attempts", attempts, MOST_ATTEMPTS)
+    what = "group" if kind == "group" else "sink"
+    return Consumer(
+        namespace,
+        check_name(name, what),
+        kind,
+        load_topics(topics),
+        partitions,  # type: ignore[arg-type]
+        attempts,  # type: ignore[arg-type]
+        options or {},
+    )
+
+
+def letter_form(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter as a JSON object, the same wherever it is shown."""
+    return {
+        "consumer": letter.consumer,
+        "event": event_form(letter.event),
+        "error": letter.error,
+        "attempts": letter.attempts,
+        "at": format_instant(letter.at),
+        "again": letter.again,
+    }
+
+
+def load_topics(topics: object) -> tuple[str, ...] | None:
+    """A topic, several, or None and `*` for all of them; raises Invalid."""
+    if topics is None or topics == "*":
+        return None
+    items: Sequence[object] = [topics] if isinstance(topics, str) else list(topics)  # type: ignore[call-overload]
+    if not items:
+        raise Invalid("topics is empty; leave it out for all of them")
+    return tuple(sorted({check_topic(item) for item in items}))
+
+
+def _check_whole(name: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise Invalid(f"{name} {shorten(value)} is no whole number 1 to {most:,}")

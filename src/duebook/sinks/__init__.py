@@ -1,0 +1,1 @@
+"""Where the relay publishes events; each knows one kind of receiver."""

@@ -1,0 +1,186 @@
+"""Programs that read the log as members of a group: a loop, a function, their own transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from duebook.errors import Conflict, Invalid
+from tests.conformance.builders import MINUTE
+from tests.conformance.test_events import append, stamp
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.book import Book
+    from duebook.book.consuming import Received
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
+
+
+@pytest.fixture
+def connection(backend: Any) -> Iterator[Any]:
+    """A program's own connection, with a table of its own."""
+    if hasattr(backend, "path"):
+        made: Any = sqlite3.connect(backend.path)
+    else:
+        made = psycopg.connect(backend.url)
+    with closing(made):
+        made.execute("CREATE TABLE bills (id TEXT)")
+        made.commit()
+        yield made
+
+
+def bills(connection: Any) -> list[str]:
+    found = [row[0] for row in connection.execute("SELECT id FROM bills ORDER BY id").fetchall()]
+    connection.rollback()
+    return found
+
+
+def loop(book: Book, **more: Any) -> Iterator[Received]:
+    stamp(book.store)
+    return book.events.consume("t", group="billing", follow=False, **more)
+
+
+def test_a_loop_gets_each_event_once_and_goes_on_where_it_was(book: Book, store: Store) -> None:
+    ids = append(store, *"abcabc")
+    assert [event.id for event in loop(book, batch=2)] == ids
+    assert list(loop(book)) == []
+    ids = append(store, "d")
+    assert [(event.id, event.replay) for event in loop(book)] == [(ids[0], False)]
+
+
+def test_an_event_whose_loop_was_left_comes_again_and_at_last_is_a_dead_letter(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    first, second = append(store, "a", "a")
+    for attempt in range(3):
+        for event in loop(book, attempts=3):
+            if event.id == second:
+                break
+            assert (event.id, attempt) == (first, 0)
+        clock.advance(MINUTE)
+    assert list(loop(book, attempts=3)) == []
+    (letter,) = book.events.dead_letters("billing")
+    assert letter.event.id == second
+
+
+def test_a_loop_that_is_left_after_done_has_done_its_event(book: Book, store: Store) -> None:
+    ids = append(store, "a", "a")
+    for event in loop(book):
+        event.done()
+        break
+    assert [event.id for event in loop(book)] == ids[1:]
+
+
+def test_an_event_counts_once_with_what_its_transaction_writes(
+    book: Book, store: Store, connection: Any
+) -> None:
+    ids = append(store, *"abc")
+    for event in loop(book):
+        connection.execute(f"INSERT INTO bills VALUES ('{event.id}')")  # noqa: S608
+        event.settle_in(connection)
+        connection.commit()
+    assert bills(connection) == sorted(ids)
+    assert list(loop(book)) == []
+
+
+def test_a_transaction_that_is_not_committed_has_done_nothing(
+    book: Book, store: Store, connection: Any, clock: VirtualClock
+) -> None:
+    ids = append(store, "a")
+    events = loop(book)
+    event = next(events)
+    connection.execute("INSERT INTO bills VALUES ('x')")
+    event.settle_in(connection)
+    connection.rollback()
+    with pytest.raises(Conflict, match="not committed"):
+        next(events)
+    assert bills(connection) == []
+    clock.advance(MINUTE)
+    assert [again.id for again in loop(book)] == ids
+
+
+def test_a_member_that_lost_its_partition_settles_nothing(
+    book: Book, store: Store, connection: Any, clock: VirtualClock
+) -> None:
+    append(store, "a")
+    events = loop(book)
+    event = next(events)
+    clock.advance(10 * MINUTE)
+    assert len(list(loop(book))) == 1, "another member has it by now"
+    connection.execute("INSERT INTO bills VALUES ('x')")
+    with pytest.raises(Conflict, match="another member"):
+        event.settle_in(connection)
+    connection.rollback()
+    assert bills(connection) == []
+
+
+def test_a_new_group_begins_where_it_is_told(book: Book, store: Store) -> None:
+    append(store, *"abc")
+    stamp(store)
+    assert len(list(book.events.consume("t", "all", follow=False))) == 3
+    assert list(book.events.consume("t", "end", start="end", follow=False)) == []
+    assert len(list(book.events.consume("t", "one", start=2, follow=False))) == 1
+    with pytest.raises(Invalid, match="start"):
+        book.events.consume("t", "wrong", start="yesterday")
+    with pytest.raises(Invalid, match="group"):
+        book.events.consume("t", "NO GROUP")
+
+
+def test_functions_get_events_until_they_are_told_to_stop(book: Book, store: Store) -> None:
+    got, stop = [], threading.Event()
+
+    @book.events.consumer("t", group="billing")
+    def bill(event: Any) -> None:
+        got.append(event.id)
+
+    serving = threading.Thread(target=book.events.serve, args=(stop,))
+    serving.start()
+    ids = append(store, *"abc")
+    stamp(store)
+    try:
+        eventually(lambda: len(got) == 3)
+    finally:
+        stop.set()
+        serving.join()
+    assert got == ids
+
+
+def test_what_a_function_writes_counts_once_and_a_failure_undoes_only_its_own(
+    book: Book, store: Store, backend: Backend, connection: Any
+) -> None:
+    stop, calls = threading.Event(), []
+
+    @book.events.consumer("t", group="billing", attempts=1)
+    def bill(event: Any, own: Any) -> None:
+        calls.append(event.key)
+        own.execute(f"INSERT INTO bills VALUES ('{event.key}')")  # noqa: S608
+        if event.key == "bad":
+            raise ValueError("no such customer")
+
+    append(store, "a", "bad", "b")
+    stamp(store)
+    if not store.sequences:
+        with pytest.raises(Invalid, match="PostgreSQL"):
+            book.events.serve(stop)
+        return
+    serving = threading.Thread(target=book.events.serve, args=(stop,))
+    serving.start()
+    try:
+        eventually(lambda: bills(connection) == ["a", "b"])
+        eventually(lambda: len(book.events.dead_letters("billing")) == 1)
+    finally:
+        stop.set()
+        serving.join()
+    (letter,) = book.events.dead_letters("billing")
+    assert (letter.event.key, letter.error) == ("bad", "ValueError: no such customer")
+    assert sorted(calls) == ["a", "b", "bad"]
+    assert backend.rows("SELECT count(*) FROM members") == [(0,)]
