@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.delivery.courier import Courier
-from duebook.delivery.moves import Report
 from duebook.errors import Conflict, Invalid, NotFound
-from duebook.model.consumer import Cursor, Move, new_consumer
+from duebook.model.consumer import Cursor, Move, Report, new_consumer
 from tests.conformance.builders import LEASE, MINUTE, VirtualClock
 from tests.conformance.test_events import append, stamp
 

@@ -107,3 +107,49 @@ def test_what_is_wrong_about_groups_is_said(cli: Cli) -> None:
         (("events", "dlq", "billing", "--replay", "--drop"), 2),
     ):
         assert cli(*words).exit_code == code, words
+
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
+
+
+def test_sinks_are_added_changed_and_shown_without_their_secrets(cli: Cli) -> None:
+    assert "no sinks" in cli.ok("events", "sink", "ls")
+    said = cli.ok("events", "sink", "add", "hooks", "--webhook", "https://example.com/hooks")
+    assert "shown once: whsec_" in said
+    hooks = ("events", "sink", "add", "hooks", "--webhook", "https://example.com/other")
+    shown = cli.ok(*hooks, "--secret", SECRET, "--topic", "orders") + cli.ok("events", "sink", "ls")
+    assert "was changed" in shown
+    assert SECRET not in shown
+    added = cli.json(
+        *("events", "sink", "add", "bus", "--kafka", "k:9092", "--prefix", "shop."),
+        *("--config", "sasl.password=x", "--config", "linger.ms=1", "--attempts", "3"),
+    )
+    assert added == {
+        "name": "bus",
+        "kind": "kafka",
+        "topics": None,
+        "partitions": 1,
+        "attempts": 3,
+        "options": {
+            "servers": "k:9092",
+            "prefix": "shop.",
+            "config": {"sasl.password": "***", "linger.ms": "1"},
+        },
+    }
+    bus, changed = cli.json("events", "sink", "ls")
+    assert bus == added
+    assert changed["options"] == {"url": "https://example.com/other", "secret": "***"}
+    assert "kafka" in cli.ok("events", "groups")
+
+
+def test_what_is_no_sink_is_refused(cli: Cli) -> None:
+    add = ("events", "sink", "add", "hooks")
+    for words in (
+        add,
+        (*add, "--webhook", "https://x", "--kafka", "k:9092"),
+        (*add, "--webhook", "nothing"),
+        (*add, "--webhook", "https://x", "--secret", "short"),
+        (*add, "--kafka", "k:9092", "--start", "yesterday"),
+        ("events", "sink", "add", "NO NAME", "--kafka", "k:9092"),
+    ):
+        assert cli(*words).exit_code == 2, words

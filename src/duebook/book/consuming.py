@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.delivery.courier import POLL, Courier
-from duebook.delivery.moves import Report
 from duebook.errors import Conflict
-from duebook.model.consumer import Move
+from duebook.model.consumer import Move, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

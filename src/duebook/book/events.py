@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from duebook.book.consuming import Received, received
 from duebook.delivery.courier import Courier
@@ -14,6 +14,7 @@ from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
 from duebook.model.consumer import new_consumer
 from duebook.model.event import Event, check_topic, new_draft
+from duebook.model.sink import ATTEMPTS, load_options, new_secret
 from duebook.timetext import parse_instant
 from duebook.triggers.base import check_limit
 
@@ -34,6 +35,7 @@ __all__ = ["Events"]
 
 F = TypeVar("F", bound="Callable[..., object]")
 PARTITIONS: Final = 8
+SINK_PARTITIONS: Final = 4
 LONGEST_END: Final = 10.0
 
 POLL: Final = 0.2
@@ -249,6 +251,37 @@ class Events:
     def consumers(self) -> Consumers:
         """The groups and sinks of this namespace, by name."""
         return self._store.read(lambda tx: tx.list_consumers(self._namespace))
+
+    def sinks(self) -> Consumers:
+        """The sinks alone; `sink_form` shows one without its secrets."""
+        return [one for one in self.consumers() if one.kind != "group"]
+
+    def add_sink(
+        self,
+        name: str,
+        kind: Literal["kafka", "webhook"],
+        topic: str | Sequence[str] | None = None,
+        *,
+        start: str | int = "end",
+        attempts: int = ATTEMPTS,
+        partitions: int = SINK_PARTITIONS,
+        **options: Any,
+    ) -> Consumer:
+        """Publish the events of a topic, or of all: relays do it from now on.
+
+        A webhook has a `url` and a `secret` (made when it is not given: see `options` of what is
+        returned); Kafka has `servers`, perhaps a `prefix` for its topics, and `config`, settings
+        of librdkafka. A name that exists is changed, and goes on where it is. Raises Invalid, and
+        Conflict when the name belongs to another kind.
+        """
+        if kind == "webhook":
+            known = {one.name: one.options for one in self.sinks()}
+            made = known.get(name, {}).get("secret") or new_secret()
+            options = {"secret": made} | options
+        parts = partitions if self._store.sequences else 1
+        kept = load_options(kind, options)
+        wanted = new_consumer(self._namespace, name, kind, topic, parts, attempts, kept)
+        return self._store.transact(lambda tx: tx.save_consumer(wanted, _start(tx, start)))
 
     def lags(self) -> Lags:
         """How far each of them is behind."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from duebook.cli.arguments import read_pair
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.errors import printable
 from duebook.model.consumer import letter_form
 from duebook.model.event import event_form
+from duebook.model.sink import ATTEMPTS, sink_form
 
 if TYPE_CHECKING:
     from duebook.model.consumer import DeadLetter
@@ -81,6 +83,87 @@ def groups_command(as_json: bool) -> None:
                 for lag in lags
             ]
             print_table(("NAME", "KIND", "BEHIND", "FAILING", "DEAD LETTERS"), rows)
+
+
+@events_group.group("sink")
+def sink_group() -> None:
+    """Where relays publish events: Kafka, or webhooks."""
+
+
+@sink_group.command("add")
+@click.argument("name")
+@click.option("--webhook", metavar="URL", help="CloudEvents as JSON, signed.")
+@click.option("--secret", metavar="whsec_…", help="Of the signature. [default: a new one]")
+@click.option("--kafka", metavar="HOST:PORT,…", help="Messages with the keys of the events.")
+@click.option("--prefix", metavar="TEXT", help="Before each topic, for Kafka.")
+@click.option("--config", metavar="NAME=VALUE", multiple=True, help="A setting of librdkafka.")
+@click.option("--topic", metavar="NAME", multiple=True, help="[default: all topics]")
+@click.option("--start", default="end", show_default=True, help="beginning, end or a position.")
+@click.option("--attempts", type=int, default=ATTEMPTS, show_default=True)
+@json_option
+def sink_add_command(
+    name: str,
+    webhook: str | None,
+    secret: str | None,
+    kafka: str | None,
+    prefix: str | None,
+    config: tuple[str, ...],
+    topic: tuple[str, ...],
+    start: str,
+    attempts: int,
+    as_json: bool,
+) -> None:
+    """Publish events from now on, or change how: the sink goes on where it is.
+
+    \b
+    Examples:
+      duebook events sink add hooks --webhook https://example.com/hooks
+      duebook events sink add bus --kafka kafka-1:9092,kafka-2:9092 --topic orders
+    """
+    if (webhook is None) == (kafka is None):
+        raise click.UsageError("give either --webhook URL or --kafka HOST:PORT")
+    place: str | int = int(start) if start.isdecimal() else start
+    options: dict[str, Any] = {"url": webhook, "secret": secret}
+    kind: Literal["kafka", "webhook"] = "webhook"
+    if kafka is not None:
+        kind = "kafka"
+        settings = dict(read_pair(item, "--config") for item in config)
+        options = {"servers": kafka, "prefix": prefix, "config": settings or None}
+    given = {key: value for key, value in options.items() if value is not None}
+    with open_book() as book:
+        known = {one.name for one in book.events.sinks()}
+        made = book.events.add_sink(
+            name, kind, topic or None, start=place, attempts=attempts, **given
+        )
+        if as_json:
+            print_json(sink_form(made))
+            return
+        click.echo(f"{name} {'was changed' if name in known else 'is published from now on'}")
+        if kind == "webhook" and secret is None and name not in known:
+            click.echo(f"its secret, shown once: {made.options['secret']}")
+
+
+@sink_group.command("ls")
+@json_option
+def sink_ls_command(as_json: bool) -> None:
+    """List the sinks."""
+    with open_book() as book:
+        sinks = [sink_form(sink) for sink in book.events.sinks()]
+        if as_json:
+            print_json(sinks)
+        elif not sinks:
+            click.echo("no sinks")
+        else:
+            rows = [
+                (
+                    sink["name"],
+                    sink["kind"],
+                    ", ".join(sink["topics"] or ["all topics"]),
+                    sink["options"].get("url") or sink["options"].get("servers") or "",
+                )
+                for sink in sinks
+            ]
+            print_table(("NAME", "KIND", "TOPICS", "WHERE"), rows)
 
 
 @events_group.command("rm")

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duebook.delivery.moves import Report, move_after
+from duebook.delivery.moves import move_after
 from duebook.delivery.sharing import share
 from duebook.errors import DuebookError
 from duebook.ids import new_id
-from duebook.model.consumer import Cursor, Delivery
+from duebook.model.consumer import Cursor, Delivery, Report
 from duebook.model.event import slot_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from duebook.delivery.courier import Courier
-from duebook.delivery.moves import Report
 from duebook.errors import Unavailable, shorten
+from duebook.model.consumer import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

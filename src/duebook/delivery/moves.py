@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -13,25 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from duebook.model.consumer import Consumer, Cursor
+    from duebook.model.consumer import Consumer, Cursor, Report
     from duebook.model.event import Event
 
-__all__ = ["Report", "move_after", "retry_delay"]
+__all__ = ["move_after", "retry_delay"]
 
 FIRST_DELAY: Final = timedelta(seconds=1)
 LONGEST_DELAY: Final = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How a round of deliveries went, by the ids of events; what is in neither was delivered."""
-
-    rejected: dict[str, str] = field(default_factory=dict)
-    """the receiver does not take these, and why: after some attempts they are dead letters"""
-    undelivered: dict[str, str] = field(default_factory=dict)
-    """the receiver could not be reached: they wait, however long that takes"""
-    untried: set[str] = field(default_factory=set)
-    """nobody tried, for something before them failed"""
 
 
 def retry_delay(failures: int, *seed: object) -> timedelta:

@@ -21,6 +21,7 @@ from duebook.engine.measures import Measures
 from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.reach import Reach
+from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
@@ -98,7 +99,7 @@ class Node:
         self._spawner = spawner
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
-        self._helping, self._sequencing = Alarm(), Alarm()
+        self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
         self._outage = Outage()
         self._stranded = Stranded(store)
         self._reach = Reach()
@@ -129,6 +130,8 @@ class Node:
             self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
         if "relay" in roles and self._store.sequences:
             self._start("sequencer", self._sequence, self._sequencing, self._planning_over)
+        if "relay" in roles:
+            self._start("relay", self._relay.step, self._relaying, self._planning_over)
         self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
@@ -171,6 +174,7 @@ class Node:
             for _ in range(2)
         )
         self._sequencer = Sequencer(self._store)
+        self._relay = Relay(self._store, options.http_allow)
         self._dispatcher = Dispatcher(
             self._store,
             self._slots,
@@ -383,6 +387,8 @@ class Node:
             self._dispatching.ring()
         if News.EVENTS in news:
             self._sequencing.ring()
+        if News.SINKS in news:
+            self._relaying.ring()
         if News.LEAD in news and self._options.coordination == "leader":
             self._keeper.hurry()
             self._keeping.ring()
@@ -395,10 +401,12 @@ class Node:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, _, keeping = self._threads
         self._planning_over.set()
-        for alarm in (self._ticking, self._helping, self._dispatching, self._sequencing):
+        events = (self._sequencing, self._relaying)
+        for alarm in (self._ticking, self._helping, self._dispatching, *events):
             alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()
+        self._relay.close()
         grace = self._options.shutdown_grace.total_seconds()
         if running := len(self._slots.working()):
             log.warning("waiting up to %.0f s for %d runs; ask again to stop now", grace, running)

@@ -24,6 +24,7 @@ __all__ = [
     "Kind",
     "Lag",
     "Move",
+    "Report",
     "letter_form",
     "load_topics",
     "new_consumer",
@@ -97,6 +98,18 @@ class DeadLetter:
     at: datetime
     again: bool
     """whether it will be delivered once more"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a round of deliveries went, by the ids of events; what is in neither was delivered."""
+
+    rejected: dict[str, str] = field(default_factory=dict)
+    """the receiver does not take these, and why: after some attempts they are dead letters"""
+    undelivered: dict[str, str] = field(default_factory=dict)
+    """the receiver could not be reached: they wait, however long that takes"""
+    untried: set[str] = field(default_factory=set)
+    """nobody tried, for something before them failed"""
 
 
 class Lag(NamedTuple):

@@ -122,6 +122,8 @@ class News(Flag):
     """events wait for their position"""
     LOG = auto()
     """the log has become longer"""
+    SINKS = auto()
+    """somebody else reads the log, or otherwise than before"""
     LOOK = auto()
     """nobody tells anything here for now: only a pulse shows what there is to do"""
 

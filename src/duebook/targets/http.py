@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from duebook.targets.processes import Stop
     from duebook.targets.wire import Resolver
 
-__all__ = ["perform_http"]
+__all__ = ["Failed", "perform_http", "read_url", "send", "verified"]
 
 DEFAULT_TIMEOUT: Final = 60.0
 """Seconds for a request whose schedule has no timeout."""
@@ -76,7 +76,7 @@ def perform_http(
     hide = _hiding(target)
     try:
         with httpcore2.ConnectionPool(
-            ssl_context=tls or _verified(),
+            ssl_context=tls or verified(),
             network_backend=Wire(stop, deadline, allowed, resolver),
             max_keepalive_connections=0,
         ) as pool:
@@ -98,7 +98,7 @@ def perform_http(
 
 
 @cache
-def _verified() -> ssl.SSLContext:
+def verified() -> ssl.SSLContext:
     """The machine's certificates, or those that SSL_CERT_FILE names; read once."""
     return ssl.create_default_context()
 
@@ -109,7 +109,7 @@ def _exchange(
     """Follow redirects to an answer; one whose status is expected is the answer."""
     request = _request(target, claim)
     for _ in range(MOST_REDIRECTS + 1):
-        answer = _send(pool, request)
+        answer = send(pool, request)
         place = answer.headers.get("location")
         if answer.status not in (301, 302, 303, 307, 308) or not place:
             return answer
@@ -145,10 +145,10 @@ def _request(target: HttpTarget, claim: Claim) -> httpx2.Request:
             "Duebook-Due-At": format_instant(run.due_at or run.created_at),
         }
     )
-    return httpx2.Request(target.method, _url(target.url), headers=merged, content=content)
+    return httpx2.Request(target.method, read_url(target.url), headers=merged, content=content)
 
 
-def _url(text: str) -> httpx2.URL:
+def read_url(text: str) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:
@@ -158,7 +158,7 @@ def _url(text: str) -> httpx2.URL:
     return url
 
 
-def _send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> Answer:
+def send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> Answer:
     url = request.url
     where = f"{url.host}:{url.port or {'http': 80, 'https': 443}[url.scheme]}"
     try:
@@ -205,7 +205,7 @@ def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Requ
     """The request that a redirect asks for; another host gets no header that may be secret."""
     former = request.url
     try:
-        url = _url(str(former.join(place)))
+        url = read_url(str(former.join(place)))
     except (Failed, httpx2.InvalidURL, ValueError):
         raise Failed("redirect", f"{status} leads to no address that can be used") from None
     if former.scheme == "https" and url.scheme == "http":

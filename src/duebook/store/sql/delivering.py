@@ -46,7 +46,7 @@ class Delivering(EventLog):
             "insert_cursor",
             [{**key, "part": part, "position": start} for part in range(consumer.partitions)],
         )
-        self._tell(News.LOG)
+        self._tell(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def _changed(self, former: Consumer, consumer: Consumer) -> Consumer:
@@ -64,7 +64,7 @@ class Delivering(EventLog):
             attempts=consumer.attempts,
             options=json.dumps(consumer.options),
         )
-        self._tell(News.LOG)
+        self._tell(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def get_consumer(self, namespace: str, name: str) -> Consumer:
@@ -78,7 +78,7 @@ class Delivering(EventLog):
         return [one for one in rows if namespace in (None, one.namespace)]
 
     def remove_consumer(self, namespace: str, name: str) -> bool:
-        self._tell(News.LOG)
+        self._tell(News.SINKS)
         return self._run("delete_consumer", namespace=namespace, name=name) == 1
 
     # -- members

@@ -1,0 +1,130 @@
+"""Publishes the log to the sinks that the books name, a thread for each: none holds up another."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+from duebook.delivery.courier import Courier, Outlet
+from duebook.delivery.serving import serve
+from duebook.errors import DuebookError, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.model.consumer import Consumer
+    from duebook.store.base import Store
+    from duebook.targets.addresses import Network
+
+__all__ = ["Relay", "open_sink"]
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = 10.0
+"""Seconds between two looks which sinks there are; who changes them tells so."""
+END_WITHIN: Final = 10.0
+
+
+class Sink(Outlet, Protocol):
+    def interrupt(self) -> None:
+        """Break off what is under way; from any thread."""
+
+    def close(self) -> None: ...
+
+
+def open_sink(consumer: Consumer, allowed: tuple[Network, ...]) -> Sink:
+    """The sink that a definition means; raises Invalid for what is not installed here.
+
+    What it needs is imported here: a node without sinks starts quicker.
+    """
+    options = consumer.options
+    if consumer.kind == "webhook":
+        from duebook.sinks.webhook import WebhookSink
+        from duebook.targets.posting import Poster
+
+        return WebhookSink(options["url"], options["secret"], Poster(allowed))
+    if consumer.kind == "kafka":
+        from duebook.sinks.kafka import KafkaSink
+
+        return KafkaSink(options["servers"], options.get("prefix", ""), options.get("config"))
+    raise Invalid(f'sink "{consumer.name}" is of a kind that this node does not know')
+
+
+class _Serving:
+    """A sink that is being served, until it is told to end."""
+
+    def __init__(self, store: Store, consumer: Consumer, sink: Sink) -> None:
+        self.consumer = consumer
+        self._sink = sink
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(store,), name=f"duebook-sink-{consumer.name}", daemon=True
+        )
+        self._thread.start()
+
+    def _run(self, store: Store) -> None:
+        try:
+            serve(store, Courier(store, self.consumer, self._sink), self._stop)
+        finally:
+            self._sink.close()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._sink.interrupt()
+
+    def join(self, timeout: float) -> None:
+        self._thread.join(timeout)
+
+
+class Relay:
+    """Serves all sinks of all namespaces, together with the relays of other nodes."""
+
+    def __init__(
+        self,
+        store: Store,
+        allowed: tuple[Network, ...] = (),
+        opening: Callable[[Consumer, tuple[Network, ...]], Sink] = open_sink,
+    ) -> None:
+        self._store = store
+        self._allowed = allowed
+        self._opening = opening
+        self._serving: dict[tuple[str, str], _Serving] = {}
+        self._refused: dict[tuple[str, str], Consumer] = {}
+
+    def step(self) -> float:
+        """Begin what is new, end what is gone; returns in how many seconds to look again."""
+        found = {
+            (consumer.namespace, consumer.name): consumer
+            for consumer in self._store.read(lambda tx: tx.list_consumers())
+            if consumer.kind != "group"
+        }
+        for key, serving in list(self._serving.items()):
+            if found.get(key) != serving.consumer:
+                self._end(key)
+        for key, consumer in found.items():
+            if key not in self._serving and self._refused.get(key) != consumer:
+                self._begin(key, consumer)
+        return LOOK_EVERY
+
+    def _begin(self, key: tuple[str, str], consumer: Consumer) -> None:
+        try:
+            sink = self._opening(consumer, self._allowed)
+        except DuebookError as error:
+            self._refused[key] = consumer
+            log.warning("sink %s cannot be served here: %s", consumer.name, error)
+            return
+        log.info("serving sink %s", consumer.name)
+        self._serving[key] = _Serving(self._store, consumer, sink)
+
+    def _end(self, key: tuple[str, str]) -> None:
+        serving = self._serving.pop(key)
+        serving.stop()
+        serving.join(END_WITHIN)
+
+    def close(self) -> None:
+        """End all of them, together."""
+        for serving in self._serving.values():
+            serving.stop()
+        for serving in self._serving.values():
+            serving.join(END_WITHIN)

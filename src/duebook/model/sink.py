@@ -1,0 +1,132 @@
+"""Sinks as definitions: where events are published, what of it may be shown."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from duebook.errors import Invalid, quoted, shorten
+from duebook.model.event import check_topic
+from duebook.model.http_target import HIDDEN, LONGEST_URL
+
+if TYPE_CHECKING:
+    from duebook.model.consumer import Consumer
+
+__all__ = ["ATTEMPTS", "SECRET_PREFIX", "load_options", "new_secret", "sink_form"]
+
+ATTEMPTS: Final = 10
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how secrets of webhooks begin
+SHORTEST_SECRET: Final = 16
+MOST_SETTINGS: Final = 100
+_PUBLIC: Final = frozenset(
+    {"acks", "client.id", "compression.type", "linger.ms", "message.timeout.ms", "sasl.mechanism"}
+    | {"sasl.mechanisms", "sasl.username", "security.protocol", "ssl.ca.location"}
+)
+"""Settings of Kafka whose values are never secret."""
+
+
+def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a sink as they are kept; raises Invalid that names the part."""
+    readers = _READERS.get(kind)
+    if readers is None:
+        raise Invalid(f"sink kind {quoted(kind)} is not one of {', '.join(_READERS)}")
+    if unknown := sorted(str(key) for key in options if key not in readers):
+        known = ", ".join(readers)
+        raise Invalid(f'"{shorten(unknown[0])}" is no option of a {kind} sink; known are {known}')
+    return {
+        key: read(options.get(key)) for key, read in readers.items() if _given(kind, key, options)
+    }
+
+
+def _given(kind: str, key: str, options: dict[str, Any]) -> bool:
+    return options.get(key) is not None or (kind, key) in _NEEDED
+
+
+def new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(24)).decode()
+
+
+def sink_form(consumer: Consumer) -> dict[str, Any]:
+    """A sink as a JSON object, without its secrets."""
+    return {
+        "name": consumer.name,
+        "kind": consumer.kind,
+        "topics": None if consumer.topics is None else list(consumer.topics),
+        "partitions": consumer.partitions,
+        "attempts": consumer.attempts,
+        "options": {key: _shown(key, value) for key, value in consumer.options.items()},
+    }
+
+
+def _shown(key: str, value: Any) -> Any:
+    if key == "secret":
+        return HIDDEN
+    if key == "config":
+        return {name: text if name in _PUBLIC else HIDDEN for name, text in value.items()}
+    return value
+
+
+def _url(value: object) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_URL or not value.isprintable():
+        raise Invalid(f"sink url {quoted(value)} is no URL")
+    try:
+        parts = urlsplit(value)
+        port_is_right = parts.port is None or parts.port > 0
+    except ValueError:
+        raise Invalid(f"sink url {quoted(value)} is no URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_right:
+        raise Invalid(
+            f"sink url {quoted(value)} does not begin with http:// or https:// and a host"
+        )
+    if parts.username is not None:
+        raise Invalid("sink url has a name or password; receivers know us by the signature")
+    return value
+
+
+def _secret(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    try:
+        raw = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if not text.startswith(SECRET_PREFIX) or len(raw) < SHORTEST_SECRET:
+        raise Invalid(
+            f"sink secret is not {SECRET_PREFIX} and at least {SHORTEST_SECRET} bytes as base64"
+        )
+    return text
+
+
+def _servers(value: object) -> str:
+    if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= 2_000:
+        return value
+    raise Invalid(f"sink servers {quoted(value)} is not HOST:PORT, or several separated by commas")
+
+
+def _prefix(value: object) -> str:
+    return check_topic(value, "sink prefix")
+
+
+def _config(value: object) -> dict[str, str]:
+    if (
+        isinstance(value, dict)
+        and len(value) <= MOST_SETTINGS
+        and all(
+            isinstance(k, str) and isinstance(v, str | int | float | bool) for k, v in value.items()
+        )
+    ):
+        return {key: _word(item) for key, item in value.items()}
+    raise Invalid(f"sink config {shorten(value)} is no object of settings of librdkafka")
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_READERS: Final[dict[str, dict[str, Any]]] = {
+    "webhook": {"url": _url, "secret": _secret},
+    "kafka": {"servers": _servers, "prefix": _prefix, "config": _config},
+}
+_NEEDED: Final = {("webhook", "url"), ("webhook", "secret"), ("kafka", "servers")}

@@ -1,0 +1,124 @@
+"""Publishes events to Kafka: an idempotent producer, the key of an event as that of its message.
+
+What follows a message that failed is not sent either, so that no key goes backwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.model.consumer import Report
+from duebook.sinks.cloud_events import as_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.model.consumer import Delivery
+
+__all__ = ["KafkaSink"]
+
+PATIENCE: Final = 30.0
+"""Seconds after which a message that no broker acknowledged is given up, to be sent again."""
+SLACK: Final = 5.0
+_SETTINGS: Final[dict[str, Any]] = {
+    "client.id": "duebook",
+    "enable.idempotence": True,
+    "enable.gapless.guarantee": True,
+    "linger.ms": 5,
+    "message.timeout.ms": int(PATIENCE * 1_000),
+}
+_REFUSALS: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "TOPIC_EXCEPTION", "INVALID_RECORD")
+"""What a broker says about a message itself."""
+
+
+class KafkaSink:
+    """One producer; a new one after an error from which it cannot recover."""
+
+    def __init__(
+        self, servers: str, prefix: str = "", config: dict[str, str] | None = None
+    ) -> None:
+        try:
+            import confluent_kafka
+        except ImportError:
+            raise Invalid(
+                "a kafka sink needs confluent-kafka; pip install 'duebook[kafka]'"
+            ) from None
+        self._library = confluent_kafka
+        self._prefix = prefix
+        self._settings = {**_SETTINGS, **(config or {}), "bootstrap.servers": servers}
+        self._producer: Any = None
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> Report:
+        report, acknowledged = Report(), set[str]()
+        producer = self._opened()
+        stopped: set[int] = set()
+        for delivery in deliveries:
+            if delivery.part in stopped:
+                report.untried.add(delivery.event.id)
+            elif why := self._produce(producer, delivery, report, acknowledged):
+                report.rejected[delivery.event.id] = why
+                stopped.add(delivery.part)
+        producer.flush(PATIENCE + SLACK)
+        known = acknowledged | report.rejected.keys() | report.untried | report.undelivered.keys()
+        for delivery in deliveries:
+            if delivery.event.id not in known:
+                report.undelivered[delivery.event.id] = "no broker acknowledged it in time"
+        if report.undelivered:
+            self.close()  # nothing of what was given up must arrive later
+        return report
+
+    def _produce(
+        self, producer: Any, delivery: Delivery, report: Report, acknowledged: set[str]
+    ) -> str | None:
+        """Hand a message over; returns why the library does not take it."""
+        event = delivery.event
+        headers, value = as_headers(delivery)
+
+        def heard(error: Any, _: Any) -> None:
+            if error is None:
+                acknowledged.add(event.id)
+            elif error.name() in _REFUSALS:
+                report.rejected[event.id] = shorten(error.str(), 500)
+            else:
+                report.undelivered[event.id] = shorten(error.str(), 500)
+
+        message = {
+            "topic": self._prefix + event.topic,
+            "key": event.key.encode(),
+            "value": value,
+            "headers": headers,
+            "on_delivery": heard,
+        }
+        while True:
+            try:
+                producer.produce(**message)
+            except BufferError:
+                producer.poll(0.1)
+            except self._library.KafkaException as error:
+                code = error.args[0]
+                if code.name() in _REFUSALS:
+                    return shorten(code.str(), 500)
+                report.undelivered[event.id] = shorten(code.str(), 500)
+                return None
+            else:
+                producer.poll(0)
+                return None
+
+    def _opened(self) -> Any:
+        if self._producer is None:
+            make: Callable[..., Any] = self._library.Producer
+            try:
+                self._producer = make(self._settings)
+            except (self._library.KafkaException, ValueError, TypeError) as error:
+                raise Invalid(f"kafka: {shorten(str(error), 300)}") from None
+        return self._producer
+
+    def interrupt(self) -> None:
+        """What was handed over is waited for: nobody knows what of it will arrive."""
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(1)

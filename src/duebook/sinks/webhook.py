@@ -1,0 +1,99 @@
+"""Publishes events to an HTTP endpoint: CloudEvents, signed, so that it knows who sent them.
+
+Who sends the request, and where it may go, is said by `post`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from duebook.errors import Unavailable
+from duebook.model.consumer import Report
+from duebook.model.sink import SECRET_PREFIX
+from duebook.sinks.cloud_events import JSON_TYPE, as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.model.consumer import Delivery
+
+__all__ = ["Post", "WebhookSink", "sign"]
+
+LATER: Final = frozenset({408, 425, 429, 502, 503, 504})
+"""Answers that say nothing about the event: the receiver is busy, or not there."""
+
+
+class Post(Protocol):
+    """Sends a request and returns the status of its answer; raises Unavailable for none."""
+
+    def __call__(self, url: str, headers: dict[str, str], body: bytes) -> int: ...
+
+    def stop(self) -> None:
+        """Break off what is under way, and send nothing more."""
+
+
+def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+    """As Standard Webhooks has it: HMAC-SHA256 of id, timestamp and body."""
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
+    signed = f"{event_id}.{timestamp}.".encode() + body
+    digest = hmac.new(key, signed, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+class WebhookSink:
+    """One request for each event, one after another."""
+
+    def __init__(
+        self, url: str, secret: str, post: Post, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._url = url
+        self._secret = secret
+        self._post = post
+        self._clock = clock
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> Report:
+        report = Report()
+        stopped: set[int] = set()
+        for place, delivery in enumerate(deliveries):
+            event = delivery.event
+            if delivery.part in stopped:
+                report.untried.add(event.id)
+                continue
+            try:
+                status = self._send(delivery)
+            except Unavailable as error:
+                self._give_up(report, deliveries[place:], str(error))
+                break
+            if status in LATER:
+                self._give_up(report, deliveries[place:], f"it answered {status}")
+                break
+            if not 200 <= status < 300:
+                report.rejected[event.id] = f"it answered {status}"
+                stopped.add(delivery.part)
+        return report
+
+    def _give_up(self, report: Report, rest: Sequence[Delivery], why: str) -> None:
+        """Nobody is there for any of them."""
+        for delivery in rest:
+            if delivery.event.id not in report.rejected:
+                report.undelivered[delivery.event.id] = why
+
+    def _send(self, delivery: Delivery) -> int:
+        body, event_id, timestamp = as_json(delivery), delivery.event.id, int(self._clock())
+        headers = {
+            "Content-Type": JSON_TYPE,
+            "webhook-id": event_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": sign(self._secret, event_id, timestamp, body),
+        }
+        return self._post(self._url, headers, body)
+
+    def interrupt(self) -> None:
+        self._post.stop()
+
+    def close(self) -> None:
+        """Nothing is kept open."""

@@ -1,0 +1,64 @@
+"""Sends a request of Duebook's own, under the same guard as http targets; follows no redirect."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import httpcore2
+import httpx2
+
+from duebook.errors import Unavailable
+from duebook.targets.http import Failed, read_url, send, verified
+from duebook.targets.processes import Stop
+from duebook.targets.wire import Interrupted, Wire, resolve
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from duebook.targets.addresses import Network
+    from duebook.targets.wire import Resolver
+
+__all__ = ["Poster"]
+
+TIMEOUT: Final = 30.0
+
+
+class Poster:
+    """Posts to addresses that are public, or in `allowed`; `stop` breaks off what is under way."""
+
+    def __init__(
+        self,
+        allowed: tuple[Network, ...] = (),
+        timeout: float = TIMEOUT,
+        resolver: Resolver = resolve,
+    ) -> None:
+        self._allowed = allowed
+        self._timeout = timeout
+        self._resolver = resolver
+        self._stop = Stop()
+
+    def stop(self) -> None:
+        self._stop.set("shutdown")
+
+    def __call__(self, url: str, headers: dict[str, str], body: bytes) -> int:
+        """The status of the answer; raises Unavailable when there is none."""
+        ours = {
+            "User-Agent": f"duebook/{__version__}",
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+        }
+        deadline = time.monotonic() + self._timeout
+        try:
+            request = httpx2.Request("POST", read_url(url), headers=ours | headers, content=body)
+            with httpcore2.ConnectionPool(
+                ssl_context=verified(),
+                network_backend=Wire(self._stop, deadline, self._allowed, self._resolver),
+                max_keepalive_connections=0,
+            ) as pool:
+                return send(pool, request).status
+        except Interrupted as error:
+            told = "it did not answer in time" if error.reason == "timeout" else error.reason
+            raise Unavailable(told) from None
+        except Failed as error:
+            raise Unavailable(str(error)) from None

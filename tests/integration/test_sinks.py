@@ -1,0 +1,186 @@
+"""Sinks over their real protocols: Kafka and webhooks, up and down, one beside the other."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.book import Book
+from duebook.engine.relay import Relay
+from duebook.engine.sequencer import Sequencer
+from duebook.store.postgres import PostgresStore
+from duebook.targets.addresses import read_networks
+from tests.kafka import Kafka, messages
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KEYS = 10
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(postgres_url)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def book(store: PostgresStore) -> Book:
+    return Book(store)
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[Kafka]:
+    with closing(Kafka(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def relay(store: PostgresStore) -> Iterator[Relay]:
+    with closing(Relay(store, read_networks("127.0.0.0/8"))) as made:
+        yield made
+
+
+class Endpoint:
+    """A webhook's receiver; it may be told to be busy."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.status = 204
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if endpoint.status == 204:
+                    endpoint.got.append(json.loads(body))
+                self.send_response(endpoint.status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with closing(Endpoint()) as opened:
+        yield opened
+
+
+def publish(book: Book, number: int, first: int = 0) -> None:
+    for n in range(first, first + number):
+        book.events.publish("orders", {"n": n}, key=f"key-{n % KEYS}")
+    Sequencer(book.store).step()
+
+
+def check(numbers: list[tuple[str, int]], wanted: int) -> None:
+    """All of them, and of each key none came first after a later one."""
+    assert {number for _, number in numbers} == set(range(wanted))
+    latest: dict[str, int] = defaultdict(lambda: -1)
+    seen: set[int] = set()
+    for key, number in numbers:
+        if number not in seen:
+            assert number > latest[key]
+            latest[key] = number
+        seen.add(number)
+
+
+def test_kafka_gets_every_event_with_its_key_and_headers(
+    book: Book, kafka: Kafka, relay: Relay
+) -> None:
+    consumer = kafka.consume("shop.orders")
+    book.events.add_sink("bus", "kafka", "orders", servers=kafka.servers, prefix="shop.")
+    relay.step()
+    publish(book, 50)
+    eventually(lambda: len(consumer.lines) >= 50, 60)
+    found = messages(consumer)
+    check([(message["key"], message["value"]["n"]) for message in found], 50)
+    assert len(found) == 50
+    events = {event.id: event for event in book.events.list("orders")}
+    for message in found:
+        event = events[message["headers"]["ce_id"]]
+        assert message["headers"]["ce_partitionkey"] == event.key == message["key"]
+        assert message["headers"]["ce_specversion"] == "1.0"
+        assert message["headers"]["content-type"] == "application/json"
+
+
+def test_a_broker_that_is_stopped_and_goes_on_loses_nothing_and_holds_up_nobody_else(
+    book: Book, kafka: Kafka, relay: Relay, endpoint: Endpoint
+) -> None:
+    consumer = kafka.consume("orders")
+    config = {"message.timeout.ms": "1500", "socket.timeout.ms": "1000"}
+    book.events.add_sink("bus", "kafka", "orders", servers=kafka.servers, config=config)
+    book.events.add_sink("hooks", "webhook", "orders", url=endpoint.url)
+    relay.step()
+    publish(book, 20)
+    eventually(lambda: len(consumer.lines) >= 20, 60)
+    kafka.cluster.pause()
+    publish(book, 20, first=20)
+    eventually(lambda: len(endpoint.got) == 40, 30)
+    kafka.cluster.resume()
+    publish(book, 20, first=40)
+    eventually(lambda: len({m["value"]["n"] for m in messages(consumer)}) == 60, 60)
+    check([(m["key"], m["value"]["n"]) for m in messages(consumer)], 60)
+    ids = {(m["headers"]["ce_id"], m["value"]["n"]) for m in messages(consumer)}
+    assert len(ids) == 60, "a duplicate has the same id"
+    check([(got["partitionkey"], got["data"]["n"]) for got in endpoint.got], 60)
+
+
+def test_a_webhook_that_is_busy_for_a_while_gets_all_of_it_in_order(
+    book: Book, relay: Relay, endpoint: Endpoint
+) -> None:
+    endpoint.status = 503
+    book.events.add_sink("hooks", "webhook", url=endpoint.url)
+    relay.step()
+    publish(book, 10)
+    eventually(lambda: [lag.failing > 0 for lag in book.events.lags()] == [True])
+    endpoint.status = 204
+    eventually(lambda: len(endpoint.got) >= 10, 30)
+    check([(got["partitionkey"], got["data"]["n"]) for got in endpoint.got], 10)
+    assert book.events.dead_letters() == []
+
+
+def test_a_sink_is_served_by_its_latest_definition_and_not_when_it_is_gone(
+    book: Book, relay: Relay, endpoint: Endpoint
+) -> None:
+    with closing(Endpoint()) as other:
+        book.events.add_sink("hooks", "webhook", url=endpoint.url)
+        relay.step()
+        publish(book, 5)
+        eventually(lambda: len(endpoint.got) == 5)
+        eventually(lambda: [lag.behind for lag in book.events.lags()] == [0])
+        book.events.add_sink("hooks", "webhook", url=other.url)
+        relay.step()
+        publish(book, 5, first=5)
+        eventually(lambda: len(other.got) == 5)
+        book.events.remove("hooks")
+        relay.step()
+        assert len(endpoint.got) == 5
+
+
+def test_a_sink_that_may_not_be_reached_is_refused(
+    book: Book, store: PostgresStore, endpoint: Endpoint
+) -> None:
+    with closing(Relay(store)) as relay:
+        book.events.add_sink("hooks", "webhook", url=endpoint.url)
+        relay.step()
+        publish(book, 1)
+        eventually(lambda: [lag.failing for lag in book.events.lags()] == [1])
+    assert endpoint.got == []
