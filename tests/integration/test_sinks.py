@@ -165,7 +165,7 @@ def test_a_sink_is_served_by_its_latest_definition_and_not_when_it_is_gone(
         relay.step()
         publish(book, 5)
         eventually(lambda: len(endpoint.got) == 5)
-        eventually(lambda: [lag.behind for lag in book.events.lags()] == [0])
+        eventually(lambda: [lag.behind for lag in book.events.lags()] == [0], 30)
         book.events.add_sink("hooks", "webhook", url=other.url)
         relay.step()
         publish(book, 5, first=5)

@@ -10,7 +10,7 @@ from duebook.model.consumer import Move, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from duebook.delivery.courier import Round
     from duebook.model.consumer import Consumer, Delivery
@@ -105,9 +105,11 @@ class Received:
         self.is_done = True
 
 
-def received(store: Store, consumer: Consumer, batch: int, follow: bool) -> Iterator[Received]:
+def received(
+    store: Store, consumer: Consumer, batch: int, lease: timedelta, follow: bool
+) -> Iterator[Received]:
     """The events of a group's member, one after another; without `follow` until there are none."""
-    courier, seen = Courier(store, consumer, batch=batch), 0
+    courier, seen = Courier(store, consumer, batch=batch, lease=lease), 0
     courier.begin_beating()
     try:
         while True:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from duebook.book.consuming import Received, received
-from duebook.delivery.courier import Courier
+from duebook.delivery.courier import LEASE, Courier
 from duebook.delivery.handling import HandlerOutlet, TransactionCourier, wants_connection
 from duebook.delivery.serving import serve
 from duebook.errors import Invalid, NotFound, quoted, shorten
@@ -15,18 +15,18 @@ from duebook.ids import new_id
 from duebook.model.consumer import new_consumer
 from duebook.model.event import Event, check_topic, new_draft
 from duebook.model.sink import ATTEMPTS, load_options, new_secret
-from duebook.timetext import parse_instant
+from duebook.timetext import parse_duration, parse_instant
 from duebook.triggers.base import check_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from duebook.model.consumer import Consumer, DeadLetter, Lag
     from duebook.store.base import Batch, Store, Tx
 
     Consumers = list[Consumer]
-    Handler = tuple[Callable[..., object], tuple[Any, ...], int]
+    Handler = tuple[Callable[..., object], tuple[Any, ...], int, timedelta]
     Lags = list[Lag]
     Letters = list[DeadLetter]
     Listed = list[Event]
@@ -155,6 +155,7 @@ class Events:
         batch: int = 100,
         attempts: int = 5,
         partitions: int = PARTITIONS,
+        lease: str | timedelta = LEASE,
         follow: bool = True,
     ) -> Iterator[Received]:
         """The events of a topic, shared with the other members of the group, for ever.
@@ -165,7 +166,8 @@ class Events:
         caller's own transaction instead: then it counts once. A loop that is left has not done the
         event that it had, unless `event.done()` was called; after so many `attempts` such an event
         is a dead letter. A new group begins at the `start`: `beginning`, `end`, or after a
-        position. Without `follow` the loop ends when there is nothing more.
+        position. Another member takes over from one that gave no sign of life for a `lease`.
+        Without `follow` the loop ends when there is nothing more.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -178,7 +180,7 @@ class Events:
         Raises Invalid. In a SQLite file a group has one partition, and so one reader.
         """
         joined = self._join(topic, group, start, attempts, partitions)
-        return received(self._store, joined, batch, follow)
+        return received(self._store, joined, batch, parse_duration(lease), follow)
 
     def _join(
         self,
@@ -201,6 +203,7 @@ class Events:
         batch: int = 100,
         attempts: int = 5,
         partitions: int = PARTITIONS,
+        lease: str | timedelta = LEASE,
     ) -> Callable[[F], F]:
         """A function that gets the events of a topic, as a member of a group, while `serve` runs.
 
@@ -212,7 +215,7 @@ class Events:
 
         def declare(function: F) -> F:
             how = (topic, group, start, attempts, partitions)
-            self._handlers.append((function, how, batch))
+            self._handlers.append((function, how, batch, parse_duration(lease)))
             return function
 
         return declare
@@ -236,15 +239,15 @@ class Events:
                 thread.join(LONGEST_END)
 
     def _courier(self, handler: Handler) -> Courier:
-        function, how, batch = handler
+        function, how, batch, lease = handler
         consumer = self._join(*how)
         if not wants_connection(function):
-            return Courier(self._store, consumer, HandlerOutlet(function), batch)
+            return Courier(self._store, consumer, HandlerOutlet(function), batch, lease)
         if not self._store.sequences:
             raise Invalid(
                 f'consumer of group "{consumer.name}" wants a connection: that needs PostgreSQL'
             )
-        return TransactionCourier(self._store, consumer, None, batch, function=function)
+        return TransactionCourier(self._store, consumer, None, batch, lease, function=function)
 
     # -- those who read the log
 

@@ -168,7 +168,8 @@ class Courier:
             )
             if move.position < found.until or move.error is not None:
                 self._seen[move.part] = move.position
-        self._write_beyond = WRITE_BEYOND
+        if moves:
+            self._write_beyond = WRITE_BEYOND
 
     def _moves(self, found: Round, report: Report) -> list[Move]:
         events: dict[int, list[Event]] = {cursor.part: [] for cursor in found.cursors}
