@@ -204,3 +204,5 @@ class Plan:
     seen: tuple[Stretch, ...] = ()
     considered_at: datetime | None = None
     fired: int = 0
+    resumed: bool = False
+    """whether it was paused before"""

@@ -68,6 +68,7 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
         decisions=(*planned.decisions, *skips),
         used=(*planned.used, *(e for e in used if e not in planned.used)),
         wake_at=now if waits and planned.status == "active" else planned.wake_at,
+        resumed=True,
     )
 
 

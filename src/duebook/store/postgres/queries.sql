@@ -270,6 +270,18 @@ WHERE namespace = :namespace AND (:name::text IS NULL OR name = :name::text)
 ORDER BY at DESC, event_id
 LIMIT :limit
 
+-- name: list_told_runs
+-- What is told of the given runs.
+SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
+    r.error, r.started_at, r.finished_at, r.task, s.created_by
+FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.id = ANY (:ids::text[])
+ORDER BY r.id
+
+-- name: list_told_schedules
+-- What is told of the given schedules.
+SELECT id, namespace, name, created_by FROM schedules WHERE id = ANY (:ids::text[])
+
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)

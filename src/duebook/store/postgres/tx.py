@@ -117,6 +117,7 @@ class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Delivering, Check
         rows = self._all("settle_runs", now=self.now, **columns) if ended else []
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
         self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
+        self._tell_runs([token.run_id for token in settled])
         if any(others_wait for *_, others_wait in rows):
             self._tell(News.WORK)
         if woken := [schedule_id for _, _, wakes, schedule_id, *_ in rows if wakes]:

@@ -24,6 +24,7 @@ from duebook.store.sql.rows import (
     target_text,
     without_nul,
 )
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,7 @@ class People(Lists):
         for new in made:
             self._depend(new.id, new.namespace, new.spec)
         self._insert("insert_label", [row for new in made for row in _labels(new)])
+        self._tell_schedules([new.id for new in made], "created")
         if wakes := [new.wake_at for new in made if new.wake_at is not None]:
             self._tell(News.WAKE, min(wakes))
 
@@ -120,6 +122,7 @@ class People(Lists):
         self._insert("insert_label", _labels(former))
         for exception in plan.said:
             self.add_exception(id_, exception)
+        self._tell_schedules([id_], "updated", version=plan.version)
         if plan.status == "paused":
             self._pause([plan], schedule.paused_at, schedule.paused_until, schedule.pause_reason)
             self._record(skips_of(plan), None)
@@ -187,6 +190,8 @@ class People(Lists):
         self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
     ) -> None:
         self._pause(plans, self.now, until, reason)
+        how = {"reason": reason, "until": None if until is None else format_instant(until)}
+        self._tell_schedules([plan.schedule_id for plan in plans], "paused", **how)
 
     def _pause(
         self,
@@ -217,6 +222,7 @@ class People(Lists):
             self._run("delete_labels", schedule_id=id_)
         for id_ in ids:
             self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED.value)
+        self._tell_schedules(ids, "deleted")
         for id_ in ids:  # after all runs: a claim holds runs when it locks schedules
             self._run("delete_exceptions", id=id_)
             self._run("delete_state", id=id_)
@@ -310,6 +316,7 @@ class People(Lists):
         self._hold([run_id])
         row = self._one("cancel_queued_run", **how)
         if row:
+            self._tell_runs([run_id])
             self._wake(*row)
             return "cancelled"
         run = self.get_run(run_id)

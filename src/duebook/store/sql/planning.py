@@ -22,7 +22,6 @@ from duebook.model.plan import (
     Upstream,
 )
 from duebook.store.base import FIRST, Mark, News, Taken
-from duebook.store.sql.events import EventLog
 from duebook.store.sql.rows import (
     Copied,
     MovedState,
@@ -34,6 +33,7 @@ from duebook.store.sql.rows import (
     read_stretches,
     stretches_text,
 )
+from duebook.store.sql.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ def remember(known: Definitions, learned: Definitions) -> None:
     known.update(learned)
 
 
-class Planning(EventLog):
+class Planning(Telling):
     """Takes snapshots of schedules and commits what the planner made of them."""
 
     _taken = False
@@ -273,7 +273,17 @@ class Planning(EventLog):
             self._give_way(run_id)
         self._record(skips + doubled, session_id)
         self._tell_of(plans, inserted)
+        self._tell_changes(plans, fires)
         return len(fires) + len(ended) - len(doubled)
+
+    def _tell_changes(self, plans: Sequence[Plan], fires: Sequence[Firing]) -> None:
+        """Of what is rare enough to be looked for first."""
+        self._tell_runs([id_ for id_, _, fire in fires if fire.origin == "catchup"], "run.late")
+        for kind, ids in (
+            ("resumed", [plan.schedule_id for plan in plans if plan.resumed]),
+            ("completed", [plan.schedule_id for plan in plans if plan.status == "completed"]),
+        ):
+            self._tell_schedules(ids, kind)
 
     def _expiry(self, spec: ScheduleSpec) -> Any:
         return None if spec.expire_after is None else self._stamp(self.now + spec.expire_after)
@@ -290,6 +300,8 @@ class Planning(EventLog):
         if not self._one("cancel_queued_run", **how):
             self._run("request_cancel", **how)
             self._tell(News.CANCEL)
+        else:
+            self._tell_runs([run_id])
 
     def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Write what follows for the schedules; returns the plans of versions still in force."""
@@ -338,6 +350,7 @@ class Planning(EventLog):
             doubled = self._doubled(fires)
             kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
             fires = [f for f in fires if (f[1].schedule_id, f[2].due_at) not in kept_out]
+        self._tell_runs([id_ for id_, _, _ in fires])
         drafts = [
             (owner.schedule_id, fire.ended.draft)
             for _, owner, fire in fires

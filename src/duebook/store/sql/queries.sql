@@ -898,6 +898,10 @@ FROM consumers WHERE namespace = :namespace AND name = :name
 SELECT namespace, name, kind, topics, partitions, attempts, options
 FROM consumers ORDER BY namespace, name
 
+-- name: list_followed
+-- The topics of those who read about life cycles; mostly nobody does.
+SELECT namespace, topics FROM consumers WHERE topics LIKE :begin
+
 -- name: insert_consumer
 -- Somebody begins to read the log.
 INSERT INTO consumers (namespace, name, kind, topics, partitions, attempts, options, created_at)

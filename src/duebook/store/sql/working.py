@@ -97,6 +97,7 @@ class Working(Planning):
             status, reason, error = ("cancelled", orphan.cancel_reason, _LOST)
         how = {"status": status, "reason": reason, "error": error}
         self._run("fail_lost_run", id=orphan.id, now=self.now, **how)
+        self._tell_runs([orphan.id])
         self._wake(orphan.wakes, orphan.schedule_id)
 
     def pulse(self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool) -> Pulse:
@@ -230,6 +231,7 @@ class Working(Planning):
             if others_wait:
                 self._tell(News.WORK)
             self._append_of_runs([(token.run_id, outcome)])
+            self._tell_runs([token.run_id])
             return True
         return self._settled_before(token)
 
@@ -281,6 +283,7 @@ class Working(Planning):
         rows = self._all("expire_runs", now=self.now, ids=ids)
         for row in rows:
             self._wake(*row)
+        self._tell_runs(ids)
         return len(rows)
 
     def earliest_expiry(self) -> datetime | None:

@@ -1,0 +1,160 @@
+"""Life cycles as events: told to those who listen, in order and without gaps; else nothing is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book import Book
+from duebook.model.consumer import new_consumer
+from tests.conformance.builders import (
+    MINUTE,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    lose,
+    settle,
+    tick,
+)
+from tests.conformance.test_events import problems, stamp, step
+
+if TYPE_CHECKING:
+    from duebook.model.event import Event
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
+
+
+def listen(store: Store, *topics: str, namespace: str = "default") -> None:
+    wanted = new_consumer(namespace, "watcher", "group", list(topics), 1, 1)
+    store.transact(lambda tx: tx.save_consumer(wanted, 0))
+
+
+def told(store: Store, topic: str = "duebook.runs") -> list[Event]:
+    stamp(store)
+    return Book(store).events.list(topic)
+
+
+def test_nothing_is_told_while_nobody_listens(store: Store, clock: VirtualClock) -> None:
+    listen(store, "orders")
+    listen(store, "duebook.runs", namespace="elsewhere")
+    add_schedule(store)
+    clock.advance(MINUTE)
+    tick(store)
+    begin(store)
+    (claimed,) = claim(store)
+    settle(store, claimed.token)
+    assert told(store) == []
+    assert told(store, "duebook.schedules") == []
+
+
+def test_the_ends_of_runs_are_told(store: Store, clock: VirtualClock) -> None:
+    listen(store, "duebook.runs")
+    job = add_schedule(store, overlap="allow")
+    clock.advance(MINUTE)
+    tick(store)
+    begin(store)
+    (claimed,) = claim(store)
+    settle(store, claimed.token, "failed", reason="exit_code", error="exit code 3")
+    (event,) = told(store)
+    assert (event.type, event.key, event.version) == ("run.failed", "job", 1)
+    assert event.aggregate == f"run:{claimed.run.id}"
+    assert event.meta["schedule_id"] == job
+    assert {key: event.data[key] for key in ("run", "status", "error", "attempt")} == {
+        "run": claimed.run.id,
+        "status": "failed",
+        "error": "exit code 3",
+        "attempt": 1,
+    }
+    assert event.data["due_at"] == "2026-01-05T12:01:00Z"
+
+
+def test_many_ends_at_once_are_told_each(store: Store) -> None:
+    listen(store, "duebook.runs")
+    for n in range(3):
+        add_run(store, add_schedule(store, f"job-{n}"))
+    begin(store)
+    ended = [(claimed.token, claimed) for claimed in claim(store)]
+    for token, _ in ended:
+        settle(store, token)
+        settle(store, token)
+    assert [event.type for event in told(store)] == ["run.succeeded"] * 3
+
+
+@pytest.mark.parametrize("how", ["cancel", "expire", "poison"])
+def test_runs_that_end_in_other_ways_are_told_too(
+    store: Store, clock: VirtualClock, book: Book, how: str
+) -> None:
+    listen(store, "duebook.runs")
+    add_schedule(store, expire_after="1m", max_takeovers=0)
+    clock.advance(MINUTE)
+    tick(store)
+    (run,) = book.runs.list()
+    if how == "cancel":
+        book.runs.cancel(run.id)
+    elif how == "expire":
+        clock.advance(5 * MINUTE)
+        assert store.transact(lambda tx: tx.expire(10)) == 1
+    else:
+        begin(store)
+        claim(store)
+        lose(store, "node-1")
+    (event,) = told(store)
+    assert event.data["run"] == run.id
+    assert event.type == ("run.failed" if how == "poison" else "run.cancelled")
+
+
+def test_what_is_made_up_for_is_told_as_late(store: Store, clock: VirtualClock) -> None:
+    listen(store, "duebook.runs")
+    add_schedule(store, target={"event": "orders"})
+    add_schedule(store, "command")
+    clock.advance(10 * MINUTE)
+    step(store)
+    late = [event for event in told(store) if event.type == "run.late"]
+    assert [event.data["schedule"] for event in late] == ["command"]
+    assert [event.data["status"] for event in late] == ["queued"]
+
+
+def test_what_happens_to_schedules_is_told_without_gaps(
+    store: Store, clock: VirtualClock, book: Book
+) -> None:
+    listen(store, "duebook.schedules")
+    when = {"at": "2026-01-05T13:00:00Z"}
+    book.schedules.create("job", trigger=when, target={"event": "orders"}, by="ann")
+    book.schedules.update("job", description="new")
+    book.schedules.pause("job", "holidays")
+    book.schedules.resume("job")
+    clock.advance(61 * MINUTE)
+    step(store)
+    book.schedules.delete("job")
+    found = told(store, "duebook.schedules")
+    assert [event.type.removeprefix("schedule.") for event in found] == [
+        *("created", "updated", "paused", "resumed", "completed", "deleted")
+    ]
+    assert found[2].data["reason"] == "holidays"
+    mixed = sorted([*found, *told(store, "orders")], key=lambda event: event.position or 0)
+    assert [event.version for event in mixed] == list(range(1, 8))
+    assert problems(store) == []
+
+
+def test_a_pause_that_ends_by_itself_is_told(store: Store, clock: VirtualClock, book: Book) -> None:
+    add_schedule(store)
+    book.schedules.pause("job", until=clock.now + MINUTE)
+    listen(store, "duebook.schedules")
+    clock.advance(2 * MINUTE)
+    step(store)
+    assert [event.type for event in told(store, "duebook.schedules")] == ["schedule.resumed"]
+
+
+def test_who_wants_all_topics_gets_none_about_life_cycles(
+    store: Store, backend: Backend, clock: VirtualClock, book: Book
+) -> None:
+    listen(store, "duebook.runs")
+    add_schedule(store, target={"event": "orders"})
+    clock.advance(MINUTE)
+    step(store)
+    stamp(store)
+    assert [event.topic for event in book.events.list()] == ["orders"]
+    assert backend.rows("SELECT count(*) FROM events") == [(2,)]
