@@ -18,4 +18,4 @@ assert gc.get_freeze_count() > 1_000
 
 def test_a_node_looks_for_garbage_seldom_and_not_among_what_stays() -> None:
     """In a process of its own: the tests keep their collector."""
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=60)  # noqa: S603
