@@ -275,7 +275,7 @@ class Duebook(Book):
         ready: Callable[[], None] = lambda: None,
         measures: Measures | None = None,
     ) -> None:
-        """As `run`, with a spawner that was begun before any thread; calls `ready` just before.
+        """As `run`, with a spawner that was begun before any thread; calls `ready` once it is up.
 
         What the node counts it adds to `measures`.
         """
@@ -294,8 +294,7 @@ class Duebook(Book):
                 if self.tasks.names or self._app is not None:
                     self.declare(prune)
                 _tell_unserved(self.tasks, options)
-                ready()
-                node.run()
+                node.run(ready)
             finally:
                 self._node = None
 

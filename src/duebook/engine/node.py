@@ -112,15 +112,17 @@ class Node:
         self._spawner_lock = threading.Lock()
         self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
 
-    def run(self) -> None:
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Work until `stop()`, then hand back what is unfinished; the caller waits here.
 
-        Raises Conflict when the books were taken away under it, or tasks hold all of its slots.
+        Calls `ready` once the books know of this node. Raises Conflict when the books were taken
+        away under it, or tasks hold all of its slots.
         """
         self._prepare()
         if not self._begin_first_session():
             self._slots.close()
             return
+        ready()
         roles = self._options.roles
         if "scheduler" in roles:
             self._start("ticker", self._tick, self._ticking, self._planning_over)
