@@ -182,5 +182,5 @@ def test_what_a_function_writes_counts_once_and_a_failure_undoes_only_its_own(
         serving.join()
     (letter,) = book.events.dead_letters("billing")
     assert (letter.event.key, letter.error) == ("bad", "ValueError: no such customer")
-    assert sorted(calls) == ["a", "b", "bad"]
+    assert set(calls) == {"a", "b", "bad"}
     assert backend.rows("SELECT count(*) FROM members") == [(0,)]

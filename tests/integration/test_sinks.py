@@ -140,6 +140,7 @@ def test_a_broker_that_is_stopped_and_goes_on_loses_nothing_and_holds_up_nobody_
     check([(m["key"], m["value"]["n"]) for m in messages(consumer)], 60)
     ids = {(m["headers"]["ce_id"], m["value"]["n"]) for m in messages(consumer)}
     assert len(ids) == 60, "a duplicate has the same id"
+    eventually(lambda: len(endpoint.got) == 60, 30)
     check([(got["partitionkey"], got["data"]["n"]) for got in endpoint.got], 60)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from duebook.engine.measures import Histogram, Measures
+    from duebook.model.consumer import Lag
     from duebook.store.base import Load, Store, Tx
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -126,6 +127,7 @@ class _Books:
     def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._census = _Census()
+        self._lags: list[Lag] = []
         self._load = Recent(self._ask, KEEP, monotonic)
 
     def describe(self) -> Iterator[Metric]:
@@ -133,11 +135,12 @@ class _Books:
         return iter(())
 
     def _ask(self) -> Load | None:
-        def look(tx: Tx) -> tuple[Load, tuple[dict[str, int], str | None]]:
-            return tx.load(MOST_QUEUED), tx.count_statuses(self._census.after, MOST_SCHEDULES)
+        def look(tx: Tx) -> tuple[Load, tuple[dict[str, int], str | None], list[Lag]]:
+            counted = tx.count_statuses(self._census.after, MOST_SCHEDULES)
+            return tx.load(MOST_QUEUED), counted, tx.list_lags()
 
         try:
-            load, counted = self._store.read(look)
+            load, counted, self._lags = self._store.read(look)
         except DuebookError:
             return None
         self._census.add(*counted)
@@ -167,8 +170,24 @@ class _Books:
             "For how long the most overdue schedule has waited to be planned",
             value=(load.now - since).total_seconds(),
         )
+        yield from _lags(self._lags)
         if self._census.counts is not None:
             yield _gauge("schedules", "Schedules", "status", self._census.counts)
+
+
+def _lags(lags: list[Lag]) -> Iterator[Metric]:
+    """How far those are who read the log of events."""
+    for name, about in (
+        ("behind", "Positions of the log that a group or sink has before it"),
+        ("failing", "Partitions of a group or sink that wait for another try"),
+        ("dead", "Dead letters of a group or sink"),
+    ):
+        family = GaugeMetricFamily(
+            f"duebook_events_{name}", about, labels=("namespace", "consumer", "kind")
+        )
+        for lag in lags:
+            family.add_metric((lag.namespace, lag.consumer, lag.kind), getattr(lag, name))
+        yield family
 
 
 def _gauge(name: str, about: str, label: str, values: dict[str, int]) -> Metric:

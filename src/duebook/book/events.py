@@ -210,7 +210,8 @@ class Events:
         It takes the event; or the event and a psycopg connection to the database of the books,
         whose transaction holds also that the event is done: what the function writes there counts
         once. When it raises, that is undone to a savepoint, and tried again after a while; after
-        so many `attempts` the event is a dead letter.
+        so many `attempts` the event is a dead letter. It may be called again for events whose
+        writes were undone because another one of the `batch` failed.
         """
 
         def declare(function: F) -> F:

@@ -65,7 +65,7 @@ def _told(error: Exception) -> str:
 
 class TransactionCourier(Courier):
     """Calls a function with an event and a connection; what it writes there and the position
-    commit together, so that each event counts once. A savepoint undoes what failed."""
+    commit together, so that each event counts once. Savepoints undo what failed."""
 
     def __init__(self, *arguments: Any, function: Callable[..., object], **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -83,7 +83,7 @@ class TransactionCourier(Courier):
                 connection.rollback()
                 self.hurry()
                 return
-            report = deliver_each(found.deliveries, self._call)
+            report = self._all_together(found) or deliver_each(found.deliveries, self._call)
             with self._store.join(connection) as tx:
                 self.settle_by(tx, found, report)
             connection.commit()
@@ -91,6 +91,19 @@ class TransactionCourier(Courier):
             connection.close()
             raise
         self.settled(found, report)
+
+    def _all_together(self, found: Round) -> Report | None:
+        """A savepoint for all of them, which is much quicker; None when one fails: then nothing of
+        it stays, and they come one by one."""
+        try:
+            with self._connection.transaction():
+                for delivery in found.deliveries:
+                    self._function(delivery.event, self._connection)
+        except Exception:
+            if self._connection.closed:
+                raise
+            return None
+        return Report()
 
     def _call(self, delivery: Delivery) -> None:
         with self._connection.transaction():

@@ -55,6 +55,9 @@ class Policies(TypedDict, total=False):
 class Definition(Policies, total=False):
     """A whole schedule, but for its name."""
 
+    frequency_unit: str
+    frequency_time: int
+    start_ts: Instant
     trigger: AnyTrigger
     cron: str
     """stands for a trigger, with `tz` beside it"""

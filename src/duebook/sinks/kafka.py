@@ -5,6 +5,7 @@ What follows a message that failed is not sent either, so that no key goes backw
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaSink"]
 
-PATIENCE: Final = 30.0
-"""Seconds after which a message that no broker acknowledged is given up, to be sent again."""
-SLACK: Final = 5.0
+log = logging.getLogger(__name__)
+
+PATIENCE: Final = 30_000
+"""Milliseconds after which messages that no broker acknowledged are given up, to be sent again."""
+_TIMEOUT: Final = "message.timeout.ms"
 _SETTINGS: Final[dict[str, Any]] = {
     "client.id": "duebook",
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,
     "linger.ms": 5,
-    "message.timeout.ms": int(PATIENCE * 1_000),
 }
 _REFUSALS: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "TOPIC_EXCEPTION", "INVALID_RECORD")
 """What a broker says about a message itself."""
@@ -46,7 +48,10 @@ class KafkaSink:
             ) from None
         self._library = confluent_kafka
         self._prefix = prefix
-        self._settings = {**_SETTINGS, **(config or {}), "bootstrap.servers": servers}
+        settings = {**_SETTINGS, **(config or {}), "bootstrap.servers": servers}
+        self._patience = int(settings.get(_TIMEOUT, PATIENCE)) / 1_000
+        # the library would give up one message and send those behind it; we give up all
+        self._settings = settings | {_TIMEOUT: 0}
         self._producer: Any = None
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
@@ -59,7 +64,7 @@ class KafkaSink:
             elif why := self._produce(producer, delivery, report, acknowledged):
                 report.rejected[delivery.event.id] = why
                 stopped.add(delivery.part)
-        producer.flush(PATIENCE + SLACK)
+        producer.flush(self._patience)
         known = acknowledged | report.rejected.keys() | report.untried | report.undelivered.keys()
         for delivery in deliveries:
             if delivery.event.id not in known:
@@ -109,7 +114,7 @@ class KafkaSink:
         if self._producer is None:
             make: Callable[..., Any] = self._library.Producer
             try:
-                self._producer = make(self._settings)
+                self._producer = make(self._settings, logger=log)
             except (self._library.KafkaException, ValueError, TypeError) as error:
                 raise Invalid(f"kafka: {shorten(str(error), 300)}") from None
         return self._producer

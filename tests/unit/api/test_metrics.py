@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from duebook.api.metrics import CONTENT_TYPE, KEEP, Metrics
+from duebook.book import Book
 from duebook.engine.measures import Measures
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
@@ -208,3 +209,18 @@ def test_every_metric_is_documented_and_every_documented_one_exists(counting: Co
     text = Metrics(counting.store, Measures()).text().decode()
     shown = re.findall(r"^# TYPE (\w+)", text, flags=re.MULTILINE)
     assert documented == {name for name in shown if name.startswith("duebook")}
+
+
+def test_how_far_groups_and_sinks_are_behind_is_shown(
+    counting: Counting, clock: VirtualClock
+) -> None:
+    book = Book(counting.store)
+    for n in range(3):
+        book.events.publish("orders", n)
+    assert next(book.events.consume("orders", "billing", follow=False)).data == 0
+    clock.advance(MINUTE)
+    found = read(Metrics(counting.store))
+    place = ("billing", "group", "default")
+    assert found["duebook_events_behind"] == {place: 3}
+    assert found["duebook_events_failing"] == {place: 1}, "its loop was left"
+    assert found["duebook_events_dead"] == {place: 0}

@@ -1,0 +1,195 @@
+"""Events per second on PostgreSQL: due times, Kafka, consumers; and how long one is on its way.
+
+    python -m bench.events
+
+Due times that write events are held against due times that make runs. Kafka is librdkafka's mock
+cluster in a process of its own, over the real protocol.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.kafka import Kafka
+from tests.postgres import Server
+
+from bench.fire import BATCH, EXPRESSION, SPEC, Clock
+from duebook.book import Book
+from duebook.delivery.courier import Courier
+from duebook.delivery.handling import TransactionCourier
+from duebook.engine.sequencer import Sequencer
+from duebook.engine.ticker import Ticker
+from duebook.ids import new_id
+from duebook.model.consumer import new_consumer
+from duebook.model.event import new_draft
+from duebook.model.schedule import load_spec
+from duebook.sinks.kafka import KafkaSink
+from duebook.store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from duebook.model.consumer import Consumer
+    from duebook.store.base import Tx
+
+DUE = 5 * BATCH
+ROUNDS = 5
+EVENTS = 20_000
+KEYS = 1_000
+RATE = 100
+SECONDS = 10
+EVENT = SPEC | {"target": {"event": {"topic": "orders", "data": {"shop": 7}}}}
+
+
+def main() -> None:
+    server = Server(durable=True)
+    try:
+        server.make_template(lambda url: PostgresStore(url).close())
+        found = measure(server)
+    finally:
+        server.close()
+    runs, events, stamped, kafka, consumed, counted, p50, p99 = found
+    print(f"{'due times per second, as runs':48}{runs:>10,.0f}")
+    print(f"{'  as events':48}{events:>10,.0f}")
+    print(f"{'positions stamped per second':48}{stamped:>10,.0f}")
+    print(f"{'delivered per second, to Kafka':48}{kafka:>10,.0f}")
+    print(f"{'  to a function':48}{consumed:>10,.0f}")
+    print(f"{'  to a function with its own transaction':48}{counted:>10,.0f}")
+    print(f"{f'on its way at {RATE} events per second, ms: median':48}{p50:>10.1f}")
+    print(f"{'  p99':48}{p99:>10.1f}")
+    goals = [
+        ("events of runs", events / runs, ">= 0.6", events / runs >= 0.6),
+        ("to Kafka, of 10,000/s", kafka / 1e4, ">= 1", kafka >= 1e4),
+        ("to consumers, of 10,000/s", consumed / 1e4, ">= 1", consumed >= 1e4),
+        ("p99 of 50 ms", p99 / 50, "< 1", p99 < 50),
+    ]
+    for what, ratio, goal, holds in goals:
+        print(f"{what:48}{ratio:>10.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
+    sys.exit(0 if all(holds for *_, holds in goals) else 1)
+
+
+def measure(server: Server) -> tuple[float, ...]:
+    fired: dict[str, list[float]] = {"runs": [], "events": []}
+    for _ in range(3):  # by turns, for the machine may be busy now and then
+        for kind, form in (("runs", SPEC), ("events", EVENT)):
+            fired[kind].append(due_per_second(server, form))
+    runs, events = (statistics.median(fired[kind]) for kind in ("runs", "events"))
+    with opened(server) as store:
+        stamped = fill(store)
+        consumed = delivered(store, "function", lambda consumer: Courier(store, consumer, Idle()))
+        counted = delivered(
+            store,
+            "transaction",
+            lambda consumer: TransactionCourier(store, consumer, None, function=ignore),
+        )
+        with tempfile.TemporaryDirectory() as folder, closing(Kafka(Path(folder))) as cluster:
+            sink = KafkaSink(cluster.servers)
+            kafka = delivered(store, "bus", lambda consumer: Courier(store, consumer, sink))
+            sink.close()
+    with opened(server) as store:
+        p50, p99 = on_the_way(store)
+    return runs, events, stamped, kafka, consumed, counted, p50, p99
+
+
+@contextmanager
+def opened(server: Server, clock: Clock | None = None) -> Iterator[PostgresStore]:
+    with server.database() as url, closing(PostgresStore(url, clock)) as store:
+        yield store
+
+
+def due_per_second(server: Server, form: dict[str, Any]) -> float:
+    clock = Clock()
+    with opened(server, clock) as store:
+        spec = load_spec(form | {"trigger": {"cron": EXPRESSION}}, "job")
+
+        def add(tx: Tx) -> None:
+            due_at = clock.now + timedelta(minutes=1)
+            for n in range(DUE):
+                tx.create_schedule(new_id(), "default", f"job-{n}", spec, due_at, due_at, "")
+
+        store.transact(add)
+        ticker, speeds = Ticker(store), []
+        for _ in range(ROUNDS):
+            clock.now += timedelta(minutes=1)
+            began, before = time.perf_counter(), ticker.fired
+            while ticker.fired - before < DUE:
+                ticker.step()
+            speeds.append(DUE / (time.perf_counter() - began))
+    return statistics.median(speeds)
+
+
+def fill(store: PostgresStore) -> float:
+    """Write the log, and stamp it; returns positions per second."""
+    for start in range(0, EVENTS, BATCH):
+        drafts = [
+            new_draft(new_id(), "default", "orders", None, f"key-{n % KEYS}", {"n": n})
+            for n in range(start, start + BATCH)
+        ]
+        store.transact(lambda tx, drafts=drafts: tx.append_events(drafts))  # type: ignore[misc]
+    sequencer, began = Sequencer(store), time.perf_counter()
+    while sequencer.step() is not None:
+        pass
+    return EVENTS / (time.perf_counter() - began)
+
+
+class Idle:
+    """An outlet that takes everything."""
+
+    def deliver(self, deliveries: Any) -> Any:  # noqa: ARG002
+        from duebook.model.consumer import Report
+
+        return Report()
+
+
+def ignore(event: Any, connection: Any) -> None: ...
+
+
+def delivered(store: PostgresStore, name: str, make: Callable[[Consumer], Courier]) -> float:
+    wanted = new_consumer("default", name, "group", None, 8, 5)
+    courier = make(store.transact(lambda tx: tx.save_consumer(wanted, 0)))
+    began = time.perf_counter()
+    while courier.step() == 0:
+        pass
+    took = time.perf_counter() - began
+    courier.close()
+    return EVENTS / took
+
+
+def on_the_way(store: PostgresStore) -> tuple[float, float]:
+    """Milliseconds from the publisher's call to the consumer's loop, while a relay stamps."""
+    book, stop, lengths = Book(store), threading.Event(), []
+    sequencer = Sequencer(store)
+
+    def sequence() -> None:
+        while not stop.is_set():
+            if sequencer.step() is None:
+                store.news(0.1)
+
+    def publish() -> None:
+        for n in range(RATE * SECONDS):
+            stop.wait(1 / RATE)
+            book.events.publish("orders", {"sent": time.perf_counter()}, key=f"key-{n % KEYS}")
+
+    threads = [threading.Thread(target=sequence), threading.Thread(target=publish)]
+    for thread in threads:
+        thread.start()
+    for event in book.events.consume("orders", "watch"):
+        lengths.append((time.perf_counter() - event.data["sent"]) * 1e3)
+        if len(lengths) == RATE * SECONDS:
+            break
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return statistics.median(lengths), statistics.quantiles(lengths, n=100)[98]
+
+
+if __name__ == "__main__":
+    main()
