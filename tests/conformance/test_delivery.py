@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -263,6 +264,29 @@ def test_a_name_is_a_group_or_a_sink(store: Store) -> None:
         store.transact(lambda tx: tx.save_consumer(wanted, 0))
     assert store.transact(lambda tx: tx.remove_consumer("default", "billing"))
     assert store.read(lambda tx: tx.list_consumers()) == []
+
+
+def test_a_group_that_several_make_at_once_is_made_once(backend: Backend, store: Store) -> None:
+    made: list[Consumer] = []
+
+    def make() -> None:
+        made.append(join(backend.open()))
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 4
+    assert len(set(map(repr, made))) == 1
+    assert len(store.read(lambda tx: tx.list_lags())) == 1
+
+
+def test_a_member_of_a_group_that_was_removed_is_told(store: Store, clock: VirtualClock) -> None:
+    one = courier(store, Box(), clock)
+    store.transact(lambda tx: tx.remove_consumer("default", "billing"))
+    with pytest.raises(NotFound, match="removed"):
+        one.share()
 
 
 def test_only_the_owner_holds_cursors(store: Store, clock: VirtualClock) -> None:

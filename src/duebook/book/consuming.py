@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.chance import fraction
 from duebook.delivery.courier import POLL, Courier
-from duebook.errors import Conflict
+from duebook.errors import Conflict, Unavailable
 from duebook.model.consumer import Move, Report
+from duebook.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 __all__ = ["Received", "received"]
+
+log = logging.getLogger(__name__)
 
 LEFT: Final = "the loop was left while it had this event"
 
@@ -109,20 +115,29 @@ def received(
     store: Store, consumer: Consumer, batch: int, lease: timedelta, follow: bool
 ) -> Iterator[Received]:
     """The events of a group's member, one after another; without `follow` until there are none."""
-    courier, seen = Courier(store, consumer, batch=batch, lease=lease), 0
+    courier, seen, failures = Courier(store, consumer, batch=batch, lease=lease), 0, 0
     courier.begin_beating()
     try:
         while True:
-            found = courier.fetch()
-            if found is not None and found.deliveries:
-                yield from _loop(store, courier, found)
-                continue
-            if found is not None:
-                courier.settle(found, Report())
-            if found is None or not found.more:
+            try:
+                found = courier.fetch()
+                if found is not None and found.deliveries:
+                    yield from _loop(store, courier, found)
+                    continue
+                if found is not None:
+                    courier.settle(found, Report())
+                if found is None or not found.more:
+                    if not follow:
+                        return
+                    seen = store.wait_for_log(seen, POLL)
+                failures = 0
+            except Unavailable as error:  # the books are, for what a loop raises is not raised here
                 if not follow:
-                    return
-                seen = store.wait_for_log(seen, POLL)
+                    raise
+                failures += 1
+                log.warning("group %s waits for the books: %s", consumer.name, error)
+                courier.hurry()
+                time.sleep(patience(failures, fraction(courier.member, failures)))
     finally:
         courier.close()
 

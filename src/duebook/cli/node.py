@@ -238,6 +238,7 @@ def tick_command(limit: int, as_json: bool) -> None:
     """Plan what is due now and leave, for an outside cron; nodes do this by themselves."""
     from duebook.cli.opening import open_database
     from duebook.engine.node import new_session
+    from duebook.engine.sequencer import Sequencer
     from duebook.engine.ticker import Ticker
 
     with open_database() as book:
@@ -245,6 +246,8 @@ def tick_command(limit: int, as_json: bool) -> None:
         book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
         try:
             wake_at = Ticker(book.store, session.id, limit).step()
+            if book.store.sequences:
+                Sequencer(book.store).step()
         finally:
             book.store.transact(lambda tx: tx.end_session(session.id))
         if as_json:

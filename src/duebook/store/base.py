@@ -630,7 +630,10 @@ class Tx(Protocol):
     def share_cursors(
         self, consumer: Consumer, member: str, lease: timedelta, share: Share
     ) -> list[Cursor]:
-        """A member lives, gives up and takes what `share` says, and learns what is its own."""
+        """A member lives, gives up and takes what `share` says, and learns what is its own.
+
+        Raises NotFound when the consumer was removed.
+        """
 
     def renew_member(self, consumer: Consumer, member: str, lease: timedelta) -> None:
         """A member lives."""

@@ -32,7 +32,7 @@ class Delivering(EventLog):
         if found is not None:
             return self._changed(_consumer(found), consumer)
         key = {"namespace": consumer.namespace, "name": consumer.name}
-        self._run(
+        made = self._run(
             "insert_consumer",
             **key,
             kind=consumer.kind,
@@ -42,6 +42,8 @@ class Delivering(EventLog):
             options=json.dumps(consumer.options),
             now=self.now,
         )
+        if not made:  # somebody else did, just now
+            return self._changed(self.get_consumer(**key), consumer)
         self._many(
             "insert_cursor",
             [{**key, "part": part, "position": start} for part in range(consumer.partitions)],
@@ -88,7 +90,7 @@ class Delivering(EventLog):
     ) -> list[Cursor]:
         key = {"namespace": consumer.namespace, "name": consumer.name}
         if self._one("lock_consumer", **key) is None:
-            return []
+            raise NotFound(f'"{consumer.name}" was removed: nobody reads the log under that name')
         now = self.now
         self._run("forget_members", **key, now=now)
         self._run("save_member", **key, member=member, expires_at=now + lease)
