@@ -123,6 +123,20 @@ def test_a_member_that_lost_its_partition_settles_nothing(
     assert bills(connection) == []
 
 
+def test_an_event_is_published_if_and_only_if_the_transaction_commits(
+    book: Book, store: Store, connection: Any
+) -> None:
+    connection.execute("INSERT INTO bills VALUES ('x')")
+    book.events.publish("t", 1, connection=connection)
+    connection.rollback()
+    assert list(loop(book)) == []
+    connection.execute("INSERT INTO bills VALUES ('x')")
+    id_ = book.events.publish("t", 1, connection=connection)
+    assert store.read(lambda tx: tx.last_position()) == 0
+    connection.commit()
+    assert [event.id for event in loop(book)] == [id_]
+
+
 def test_a_new_group_begins_where_it_is_told(book: Book, store: Store) -> None:
     append(store, *"abc")
     stamp(store)
