@@ -60,7 +60,7 @@ class BookAuthenticator:
         if not (expiry.isascii() and expiry.isdecimal() and len(expiry) < 12):
             return None
         key, caller = self._key_of(token_id)
-        if key is None or not hmac.compare_digest(_sign(key, claim), signature):
+        if key is None or not hmac.compare_digest(_sign(key, claim).encode(), signature.encode()):
             return None
         return caller if self._clock() < int(expiry) else None
 

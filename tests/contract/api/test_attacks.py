@@ -289,3 +289,21 @@ def test_tokens_that_are_none_open_nothing(store: Store, token: str) -> None:
         api("GET", "me", headers={"Cookie": b"duebook_session=" + token.encode()}).status_code
         == 401
     )
+
+
+@pytest.mark.parametrize("signature", ["é", "ÿ" * 64, "😀", ""])
+def test_a_session_with_a_signature_that_is_none_is_401(store: Store, signature: str) -> None:
+    local = f"dbk_local_{'a' * 43}"
+    api = Api(create_app(store, BookAuthenticator(store, local)), None)
+    cookie = f'duebook_session="local.99999999999.{signature}"'
+    assert api("GET", "me", headers={"Cookie": cookie.encode()}).status_code == 401
+    assert api("GET", "/healthz", headers={"Cookie": cookie.encode()}).status_code == 200
+
+
+@pytest.mark.parametrize("form", ["&".join("abcdefghijkl"), "a=1;" * 10_000, "%ff=%00", "token=é"])
+def test_forms_that_are_none_of_ours_log_nobody_in(app: FastAPI, form: str) -> None:
+    browser = Api(app, None).client
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = browser.post("/login", content=form.encode(), headers=headers)
+    assert answer.status_code in (400, 401)
+    assert "set-cookie" not in answer.headers

@@ -13,6 +13,7 @@ from duebook.api.authenticator import SESSION_LASTS
 from duebook.api.docs_page import group_operations, list_shapes
 from duebook.api.gate import COOKIE
 from duebook.api.operations import Operations
+from duebook.api.problems import Malformed
 from duebook.api.rendering import page, stylesheet
 from duebook.model.access import Role
 
@@ -43,7 +44,11 @@ def get_login(
 @operations("POST", "/login", None, None)
 async def post_login(request: Request) -> Response:
     """Log in with the token of the form."""
-    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    text = (await request.body()).decode("utf-8", "replace")
+    try:
+        fields = parse_qs(text, max_num_fields=10)
+    except ValueError:
+        raise Malformed("the form has more fields than the token") from None
     return await run_in_threadpool(_log_in, request, fields.get("token", [""])[0])
 
 
