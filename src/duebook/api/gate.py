@@ -44,7 +44,7 @@ SECURITY_HEADERS: Final = {
     "base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none, browsers hide the Origin of our own forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -93,8 +93,10 @@ class Gate:
         try:
             headers = Headers(scope=scope)
             self._refuse_foreign(headers)
-            check = self._check_of(headers)
-            scope[CALLER] = await self._admit(scope, headers, check)
+            check, by_cookie = self._check_of(headers)
+            if by_cookie and scope["method"] not in SAFE:
+                self._refuse_other_pages(headers)
+            scope[CALLER] = await self._admit(scope, check)
             scope[STILL] = check
             await self._app(scope, self._bounded(headers, receive), answer)
         except Exception as error:
@@ -112,7 +114,13 @@ class Gate:
         if origin is not None and not self._hosts.trusts(origin, host or ""):
             raise _Foreign("requests of other sites' pages are refused")
 
-    async def _admit(self, scope: Scope, headers: Headers, check: Check) -> Caller | None:
+    def _refuse_other_pages(self, headers: Headers) -> None:
+        """Browsers send cookies along with what other sites' pages make them send."""
+        origin, host = headers.get("origin"), headers.get("host", "")
+        if origin is None or not self._hosts.owns(origin, host):
+            raise _Foreign("a browser's request that writes needs our own Origin, or a token")
+
+    async def _admit(self, scope: Scope, check: Check) -> Caller | None:
         is_open = scope["method"] in self._open.get(scope["path"], ())
         try:
             caller = await run_in_threadpool(check)
@@ -125,18 +133,20 @@ class Gate:
                 "send a token as `Authorization: Bearer …`, or log in at /login; "
                 "duebook token create makes one"
             )
-        with_cookie = caller is not None and "authorization" not in headers
-        if with_cookie and scope["method"] not in SAFE and "origin" not in headers:
-            raise _Foreign("a browser's request that writes needs an Origin header")
         return caller
 
-    def _check_of(self, headers: Headers) -> Check:
-        """What finds out who asks: by a token, else by a cookie, else nobody does."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            return partial(self._authenticator.check, token.strip())
-        session = None if scheme else _cookie(headers)
-        return _nobody if session is None else partial(self._authenticator.check_session, session)
+    def _check_of(self, headers: Headers) -> tuple[Check, bool]:
+        """What finds out who asks, and whether by a cookie; who sends two tokens is nobody."""
+        given = headers.getlist("authorization")
+        if not given:
+            session = _cookie(headers)
+            if session is None:
+                return _nobody, False
+            return partial(self._authenticator.check_session, session), True
+        scheme, _, token = given[0].partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
+            return _nobody, False
+        return partial(self._authenticator.check, token.strip()), False
 
     def _bounded(self, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""

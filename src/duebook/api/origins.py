@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from typing import Final
 
 __all__ = ["Hosts", "is_loopback"]
+
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?", re.ASCII)
+"""A name or an address, and a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +32,13 @@ class Hosts:
         name = _host_name(host or "")
         return name in self.names or is_loopback(name) or (self.any_address and _is_address(name))
 
+    def owns(self, origin: str, host: str) -> bool:
+        """Whether a page is one of the server that was called as `host`."""
+        return origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
+
     def trusts(self, origin: str, host: str) -> bool:
-        """Whether a page of that origin may use the server that was called as `host`."""
-        if origin in self.origins:
-            return True
-        try:
-            parts = urlsplit(origin)
-        except ValueError:
-            return False
-        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        """Whether a page may use the server: its own pages, and those of sites that are allowed."""
+        return origin in self.origins or self.owns(origin, host)
 
 
 def is_loopback(name: str) -> bool:
@@ -58,8 +60,6 @@ def _is_address(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Without the port; an IPv6 address without its brackets."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """Without the port; an IPv6 address without its brackets. Empty for what is no host."""
+    found = _HOST.fullmatch(host.lower())
+    return "" if found is None else found[1].strip("[]")

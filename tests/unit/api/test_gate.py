@@ -90,6 +90,25 @@ def test_a_cookie_reads_and_writes_only_from_our_own_pages(client: TestClient) -
     assert client.get("/x", headers={"Cookie": "\x01;;="}).status_code == 401
 
 
+def test_a_cookie_beside_an_empty_token_is_none(client: TestClient) -> None:
+    headers = {"Cookie": f"{COOKIE}=right", "Authorization": ""}
+    assert client.post("/x", headers=headers).status_code == 401
+
+
+def test_who_sends_two_tokens_is_nobody(client: TestClient) -> None:
+    for values in (("right", "wrong"), ("wrong", "right"), ("right", "right")):
+        headers = [("Authorization", f"Bearer {value}") for value in values]
+        assert client.get("/x", headers=headers).status_code == 401, values
+
+
+def test_pages_that_are_allowed_use_tokens_and_no_cookies() -> None:
+    hosts = Hosts(origins=frozenset({"https://board.example"}))
+    client = TestClient(Gate(inside, Known(), hosts, {}, max_body=1000), BASE)
+    origin = {"Origin": "https://board.example"}
+    assert client.post("/x", headers=TOKEN | origin).status_code == 200
+    assert client.post("/x", headers={"Cookie": f"{COOKIE}=right"} | origin).status_code == 403
+
+
 def test_foreign_hosts_and_origins_are_refused_before_anything_else(client: TestClient) -> None:
     for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
         answer = client.get("/healthz", headers=TOKEN | headers)

@@ -26,6 +26,14 @@ def test_a_server_on_loopback_is_called_by_its_addresses(host: str) -> None:
         "x@localhost.evil",
         "[::1",
         "localhost.:80",
+        "x@localhost",
+        "localhost/x",
+        "localhost?x",
+        "localhost:x",
+        "localhost:7420:7420",
+        "localhost, evil.example",
+        "127.1",
+        "2130706433",
     ],
 )
 def test_a_foreign_host_is_not_known(host: str | None) -> None:
@@ -44,8 +52,11 @@ def test_a_page_is_trusted_when_it_comes_from_here() -> None:
     assert not HERE.trusts("null", "localhost:7420")
     assert not HERE.trusts("http://[", "localhost:7420")
     assert not HERE.trusts("file://localhost:7420", "localhost:7420")
+    assert not HERE.trusts("http://x@localhost:7420", "localhost:7420")
+    assert not HERE.trusts("http://localhost:7420/x", "localhost:7420")
     allowed = Hosts(origins=frozenset({"https://board.example"}))
     assert allowed.trusts("https://board.example", "localhost:7420")
+    assert not allowed.owns("https://board.example", "localhost:7420")
 
 
 def test_loopback_is_recognised() -> None:
