@@ -59,6 +59,25 @@ def test_a_form_logs_in_and_a_wrong_token_does_not(browser: TestClient) -> None:
     assert browser.get("/api/v1/me").status_code == 200
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_of_another_site_logs_nobody_in(browser: TestClient, site: str) -> None:
+    answer = browser.get("/login", params={"token": LOCAL}, headers={"Sec-Fetch-Site": site})
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+    assert LOCAL not in answer.text
+    for own in ("none", "same-origin"):
+        headers = {"Sec-Fetch-Site": own}
+        answer = browser.get(
+            "/login", params={"token": LOCAL}, headers=headers, follow_redirects=False
+        )
+        assert answer.status_code == 303
+
+
+def test_browsers_tell_the_origin_of_our_own_forms(browser: TestClient) -> None:
+    """Under the policy `no-referrer` they would send `Origin: null`, which is refused."""
+    assert browser.get("/login").headers["referrer-policy"] == "same-origin"
+
+
 def test_the_pages_use_no_script_and_no_outside_resource(api: Api) -> None:
     for path in ("/login", "/api/docs"):
         text = api("GET", path).text

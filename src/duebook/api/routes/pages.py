@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import parse_qs
 
 from fastapi import Query, Request
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["operations"]
 
+OUR_LINKS: Final = ("none", "same-origin")
+"""What browsers say of an address that was typed or opened from outside, and of our own pages."""
+
 operations = Operations("", "pages")
 
 
@@ -35,8 +38,11 @@ def get_home() -> Response:
 def get_login(
     request: Request, token: Annotated[str | None, Query(max_length=200)] = None
 ) -> Response:
-    """Log in with a token: the one in the address, or one that the page asks for."""
-    if token is None:
+    """Log in with a token: the one in the address, or one that the page asks for.
+
+    A link of another site would log its reader in as somebody else, so the page asks then, too.
+    """
+    if token is None or request.headers.get("sec-fetch-site", "none") not in OUR_LINKS:
         return page("login.html", refused=False)
     return _log_in(request, token)
 
