@@ -10,10 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from duebook.api.app import create_app
+from duebook.api.asking import Services
+from duebook.api.log_stream import Streams
 from duebook.api.permissions import Caller
+from duebook.api.watching import Watch
 from duebook.model.access import EVERYWHERE, Role
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
+from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from duebook.api.gate import Authenticator
     from duebook.store.base import Store
 
 BASE = "http://127.0.0.1:7420"
@@ -41,6 +46,47 @@ class FixedTokens:
 
     def check_session(self, text: str) -> Caller | None:
         return self.check(text)
+
+
+class WhoeverKnows:
+    """Asks another authenticator, which changes from test to test."""
+
+    def __init__(self) -> None:
+        self.now: Authenticator = FixedTokens()
+
+    def check(self, text: str) -> Caller | None:
+        return self.now.check(text)
+
+    def open_session(self, text: str) -> str | None:
+        return self.now.open_session(text)
+
+    def check_session(self, text: str) -> Caller | None:
+        return self.now.check_session(text)
+
+
+class SharedApp:
+    """One app for all tests of a process: making one takes longer than most of them. What it works
+    on changes hands, so that nothing of a test is seen by the next."""
+
+    def __init__(self) -> None:
+        self._tokens = WhoeverKnows()
+        self._app: FastAPI | None = None
+
+    def on(self, store: Store, authenticator: Authenticator | None = None) -> FastAPI:
+        """The app on these books, with tokens of every role unless told otherwise."""
+        self._tokens.now = authenticator or FixedTokens()
+        if self._app is None:
+            self._app = create_app(store, self._tokens)
+        state = self._app.state
+        state.services, state.watch, state.streams = (
+            Services(store, Tasks()),
+            Watch(store),
+            Streams(),
+        )
+        return self._app
+
+
+shared_app = SharedApp()
 
 
 class Api:
@@ -115,7 +161,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def app(store: Store) -> FastAPI:
-    return create_app(store, FixedTokens())
+    return shared_app.on(store)
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.api.app import create_app
 from duebook.api.authenticator import BookAuthenticator
 from tests.conformance.builders import begin
-from tests.contract.api.conftest import HELLO, Api
+from tests.contract.api.conftest import HELLO, Api, shared_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -22,7 +21,7 @@ LOCAL = f"dbk_local_{'a' * 43}"
 @pytest.fixture
 def app(store: Store) -> FastAPI:
     """With the tokens of the books."""
-    return create_app(store, BookAuthenticator(store, LOCAL))
+    return shared_app.on(store, BookAuthenticator(store, LOCAL))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from duebook.api.authenticator import BookAuthenticator
 from duebook.book.tokens import Tokens
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import begin
-from tests.contract.api.conftest import BASE, HELLO, Api
+from tests.contract.api.conftest import BASE, HELLO, Api, shared_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,7 +270,7 @@ def test_a_body_without_end_is_not_read(store: Store) -> None:
 def test_a_token_is_nowhere_on_disk(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "books.db")
     api = Api(
-        create_app(store, BookAuthenticator(store)), Tokens(store).create("a", "admin", "*")[1]
+        shared_app.on(store, BookAuthenticator(store)), Tokens(store).create("a", "admin", "*")[1]
     )
     body = {"name": "ci", "role": "viewer", "namespaces": ["*"]}
     made = api.ok("POST", "tokens", body, headers={"Idempotency-Key": "1"})
@@ -282,7 +282,7 @@ def test_a_token_is_nowhere_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("token", ["", "dbk_", "admin ", "é", "x" * 5000, "dbk_local_" + "a" * 43])
 def test_tokens_that_are_none_open_nothing(store: Store, token: str) -> None:
-    api = Api(create_app(store, BookAuthenticator(store)), None)
+    api = Api(shared_app.on(store, BookAuthenticator(store)), None)
     headers = {"Authorization": f"Bearer {token}".encode()}
     assert api("GET", "me", headers=headers).status_code == 401
     assert (
@@ -294,7 +294,7 @@ def test_tokens_that_are_none_open_nothing(store: Store, token: str) -> None:
 @pytest.mark.parametrize("signature", ["é", "ÿ" * 64, "😀", ""])
 def test_a_session_with_a_signature_that_is_none_is_401(store: Store, signature: str) -> None:
     local = f"dbk_local_{'a' * 43}"
-    api = Api(create_app(store, BookAuthenticator(store, local)), None)
+    api = Api(shared_app.on(store, BookAuthenticator(store, local)), None)
     cookie = f'duebook_session="local.99999999999.{signature}"'
     assert api("GET", "me", headers={"Cookie": cookie.encode()}).status_code == 401
     assert api("GET", "/healthz", headers={"Cookie": cookie.encode()}).status_code == 200

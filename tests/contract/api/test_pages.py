@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
-from duebook.api.app import create_app
 from duebook.api.authenticator import BookAuthenticator
-from tests.contract.api.conftest import BASE, Api
+from tests.contract.api.conftest import BASE, Api, shared_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -23,7 +22,7 @@ LOCAL = f"dbk_local_{'a' * 43}"
 
 @pytest.fixture
 def browser(store: Store) -> TestClient:
-    return TestClient(create_app(store, BookAuthenticator(store, LOCAL)), BASE)
+    return TestClient(shared_app.on(store, BookAuthenticator(store, LOCAL)), BASE)
 
 
 def test_the_address_with_the_token_logs_a_browser_in(browser: TestClient) -> None:
