@@ -124,6 +124,12 @@ class Ask:
         headers = kept["headers"] | ({"Idempotency-Replayed": "true"} if again else {})
         return Answer(kept["body"], kept["status"], headers).response()
 
+    def refuse_key(self) -> None:
+        """For what has no one transaction to keep its answer in; raises Malformed for a key, since
+        who sends one would repeat the request."""
+        if "idempotency-key" in self.request.headers:
+            raise Malformed("an Idempotency-Key is not taken here: each request is done")
+
     def _once(self, key: str) -> Once:
         """The key counts for this token and route; the rest tells requests apart."""
         route: str = self.request.scope["route"].path

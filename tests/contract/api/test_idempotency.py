@@ -51,6 +51,15 @@ def test_a_key_that_is_none_is_refused(api: Api) -> None:
         assert api("POST", "schedules", HELLO, headers={"Idempotency-Key": key}).status_code == 400
 
 
+def test_where_a_key_would_not_help_it_is_refused(api: Api) -> None:
+    api.ok("POST", "schedules", HELLO)
+    everything = {"action": "trigger", "filter": {"text": "*"}}
+    token = {"name": "ci", "role": "viewer", "namespaces": ["*"]}
+    for path, body in (("bulk/actions", everything), ("tokens", token)):
+        assert api.refused(400, "POST", path, body, headers=KEY)["code"] == "malformed"
+    assert api.ok("GET", "runs")["items"] == api.ok("GET", "tokens")["items"] == []
+
+
 def test_fifty_at_once_make_one_run(app: FastAPI, api: Api) -> None:
     api.ok("POST", "schedules", HELLO)
     found: list[tuple[int, str]] = []

@@ -59,6 +59,7 @@ def act_on_schedules(ask: Here) -> Response:
     With `dry_run` nothing happens but the count. It is done in batches: after a failure, the same
     request does the rest.
     """
+    ask.refuse_key()
     readers = {
         "action": one_of(ACTIONS),
         "filter": _read_object,

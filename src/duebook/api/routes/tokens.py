@@ -37,6 +37,7 @@ def list_tokens(ask: Everywhere) -> Response:
 )
 def create_token(ask: Everywhere) -> Response:
     """A new token with its secret text, which nobody can show again."""
+    ask.refuse_key()
     readers = {
         "name": lambda _, value: check_name(value, "token"),
         "role": lambda _, value: read_role(value),
