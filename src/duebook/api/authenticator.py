@@ -9,7 +9,7 @@ from uuid import UUID
 
 from duebook.api.permissions import Caller
 from duebook.book.tokens import Tokens
-from duebook.model.access import Role, digest_of
+from duebook.model.access import Role, digest_of, read_session, secret_of, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,8 @@ LOCAL: Final = "local"
 class BookAuthenticator:
     """Implements gate.Authenticator. `local` is the token that `duebook up` keeps in a file.
 
-    A session is `id.expiry.signature`, signed with the digest of the token it was opened with: no
-    secret is in it, it needs no table, and it ends with its token.
+    A session is `id.expiry.proof.signature`: it needs no table, and ends with its token. Nobody
+    makes one, or a longer one, of what the books keep alone, or of another session.
     """
 
     def __init__(
@@ -50,25 +50,25 @@ class BookAuthenticator:
         caller = self.check(text)
         if caller is None:
             return None
-        claim = f"{caller.id}.{int(self._clock()) + SESSION_LASTS}"
-        key, _ = self._key_of(caller.id)
-        return None if key is None else f"{claim}.{_sign(key, claim)}"
+        return session_of(text, f"{caller.id}.{int(self._clock()) + SESSION_LASTS}")
 
     def check_session(self, text: str) -> Caller | None:
-        claim, _, signature = text.rpartition(".")
-        token_id, _, expiry = claim.partition(".")
+        parts = text.split(".")
+        if len(parts) != 4:
+            return None
+        token_id, expiry = parts[:2]
         if not (expiry.isascii() and expiry.isdecimal() and len(expiry) < 12):
             return None
-        key, caller = self._key_of(token_id)
-        if key is None or not hmac.compare_digest(_sign(key, claim).encode(), signature.encode()):
+        digest, caller = self._known(token_id)
+        if digest is None or not read_session(text, digest):
             return None
         return caller if self._clock() < int(expiry) else None
 
-    def _key_of(self, token_id: str) -> tuple[str | None, Caller | None]:
-        """What signs the sessions of a token, and who that is; None for a token that is none."""
+    def _known(self, token_id: str) -> tuple[str | None, Caller | None]:
+        """The digest of a token, and who that is; None for a token that is none."""
         if token_id == LOCAL:
             local = self._local
-            return (None, None) if local is None else (digest_of(local), _LOCAL_CALLER)
+            return (None, None) if local is None else (digest_of(secret_of(local)), _LOCAL_CALLER)
         try:
             wanted = str(UUID(token_id))
         except ValueError:
@@ -80,7 +80,3 @@ class BookAuthenticator:
 
 
 _LOCAL_CALLER: Final = Caller(LOCAL, LOCAL, Role.ADMIN)
-
-
-def _sign(key: str, claim: str) -> str:
-    return hmac.new(key.encode(), claim.encode(), "sha256").hexdigest()

@@ -6,6 +6,7 @@ Of a token's secret only the digest is kept: who reads the books cannot use them
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -26,7 +27,10 @@ __all__ = [
     "digest_of",
     "read_namespaces",
     "read_role",
+    "read_session",
+    "secret_of",
     "secret_text",
+    "session_of",
     "split_secret",
 ]
 
@@ -90,8 +94,43 @@ def split_secret(text: str) -> tuple[str, str] | None:
 
 
 def digest_of(secret: str) -> str:
-    """A secret has 256 random bits, so that a plain digest cannot be guessed back."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    """What the books keep: a digest of the secret, and one of its proof. A secret has 256 random
+    bits, so that a plain digest cannot be guessed back."""
+    return _digest(secret) + _digest(_proof(secret))
+
+
+def session_of(text: str, claim: str) -> str:
+    """A session for who holds the secret text of a token: the claim, a proof that he did, which is
+    not in the books, and a signature that only the books can make again."""
+    secret = secret_of(text)
+    claimed = f"{claim}.{_proof(secret)}"
+    return f"{claimed}.{_sign(_digest(secret), claimed)}"
+
+
+def read_session(session: str, digest: str) -> bool:
+    """Whether a session was made by who held the secret that has this digest."""
+    claimed, _, signature = session.rpartition(".")
+    proof = claimed.rpartition(".")[2]
+    secret, proven = digest[:64], digest[64:]
+    signed = hmac.compare_digest(_sign(secret, claimed).encode(), signature.encode())
+    return signed and hmac.compare_digest(_digest(proof), proven)
+
+
+def secret_of(text: str) -> str:
+    """The secret in the text of a token, one of the books or the local one."""
+    return text.split("_", 2)[2]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _proof(secret: str) -> str:
+    return _sign(secret, "session")
+
+
+def _sign(key: str, text: str) -> str:
+    return hmac.new(key.encode(), text.encode(), "sha256").hexdigest()
 
 
 def read_role(value: Any) -> Role:

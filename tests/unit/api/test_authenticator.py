@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,9 +59,38 @@ def test_a_session_ends_and_cannot_be_forged(store: SqliteStore) -> None:
     assert session is not None
     assert door.check_session(session) is not None
     claim, _, signature = session.rpartition(".")
-    longer = f"local.{int(now) + 9 * SESSION_LASTS}.{signature}"
+    proof = claim.rpartition(".")[2]
+    longer = f"local.{int(now) + 9 * SESSION_LASTS}.{proof}.{signature}"
     for text in (longer, claim, f"{claim}.", "", "...", f"local.x.{signature}", "no-uuid.1.x"):
         assert door.check_session(text) is None, text
     assert BookAuthenticator(store, LOCAL[:-1] + "b", lambda: now).check_session(session) is None
     now += SESSION_LASTS
     assert door.check_session(session) is None
+
+
+def test_what_the_books_keep_of_a_token_makes_no_session(store: SqliteStore) -> None:
+    tokens, door = Tokens(store), BookAuthenticator(store)
+    token, text = tokens.create("ci", "admin", "*")
+    found = store.read(lambda tx: tx.get_token(token.id))
+    assert found is not None
+    digest = found[1]
+    session = door.open_session(text)
+    assert session is not None
+    claim = session.rpartition(".")[0].rpartition(".")[0]
+    for proof in ("", digest, digest[:64], digest[64:], "0" * 64):
+        for key in (digest, digest[:64], digest[64:]):
+            claimed = f"{claim}.{proof}"
+            signature = hmac.new(key.encode(), claimed.encode(), "sha256").hexdigest()
+            assert door.check_session(f"{claimed}.{signature}") is None
+
+
+def test_a_session_makes_no_longer_one(store: SqliteStore) -> None:
+    door = BookAuthenticator(store)
+    token, text = Tokens(store).create("ci", "admin", "*")
+    session = door.open_session(text)
+    assert session is not None
+    proof, signature = session.split(".")[2:]
+    claimed = f"{token.id}.99999999999.{proof}"
+    for key in (proof, hashlib.sha256(proof.encode()).hexdigest(), signature):
+        forged = hmac.new(key.encode(), claimed.encode(), "sha256").hexdigest()
+        assert door.check_session(f"{claimed}.{forged}") is None
