@@ -33,7 +33,8 @@ FLUSH_SECONDS: Final = 0.5
 class RunLog:
     """The log of one attempt, written in batches.
 
-    Of a log above `cap` characters the first quarter and the newest three quarters stay.
+    Of a log above `cap` characters the first quarter and the newest three quarters stay. `hide`
+    replaces what is secret in a line.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class RunLog:
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
         cap: int,
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._store = store
         self._token = token
         self._clock = clock
         self._monotonic = monotonic
+        self._hide = hide
         self._head_room = cap // 4
         self._tail_room = cap - cap // 4
         self._decoders = {
@@ -72,6 +75,8 @@ class RunLog:
         """Add what a stream printed; flushes now and then."""
         text = self._partial[stream] + self._decoders[stream].decode(data)
         *lines, rest = text.replace("\r\n", "\n").split("\n")
+        if len(rest) > LONGEST_LINE:
+            rest = self._hide(rest)
         while len(rest) > LONGEST_LINE:
             lines.append(rest[:LONGEST_LINE])
             rest = rest[LONGEST_LINE:]
@@ -151,7 +156,7 @@ class RunLog:
         with self._lock:
             now = self._clock()
             for line in lines:
-                self._add(stream, line, now)
+                self._add(stream, self._hide(line), now)
 
     def _add(self, stream: Stream, text: str, now: datetime) -> None:
         for start in range(0, max(len(text), 1), LONGEST_LINE):

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 import httpcore2
 import httpx2
 
-from duebook.model.http_target import HIDDEN, HttpTarget, is_public_header
+from duebook.model.http_target import HttpTarget, is_public_header
 from duebook.model.run import Outcome
 from duebook.targets.answer import Answer
+from duebook.targets.hiding import hiding
 from duebook.targets.wire import Interrupted, Refused, Wire, resolve
 from duebook.timetext import format_instant
 from duebook.version import __version__
@@ -228,14 +229,7 @@ def _hiding(target: HttpTarget) -> Callable[[str], str]:
     values = [value for name, value in target.headers if not is_public_header(name)]
     words = {*values, *(word for value in values for word in value.split())}
     secret = (w for w in words if len(w) >= SHORTEST_SECRET and w.lower() not in _SCHEMES)
-    secrets = sorted(secret, key=len, reverse=True)
-
-    def hide(text: str) -> str:
-        for word in secrets:
-            text = text.replace(word, HIDDEN)
-        return text
-
-    return hide
+    return hiding(secret)
 
 
 def _shown(url: httpx2.URL) -> str:

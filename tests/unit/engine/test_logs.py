@@ -59,6 +59,27 @@ def test_lines_are_whole_and_streams_interleaved() -> None:
     ]
 
 
+def test_what_is_secret_is_hidden_however_it_arrives() -> None:
+    pages = Pages()
+    log = RunLog(
+        pages,  # type: ignore[arg-type]
+        Token("run", 1, "session"),
+        lambda: NOW,
+        lambda: 0.0,
+        1_000_000,
+        lambda text: text.replace("s3cret", "***"),
+    )
+    log.write("stdout", b"key=s3c")
+    log.write("stdout", b"ret\n" + b"x" * (LONGEST_LINE - 3) + b"s3cret")
+    log.write("stderr", b"s3cret")
+    log.close()
+    assert pages.texts() == [
+        "stdout: key=***",
+        "stdout: " + "x" * (LONGEST_LINE - 3) + "***",
+        "stderr: ***",
+    ]
+
+
 def test_bytes_that_are_no_text_and_split_characters_are_kept_readable() -> None:
     pages = Pages()
     log = new_log(pages)
