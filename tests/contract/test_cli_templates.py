@@ -108,6 +108,15 @@ def test_a_secret_is_shown_nowhere_and_sent_nevertheless(cli: Cli) -> None:
     assert all(form["target"]["http"]["headers"] == {"Authorization": "***"} for form in forms)
 
 
+def test_a_command_with_variables_is_told_without_their_values(cli: Cli) -> None:
+    command = ("--every", "1h", "--env", "KEY=hunter2", "--", "echo", "hi")
+    cli.ok("template", "save", "nightly", *command)
+    cli.ok("add", "job", *command)
+    assert "echo hi" in cli.ok("template", "ls")
+    assert "echo hi" in cli.ok("template", "show", "nightly")
+    assert cli.ok("run", "job", "--dry-run") == "runs  echo hi\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -70,7 +70,8 @@ def choose_namespace(caller: Caller, asked: str | None) -> str:
         return "default" if caller.sees("default") else caller.namespaces[0]
     name = check_name(asked, "namespace")
     if not caller.sees(name):
-        raise NotFound(f'namespace "{name}" does not exist, or is not yours')
+        own = ", ".join(caller.namespaces)
+        raise NotFound(f'namespace "{name}" does not exist, or is not yours; yours: {own}')
     return name
 
 

@@ -30,7 +30,7 @@ from duebook.cli.runs import show_run
 from duebook.errors import NotFound
 from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form, schedule_form
-from duebook.model.target import load_target
+from duebook.model.hidden import load_shown
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -262,7 +262,7 @@ def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_js
 def _rendered(form: dict[str, Any]) -> list[tuple[str, str]]:
     target, payload = form["target"], form["payload"]
     http = target.get("http", {})
-    runs = f"{http['method']} {http['url']}" if http else str(load_target(target))
+    runs = f"{http['method']} {http['url']}" if http else str(load_shown(target))
     return [
         ("runs", runs),
         *(("header", f"{name}: {value}") for name, value in http.get("headers", {}).items()),

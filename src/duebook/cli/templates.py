@@ -20,7 +20,7 @@ from duebook.cli.output import json_option, print_json, print_pairs, print_table
 from duebook.cli.trigger_options import names_trigger, trigger_form, trigger_options
 from duebook.errors import Invalid
 from duebook.model.forms import template_form
-from duebook.model.target import load_target
+from duebook.model.hidden import load_shown
 from duebook.triggers import load_trigger
 
 if TYPE_CHECKING:
@@ -154,6 +154,6 @@ def _target_words(template: ScheduleTemplate) -> str:
     if "target" not in template.defaults:
         return ""
     try:
-        return str(load_target(template.defaults["target"]))
+        return str(load_shown(template.defaults["target"]))
     except Invalid:  # a newer node wrote it
         return "?"
