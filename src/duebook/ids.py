@@ -36,6 +36,8 @@ def check_name(name: object, what: str = "name") -> str:
     """A name as it stands; raises Invalid unless it is one (an id never is)."""
     if isinstance(name, str) and _NAME.fullmatch(name) and not looks_like_id(name):
         return name
+    if name is None:
+        raise Invalid(f"{what} is missing")
     raise Invalid(
         f'{what} "{shorten(name)}" is not 1 to 128 of a-z, 0-9, ".", "_", "-", '
         "beginning with a letter or digit, and no id"

@@ -220,3 +220,13 @@ def test_what_a_target_hides_lets_nobody_define_another(app: FastAPI, api: Api) 
     elsewhere = {"http": {**shown["http"], "url": "https://elsewhere.example/"}}
     problem = api.refused(422, "PATCH", "schedules/hook", {"target": elsewhere})
     assert "hides a value; give it" in problem["errors"][0]["message"]
+
+
+def test_a_name_that_is_missing_is_called_missing(api: Api) -> None:
+    problem = api.refused(422, "POST", "schedules", {})
+    told = {error["field"]: error["message"] for error in problem["errors"]}
+    assert told == {
+        "name": "name is missing",
+        "trigger": "trigger is missing",
+        "target": "target is missing",
+    }
