@@ -39,6 +39,7 @@ from duebook.model.hidden import keep_hidden
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.model.plan import DueException, Fire
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.secret import keep_secrets
 from duebook.model.target import CommandTarget, TaskTarget, payload_variables
 from duebook.planner import (
     DueTimes,
@@ -307,6 +308,8 @@ class Schedules:
         if wrong:
             raise InvalidSchedule(wrong)
         definition["target"] = keep_hidden(definition.get("target"), current.target)
+        if "payload" in definition:
+            definition["payload"] = keep_secrets(definition["payload"], current.payload)
         edited = self._edit(tx, schedule, load_spec(definition, schedule.name), by)
         return self._switch(tx, edited, enabled) if form.get("enabled") is not None else edited
 

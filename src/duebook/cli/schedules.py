@@ -31,6 +31,7 @@ from duebook.errors import NotFound
 from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form, schedule_form
 from duebook.model.hidden import load_shown
+from duebook.model.secret import show_payload
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -165,7 +166,10 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
         ("description", spec.description),
         ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
         ("runs", str(spec.target)),
-        ("payload", json.dumps(spec.payload, ensure_ascii=False) if spec.payload else ""),
+        (
+            "payload",
+            json.dumps(show_payload(spec.payload), ensure_ascii=False) if spec.payload else "",
+        ),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels)),
         ("policies", policy_words(policies | spec.to_json())),
     ]

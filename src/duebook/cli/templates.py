@@ -21,6 +21,7 @@ from duebook.cli.trigger_options import names_trigger, trigger_form, trigger_opt
 from duebook.errors import Invalid
 from duebook.model.forms import template_form
 from duebook.model.hidden import load_shown
+from duebook.model.secret import show_payload
 from duebook.triggers import load_trigger
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def show_command(name: str, as_json: bool) -> None:
             ("description", defaults.get("description", "")),
             ("trigger", _trigger_words(template)),
             ("runs", _target_words(template)),
-            ("payload", json.dumps(payload, ensure_ascii=False) if payload else ""),
+            ("payload", json.dumps(show_payload(payload), ensure_ascii=False) if payload else ""),
             ("labels", ", ".join(f"{label}={value}" for label, value in labels.items())),
             ("policies", policy_words(defaults)),
         ]

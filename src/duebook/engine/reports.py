@@ -11,7 +11,7 @@ from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
 from duebook.model.run import Outcome
-from duebook.targets.hiding import hiding_env
+from duebook.targets.hiding import hiding_run
 from duebook.targets.outcomes import with_published
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Desk:
         self._written_at = float("-inf")
 
     def open_log(self, claim: Claim) -> RunLog:
-        hide = hiding_env(claim.spec.target)
+        hide = hiding_run(claim.spec.target, claim.payload)
         log = RunLog(self.store, claim.token, utc_now, time.monotonic, self._log_cap, hide)
         self._open_logs.add(log)
         return log

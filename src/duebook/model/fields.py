@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
+from duebook.model.secret import refuse_hidden
 from duebook.timetext import (
     format_duration,
     format_instant,
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 MAX_PAYLOAD: Final = 1_000_000
+MOST_NESTED: Final = 100
 MOST_RANGES: Final = 1_000
 MOST_DEPENDENCIES: Final = 100
 MOST_LABELS: Final = 100
@@ -86,7 +88,17 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
         raise Invalid(f"{key} has a NUL character, which no variable can hold")
     if size > MAX_PAYLOAD:
         raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
+    if _is_deeper(value, MOST_NESTED):
+        raise Invalid(f"{key} is nested deeper than {MOST_NESTED} times")
+    refuse_hidden(key, value)
     return value
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list) or not inside:
+        return False
+    return most == 0 or any(_is_deeper(item, most - 1) for item in inside)
 
 
 def is_text(value: object, longest: int) -> bool:

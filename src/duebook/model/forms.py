@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid
 from duebook.model.hidden import load_shown
-from duebook.model.http_target import HIDDEN
+from duebook.model.secret import HIDDEN, show_payload
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -78,11 +78,13 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
 
 def definition_form(spec: ScheduleSpec, always: Collection[str] = ()) -> dict[str, Any]:
     """A definition as it may be shown; at their defaults only `always` these are in it."""
-    return spec.to_json(always) | {"target": spec.target.masked().to_json()}
+    form = spec.to_json(always) | {"target": spec.target.masked().to_json()}
+    return _payload_shown(form)
 
 
 def defaults_shown(defaults: dict[str, Any]) -> dict[str, Any]:
     """The defaults of a template as they may be shown."""
+    defaults = _payload_shown(defaults)
     if "target" not in defaults:
         return defaults
     try:
@@ -99,7 +101,11 @@ def template_form(template: ScheduleTemplate) -> dict[str, Any]:
 
 
 def run_form(run: Run) -> dict[str, Any]:
-    return {field.name: _plain(getattr(run, field.name)) for field in fields(run)}
+    return _payload_shown({field.name: _plain(getattr(run, field.name)) for field in fields(run)})
+
+
+def _payload_shown(form: dict[str, Any]) -> dict[str, Any]:
+    return form | {"payload": show_payload(form["payload"])} if "payload" in form else form
 
 
 def attempt_form(attempt: Attempt) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from duebook.model.http_target import HIDDEN, HttpTarget, origin_of
+from duebook.model.http_target import HttpTarget, origin_of
+from duebook.model.secret import HIDDEN
 from duebook.model.target import CommandTarget, Target, load_target
 
 if TYPE_CHECKING:

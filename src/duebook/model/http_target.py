@@ -9,12 +9,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.model.secret import HIDDEN
 
-__all__ = ["HIDDEN", "HttpTarget", "is_public_header", "load_http", "origin_of"]
+__all__ = ["HttpTarget", "is_public_header", "load_http", "origin_of"]
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-HIDDEN: Final = "***"
-"""What is shown instead of a header's value."""
 
 LONGEST_URL: Final = 8_000
 LONGEST_HEADER: Final = 8_000

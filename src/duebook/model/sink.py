@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.event import check_topic
-from duebook.model.http_target import HIDDEN, LONGEST_URL
+from duebook.model.http_target import LONGEST_URL
+from duebook.model.secret import HIDDEN
 
 if TYPE_CHECKING:
     from duebook.model.consumer import Consumer

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.model.event_target import EventTarget, load_event
-from duebook.model.http_target import HIDDEN, HttpTarget, load_http
+from duebook.model.http_target import HttpTarget, load_http
+from duebook.model.secret import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -5,7 +5,7 @@ A field that is not known here comes from a newer server, and is left out.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -104,9 +104,10 @@ def read_schedule(form: Form) -> Schedule:
 
 
 def _read_definition(form: Form, name: str) -> ScheduleSpec:
-    """As far as it is shown: what its target hides stays hidden."""
-    given = {key: form[key] for key in _DEFINITION if key in form}
-    return load_spec(given | {"target": load_shown(form["target"])}, name)
+    """As far as it is shown: what its target and its payload hide stays hidden."""
+    given = {key: form[key] for key in _DEFINITION if key in form and key != "payload"}
+    spec = load_spec(given | {"target": load_shown(form["target"])}, name)
+    return replace(spec, payload=form.get("payload", {}))
 
 
 def read_revision(form: Form, name: str) -> Revision:

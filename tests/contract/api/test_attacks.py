@@ -13,6 +13,7 @@ import pytest
 
 from duebook.api.app import create_app
 from duebook.api.authenticator import BookAuthenticator
+from duebook.book import Book
 from duebook.book.tokens import Tokens
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import begin
@@ -200,6 +201,36 @@ def test_secrets_of_targets_are_shown_nowhere(api: Api, target: dict[str, Any]) 
     ):
         assert "s3cret" not in str(api.ok("GET", path)), path
     assert "s3cret" not in str(api.ok("POST", "schedules/hello/render"))
+
+
+def test_secrets_of_payloads_are_shown_nowhere_and_stay(api: Api, store: Store) -> None:
+    secret = {"db": [{"password": "s3cretword"}], "api_key": "s3cretword"}
+    target = {"command": ["login", "{{ payload.api_key }}"]}
+    made = api("POST", "schedules", HELLO | {"target": target, "payload": secret})
+    assert made.status_code == 201
+    shown = made.json()["payload"]
+    assert shown == {"db": [{"password": "***"}], "api_key": "***"}
+    api.ok("PUT", "templates/nightly", {"payload": secret})
+    api.ok("PATCH", "schedules/hello", {"payload": secret | {"day": "mon"}})
+    api.ok("PATCH", "schedules/hello", {"payload": shown | {"day": "tue"}})
+    kept = Book(store).schedules.get("hello").spec
+    assert kept is not None
+    assert kept.payload == secret | {"day": "tue"}
+    run = api("POST", "schedules/hello/trigger", {"payload": secret})
+    assert "s3cret" not in run.text
+    for path in (
+        "schedules",
+        "schedules/hello/revisions",
+        "schedules/hello/runs",
+        f"runs/{run.json()['id']}",
+        "templates/nightly",
+        "audit",
+    ):
+        assert "s3cret" not in str(api.ok("GET", path)), path
+    assert api.ok("POST", "schedules/hello/render")["target"] == {"command": ["login", "***"]}
+    for body in ({"payload": shown}, {"payload": {"token": "***"}}):
+        api.refused(422, "POST", "schedules/hello/trigger", body)
+    api.refused(422, "POST", "schedules", HELLO | {"name": "copy", "payload": shown})
 
 
 def test_markup_and_escapes_stay_text(api: Api) -> None:

@@ -97,11 +97,11 @@ def test_the_payload_of_a_schedule_has_templates_and_feeds_others() -> None:
 def test_what_is_nested_deeply_needs_no_stack_unless_it_has_templates(
     deepest: str, problem: str | None
 ) -> None:
-    payload: dict[str, Any] = {"a": deepest}
+    body: dict[str, Any] = {"a": deepest}
     for _ in range(700):
-        payload = {"a": payload}
-    problems = check_templates(spec_of("task", payload))
-    assert problems == {} if problem is None else problem in problems["payload"]
+        body = {"a": body}
+    problems = check_templates(spec_of({"http": {"url": "https://example.com", "json": body}}))
+    assert problems == {} if problem is None else problem in problems["target"]
 
 
 def test_the_payload_of_a_run_is_data() -> None:

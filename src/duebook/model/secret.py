@@ -1,0 +1,87 @@
+"""Which values of a payload are secrets, by their names; how they are hidden, and kept; pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["HIDDEN", "keep_secrets", "refuse_hidden", "secrets_in", "show_payload"]
+
+HIDDEN: Final = "***"
+"""What is shown instead of a value."""
+_ENDINGS: Final = (
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "credential",
+    "credentials",
+    "authorization",
+)
+
+
+def is_secret(name: object) -> bool:
+    """Whether a value of this name is hidden: `db_password`, `API-Key`, `accessToken`."""
+    return isinstance(name, str) and re.sub(r"[^a-z]", "", name.lower()).endswith(_ENDINGS)
+
+
+def show_payload(value: Any) -> Any:
+    """A payload as it may be shown."""
+    if isinstance(value, dict):
+        return {
+            name: HIDDEN if is_secret(name) and _holds(item) else show_payload(item)
+            for name, item in value.items()
+        }
+    return [show_payload(item) for item in value] if isinstance(value, list) else value
+
+
+def keep_secrets(value: Any, current: Any) -> Any:
+    """A payload that replaces `current`: what it hides stays as it is."""
+    if isinstance(value, dict) and isinstance(current, dict):
+        return {
+            name: current.get(name, item)
+            if item == HIDDEN and is_secret(name)
+            else keep_secrets(item, current.get(name))
+            for name, item in value.items()
+        }
+    if isinstance(value, list) and isinstance(current, list) and len(value) == len(current):
+        return [keep_secrets(item, was) for item, was in zip(value, current, strict=True)]
+    return value
+
+
+def refuse_hidden(key: str, value: Any) -> None:
+    """Raises Invalid for a payload with a value that was hidden when it was shown."""
+    for name, item in _named(value):
+        if item == HIDDEN and is_secret(name):
+            raise Invalid(f'{key} "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
+
+
+def secrets_in(payload: Any) -> Iterator[str]:
+    """The texts that are hidden."""
+    for name, item in _named(payload):
+        if is_secret(name) and isinstance(item, str):
+            yield item
+
+
+def _holds(item: Any) -> bool:
+    return item is not None and not isinstance(item, bool)
+
+
+def _named(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every name at any depth, with its value."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name, item
+            yield from _named(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _named(item)
