@@ -72,6 +72,17 @@ def test_a_link_of_another_site_logs_nobody_in(browser: TestClient, site: str) -
         assert answer.status_code == 303
 
 
+def test_a_cookie_that_came_through_tls_stays_there(browser: TestClient) -> None:
+    for proto, secure in (("https", True), ("http", False)):
+        answer = browser.get(
+            "/login",
+            params={"token": LOCAL},
+            headers={"X-Forwarded-Proto": proto},
+            follow_redirects=False,
+        )
+        assert ("Secure" in answer.headers["set-cookie"]) is secure
+
+
 def test_browsers_tell_the_origin_of_our_own_forms(browser: TestClient) -> None:
     """Under the policy `no-referrer` they would send `Origin: null`, which is refused."""
     assert browser.get("/login").headers["referrer-policy"] == "same-origin"

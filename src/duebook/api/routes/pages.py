@@ -86,6 +86,11 @@ def get_openapi(request: Request) -> Response:
     return JSONResponse(request.app.state.openapi)
 
 
+def _is_encrypted(request: Request) -> bool:
+    """Whether the browser speaks TLS, to a proxy that says so; who lies harms his own cookie."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+
+
 def _log_in(request: Request, token: str) -> Response:
     authenticator: Authenticator = request.app.state.authenticator
     session = authenticator.open_session(token.strip())
@@ -96,7 +101,7 @@ def _log_in(request: Request, token: str) -> Response:
         COOKIE,
         session,
         max_age=SESSION_LASTS,
-        secure=request.url.scheme == "https",
+        secure=_is_encrypted(request),
         httponly=True,
         samesite="strict",
     )

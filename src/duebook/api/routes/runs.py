@@ -56,7 +56,7 @@ def list_runs(
 
 @operations("GET", "/{run_id}", Role.VIEWER, RunDetails, errors=(404, 409))
 def get_run(ask: Here, run_id: str) -> Response:
-    """One run, with the attempts that it took; the beginning of an id stands for the whole."""
+    """One run, with the attempts before its latest; the beginning of an id stands for the whole."""
     return Answer(_details(ask.book, run_id)).response()
 
 
