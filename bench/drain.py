@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sqlite3
 import time
@@ -18,6 +19,7 @@ import psycopg
 from duebook.book import Book
 from duebook.engine.alarm import Alarm
 from duebook.engine.dispatcher import Dispatcher
+from duebook.engine.garbage import collect_seldom
 from duebook.engine.node import new_session
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
@@ -79,7 +81,7 @@ KINDS = (
 
 def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
     """On PostgreSQL, or in a SQLite file when there is no server."""
-    with _place(server) as place:
+    with _place(server) as place, _collector_of_a_node():
         store = open_store(place)
         tasks = Tasks()
         tasks.add(kind.function, "job")
@@ -106,6 +108,18 @@ def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
         left = execute(place, LEFT)
         assert left == [(0,)], left
     return number / taken
+
+
+@contextmanager
+def _collector_of_a_node() -> Iterator[None]:
+    """What a node does in its own process, and peers do not."""
+    former = gc.get_threshold()
+    collect_seldom()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*former)
+        gc.unfreeze()
 
 
 @contextmanager

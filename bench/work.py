@@ -25,7 +25,6 @@ from tests.postgres import Server
 from bench.drain import KINDS, execute, runs_per_second
 from bench.peers import BATCH, CONCURRENCY, pgqueuer_per_second, procrastinate_per_second
 from duebook.clock import utc_now
-from duebook.engine.garbage import collect_seldom
 from duebook.ids import new_id
 from duebook.model.schedule import load_spec
 from duebook.store.postgres import PostgresStore
@@ -50,7 +49,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=30, help="how long lateness is measured")
     parser.add_argument("--quick", action="store_true", help="try everything with few runs")
     options = parser.parse_args()
-    collect_seldom()  # as a node does, and for all of them
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())

@@ -8,7 +8,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from duebook.targets.outcomes import failed, returned, stopped, with_published
 from duebook.targets.printing import Printing
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["AsyncRun", "ClosingReports", "EventLoop"]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ClosingReports(Protocol):
@@ -76,7 +78,6 @@ class AsyncRun:
 
     async def perform(self, closers: ThreadPoolExecutor) -> None:
         """Its end is told even if its log cannot be written: the log is not worth the run."""
-        loop = asyncio.get_running_loop()
         try:
             with Printing(self.reports):
                 value = await begin_task(self.task, self.claim, self.stop, self.reports)
@@ -88,16 +89,21 @@ class AsyncRun:
             if (asked := stopped(self.stop, None)) is not None:
                 outcome = asked
             elif self.reports.settles:
-                outcome = await loop.run_in_executor(closers, self.reports.settled)
+                outcome = await _apart(closers, self.reports.settled)
             else:
                 outcome = with_published(returned(value), self.reports.published)
         try:
             if self.reports.opened:
-                await loop.run_in_executor(closers, self.reports.close)
+                await _apart(closers, self.reports.close)
         except Exception:
             log.exception("run %s: its log could not be closed", self.claim.run.id)
         finally:
             self.ended(self.claim, outcome)
+
+
+async def _apart(closers: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """What waits for the books, in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(closers, work)
 
 
 class EventLoop:

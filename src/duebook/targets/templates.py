@@ -145,8 +145,9 @@ def _filling(work: Callable[..., Any], context: Mapping[str, Any]) -> Change:
 
 def _has_templates(spec: ScheduleSpec) -> bool:
     """A quick look: most runs have none."""
-    texts = spec.target.argv if isinstance(spec.target, CommandTarget) else ()
-    return any(map(is_template, texts)) or (bool(spec.payload) and has_templates(spec.payload))
+    if isinstance(spec.target, CommandTarget) and any(map(is_template, spec.target.argv)):
+        return True
+    return bool(spec.payload) and has_templates(spec.payload)
 
 
 def _at(place: str, work: Callable[..., Any], *arguments: Any) -> Any:
