@@ -96,7 +96,8 @@ def refuse_target(
         return
     if not isinstance(target, TaskTarget):
         raise Forbidden(
-            f'token "{caller.name}" is {caller.role}; only admin defines commands and requests'
+            f'token "{caller.name}" is {caller.role}; '
+            "only admin defines commands, requests and events"
         )
     if target.name not in known():
         raise Forbidden(

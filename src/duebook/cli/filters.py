@@ -42,7 +42,7 @@ def filter_options(command: Command) -> Command:
         click.option("--label", metavar="NAME=VALUE", multiple=True, help="With this label."),
         click.option("--text", metavar="TEXT", help="A part of the name; etl-* is its beginning."),
         click.option("--due-before", metavar="TIME|LENGTH", help="Due next before that."),
-        click.option("--target", metavar="KIND", help="task, task:NAME, command or http."),
+        click.option("--target", metavar="KIND", help="task, task:NAME, command, http or event."),
         click.option("--problem/--no-problem", default=None, help="Whether something is wrong."),
     )
 

@@ -227,11 +227,11 @@ def _text(key: str, value: Any) -> str:
 
 
 def _target(key: str, value: Any) -> str:
-    if value in ("task", "command", "http"):
+    if value in ("task", "command", "http", "event"):
         return str(value)
     kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
     if kind != "task":
-        raise Invalid(f"{key} {quoted(value)} is not one of task, task:NAME, command, http")
+        raise Invalid(f"{key} {quoted(value)} is not one of task, task:NAME, command, http, event")
     load_target({"task": name})
     return f"task:{name}"
 

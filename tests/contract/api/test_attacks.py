@@ -31,6 +31,7 @@ FORBIDDEN_TARGETS = [
     COMMAND,
     {"shell": "id"},
     {"http": {"url": "http://169.254.169.254/latest"}},
+    {"event": {"topic": "orders.paid"}},
     {"task": "known_to_nobody"},
 ]
 

@@ -50,6 +50,9 @@ def test_pages_follow_each_other_without_gaps(many: Api) -> None:
     assert names(many, text="job-00*") == everything
     assert names(many, text="7") == ["job-007"]
     assert names(many, target="http") == []
+    many.ok("POST", "schedules", HELLO | {"name": "told", "target": {"event": {"topic": "x"}}})
+    assert names(many, target="event") == ["told"]
+    assert "told" not in names(many, target="command")
     assert names(many, due_before="2000-01-01T00:00:00Z") == []
 
 

@@ -36,7 +36,8 @@ def list_schedules(
     ] = None,
     due_before: Annotated[str | None, Query(description="Active, and due before this.")] = None,
     target: Annotated[
-        str | None, Query(description="What they run: `task`, `task:digest`, `command`, `http`.")
+        str | None,
+        Query(description="What they run: `task`, `task:digest`, `command`, `http`, `event`."),
     ] = None,
     problem: Annotated[bool | None, Query(description="Whether something is wrong.")] = None,
     sort: Annotated[ScheduleSort, Query()] = "name",

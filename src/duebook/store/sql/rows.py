@@ -15,7 +15,7 @@ from duebook.model.plan import Stretch
 from duebook.model.queue import Gate, Queue, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
-from duebook.model.target import HttpTarget, TaskTarget
+from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.model.template import ScheduleTemplate
 from duebook.timetext import format_instant
 
@@ -116,12 +116,14 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
 
 
 def target_text(spec: ScheduleSpec) -> str:
-    """What a schedule runs, as lists filter it: task:NAME, command or http."""
+    """What a schedule runs, as lists filter it: task:NAME, command, http or event."""
     match spec.target:
         case TaskTarget(name):
             return f"task:{name}"
         case HttpTarget():
             return "http"
+        case EventTarget():
+            return "event"
     return "command"
 
 
