@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from duebook.model.http_target import HttpTarget, origin_of
-from duebook.model.secret import HIDDEN
+from duebook.model.secret import HIDDEN, fill_secrets, keep_secrets
 from duebook.model.target import CommandTarget, Target, load_target
 
 if TYPE_CHECKING:
@@ -16,31 +16,43 @@ __all__ = ["keep_hidden", "load_shown"]
 
 def load_shown(form: object) -> Target:
     """A target from a form that may hide values: they stay hidden. Raises Invalid."""
-    return load_target(_filled(form, lambda _: "hidden")).masked()
+    return load_target(_filled(form, lambda _: "hidden", fill_secrets)).masked()
 
 
 def keep_hidden(form: object, current: Target | None) -> object:
     """The form of a target that replaces `current`: what it hides stays as it is.
 
-    Headers stay only with a request to the same origin, for they are its secrets.
+    What a request hides stays only with one to the same origin, for these are its secrets.
     """
     known: dict[str, str] = {}
+    content = None
     if isinstance(current, CommandTarget):
         known = dict(current.env)
     elif isinstance(current, HttpTarget) and origin_of(_url(form)) == origin_of(current.url):
         known = {name.lower(): value for name, value in current.headers}
-    return _filled(form, lambda name: known.get(name, known.get(name.lower(), HIDDEN)))
+        content = current.json
+    return _filled(
+        form,
+        lambda name: known.get(name, known.get(name.lower(), HIDDEN)),
+        lambda sent: keep_secrets(sent, content),
+    )
 
 
-def _filled(form: object, value_of: Callable[[str], str]) -> object:
+def _filled(
+    form: object, value_of: Callable[[str], str], content_of: Callable[[Any], Any]
+) -> object:
     """With another value for each that is hidden."""
     if not isinstance(form, dict):
         return form
     filled = dict(form)
     if "env" in filled:
         filled["env"] = _texts(filled["env"], value_of)
-    if isinstance(http := filled.get("http"), dict) and "headers" in http:
-        filled["http"] = {**http, "headers": _texts(http["headers"], value_of)}
+    if isinstance(http := filled.get("http"), dict):
+        filled["http"] = http = dict(http)
+        if "headers" in http:
+            http["headers"] = _texts(http["headers"], value_of)
+        if "json" in http:
+            http["json"] = content_of(http["json"])
     return filled
 
 

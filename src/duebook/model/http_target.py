@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.model.secret import HIDDEN
+from duebook.model.secret import HIDDEN, refuse_hidden, show_payload
 
 __all__ = ["HttpTarget", "is_public_header", "load_http", "origin_of"]
 
@@ -49,9 +49,10 @@ class HttpTarget:
         return status in self.expect or f"{status // 100}xx" in self.expect
 
     def masked(self) -> HttpTarget:
-        """As it may be shown: without the values of headers that may be secret."""
+        """As it may be shown: without the values of headers that may be secret, and of JSON whose
+        names say so."""
         shown = tuple((k, v if is_public_header(k) else HIDDEN) for k, v in self.headers)
-        return replace(self, headers=shown)
+        return replace(self, headers=shown, json=show_payload(self.json))
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {"method": self.method, "url": self.url}
@@ -95,6 +96,7 @@ def load_http(form: object) -> HttpTarget:
         raise Invalid('target http has both "json" and "body"; give one of them')
     if content is not None:
         _check_json(content)
+        refuse_hidden("target http json", content)
     if body is not None and not _is_text(body, LONGEST_BODY):
         raise Invalid(f"target http body {shorten(body)} is no text of up to 1,000,000 characters")
     sends = content is not None or body is not None

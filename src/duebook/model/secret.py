@@ -10,7 +10,14 @@ from duebook.errors import Invalid, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HIDDEN", "keep_secrets", "refuse_hidden", "secrets_in", "show_payload"]
+__all__ = [
+    "HIDDEN",
+    "fill_secrets",
+    "keep_secrets",
+    "refuse_hidden",
+    "secrets_in",
+    "show_payload",
+]
 
 HIDDEN: Final = "***"
 """What is shown instead of a value."""
@@ -56,6 +63,16 @@ def keep_secrets(value: Any, current: Any) -> Any:
     if isinstance(value, list) and isinstance(current, list) and len(value) == len(current):
         return [keep_secrets(item, was) for item, was in zip(value, current, strict=True)]
     return value
+
+
+def fill_secrets(value: Any) -> Any:
+    """A payload that was shown, with a word for each value that it hides."""
+    if isinstance(value, dict):
+        return {
+            name: "hidden" if item == HIDDEN and is_secret(name) else fill_secrets(item)
+            for name, item in value.items()
+        }
+    return [fill_secrets(item) for item in value] if isinstance(value, list) else value
 
 
 def refuse_hidden(key: str, value: Any) -> None:

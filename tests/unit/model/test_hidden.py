@@ -17,17 +17,24 @@ HOOK: dict[str, Any] = {
         "headers": {"Accept": "text/csv", "X-Key": "s3cret"},
     }
 }
+POST: dict[str, Any] = {
+    "http": {
+        "method": "POST",
+        "url": "https://example.com/hook",
+        "json": {"user": "ann", "login": [{"password": "s3cret"}]},
+    }
+}
 DUMP: dict[str, Any] = {"command": ["pg_dump"], "env": {"PGPASSWORD": "s3cret"}}
 
 
-@pytest.mark.parametrize("form", [HOOK, DUMP, {"task": "digest"}, {"shell": "make"}])
+@pytest.mark.parametrize("form", [HOOK, POST, DUMP, {"task": "digest"}, {"shell": "make"}])
 def test_what_is_shown_is_read_back_as_it_is_shown(form: dict[str, Any]) -> None:
     shown = load_target(form).masked()
     assert load_shown(shown.to_json()) == shown
     assert "s3cret" not in str(shown.to_json())
 
 
-@pytest.mark.parametrize("form", [HOOK, DUMP])
+@pytest.mark.parametrize("form", [HOOK, POST, DUMP])
 def test_what_is_hidden_stays_as_it_is_when_a_target_is_sent_back(form: dict[str, Any]) -> None:
     current = load_target(form)
     assert load_target(keep_hidden(current.masked().to_json(), current)) == current
@@ -47,6 +54,14 @@ def test_a_header_is_not_sent_elsewhere(url: str) -> None:
     sent = {"http": {"url": url, "headers": {"X-Key": "***"}}}
     assert keep_hidden(sent, load_target(HOOK)) == sent
     with pytest.raises(Invalid, match="hides a value; give it"):
+        load_target(sent)
+
+
+def test_a_secret_of_the_json_is_not_sent_elsewhere() -> None:
+    sent = load_target(POST).masked().to_json()
+    sent["http"]["url"] = "https://evil.example/hook"
+    assert keep_hidden(sent, load_target(POST)) == sent
+    with pytest.raises(Invalid, match='json "password" is'):
         load_target(sent)
 
 
