@@ -33,7 +33,7 @@ contracts: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples
