@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -57,11 +59,9 @@ def create_app(
     app.state.authenticator = authenticator
     app.state.watch = Watch(store, measures)
     app.state.operations = operations
-    admissions = [(operation, _add(app, operation)) for operation in operations]
-    app.state.openapi = document(app, operations)
-    for operation, admission in admissions:
-        if operation.documented:
-            admission.parameters = query_parameters(app.state.openapi, operation)
+    for operation in operations:
+        _add(app, operation)
+    app.openapi = cache(partial(document, app, operations))  # type: ignore[method-assign]
     for kind in (DuebookError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, answer_error)
     app.add_middleware(
@@ -89,7 +89,7 @@ def operations_of(app: FastAPI) -> list[Operation]:
     return known
 
 
-def _add(app: FastAPI, operation: Operation) -> Admission:
+def _add(app: FastAPI, operation: Operation) -> None:
     admission = Admission(operation)
     app.add_api_route(
         operation.path,
@@ -105,7 +105,9 @@ def _add(app: FastAPI, operation: Operation) -> Admission:
         dependencies=[Depends(admission)],
         **describe(operation),
     )
-    return admission
+    route = app.routes[-1]
+    if operation.documented and isinstance(route, APIRoute):
+        admission.parameters = query_parameters(route.dependant)
 
 
 def _allow_pages(app: FastAPI, hosts: Hosts) -> None:

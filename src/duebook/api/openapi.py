@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
 from duebook.api.operations import V1
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fastapi import FastAPI
+    from fastapi.dependencies.models import Dependant
     from pydantic import BaseModel
 
     from duebook.api.operations import Operation
@@ -131,28 +133,26 @@ def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
             del _described(made, operation)["description"]
         if operation.name in _LEADS_TO:
             answer = _described(made, operation)["responses"][str(operation.status)]
-            answer["links"] = _links(made, operations, *_LEADS_TO[operation.name])
+            answer["links"] = _links(app, *_LEADS_TO[operation.name])
     return made
 
 
-def _links(
-    made: dict[str, Any], operations: Sequence[Operation], path: str, parameter: str, field: str
-) -> dict[str, Any]:
+def _links(app: FastAPI, path: str, parameter: str, field: str) -> dict[str, Any]:
     """The operations whose path begins so, with the value that the answer has for them."""
     links = {}
-    for operation in operations:
-        if operation.documented and f"{operation.path}/".startswith(f"{V1}{path}/"):
+    for route in app.routes:
+        if isinstance(route, APIRoute) and f"{route.path}/".startswith(f"{V1}{path}/"):
             values = {parameter: f"$response.body#/{field}"}
-            if "namespace" in query_parameters(made, operation):
+            if "namespace" in query_parameters(route.dependant):
                 values["namespace"] = "$response.body#/namespace"
-            links[operation.name] = {"operationId": operation.name, "parameters": values}
+            links[route.name] = {"operationId": route.operation_id, "parameters": values}
     return links
 
 
-def query_parameters(made: dict[str, Any], operation: Operation) -> frozenset[str]:
-    """The names that the document says may stand in an operation's query."""
-    parameters = _described(made, operation).get("parameters", [])
-    return frozenset(known["name"] for known in parameters if known["in"] == "query")
+def query_parameters(dependant: Dependant) -> frozenset[str]:
+    """The names that a handler, or anything that it depends on, reads from the query."""
+    own = frozenset(parameter.alias for parameter in dependant.query_params)
+    return own.union(*map(query_parameters, dependant.dependencies))
 
 
 def _described(made: dict[str, Any], operation: Operation) -> dict[str, Any]:

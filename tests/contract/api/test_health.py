@@ -57,5 +57,5 @@ def test_metrics_are_for_tokens_of_all_namespaces(app: FastAPI, api: Api) -> Non
 
 
 def test_a_line_of_a_log_says_its_place(api: Api) -> None:
-    document = api.client.app.state.openapi  # type: ignore[attr-defined]
+    document = api.client.app.openapi()  # type: ignore[attr-defined]
     assert "place" in document["components"]["schemas"]["LogLine"]["required"]

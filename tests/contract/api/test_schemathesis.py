@@ -60,7 +60,7 @@ class Running:
         self.server.start()
         self.url = place.address
         self.session = requests.Session()
-        self.schema: BaseSchema = schemathesis.openapi.from_dict(app.state.openapi)
+        self.schema: BaseSchema = schemathesis.openapi.from_dict(app.openapi())
         self.schema.config.update(base_url=self.url)
         self.schema.config.generation.with_security_parameters = False
 

@@ -75,7 +75,7 @@ def get_stylesheet() -> Response:
 @operations("GET", "/api/docs", Role.VIEWER, None)
 def get_docs(request: Request) -> Response:
     """The documentation of the API."""
-    document = request.app.state.openapi
+    document = request.app.openapi()
     groups, shapes = group_operations(document), list_shapes(document)
     return page("docs.html", document=document, groups=groups, shapes=shapes)
 
@@ -83,7 +83,7 @@ def get_docs(request: Request) -> Response:
 @operations("GET", "/api/openapi.json", Role.VIEWER, None)
 def get_openapi(request: Request) -> Response:
     """The OpenAPI document."""
-    return JSONResponse(request.app.state.openapi)
+    return JSONResponse(request.app.openapi())
 
 
 def _is_encrypted(request: Request) -> bool:
