@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "HIDDEN",
@@ -43,12 +43,7 @@ def is_secret(name: object) -> bool:
 
 def show_payload(value: Any) -> Any:
     """A payload as it may be shown."""
-    if isinstance(value, dict):
-        return {
-            name: HIDDEN if is_secret(name) and _holds(item) else show_payload(item)
-            for name, item in value.items()
-        }
-    return [show_payload(item) for item in value] if isinstance(value, list) else value
+    return _changed(value, _holds, HIDDEN)
 
 
 def keep_secrets(value: Any, current: Any) -> Any:
@@ -67,12 +62,17 @@ def keep_secrets(value: Any, current: Any) -> Any:
 
 def fill_secrets(value: Any) -> Any:
     """A payload that was shown, with a word for each value that it hides."""
+    return _changed(value, lambda item: item == HIDDEN, "hidden")
+
+
+def _changed(value: Any, concerns: Callable[[Any], bool], word: str) -> Any:
+    """With a word for the secrets that are concerned, at any depth."""
     if isinstance(value, dict):
         return {
-            name: "hidden" if item == HIDDEN and is_secret(name) else fill_secrets(item)
+            name: word if is_secret(name) and concerns(item) else _changed(item, concerns, word)
             for name, item in value.items()
         }
-    return [fill_secrets(item) for item in value] if isinstance(value, list) else value
+    return [_changed(item, concerns, word) for item in value] if isinstance(value, list) else value
 
 
 def refuse_hidden(key: str, value: Any) -> None:
