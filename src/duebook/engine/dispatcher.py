@@ -65,8 +65,7 @@ class Dispatcher:
         while free := self._slots.free:
             tasks = self._tasks()
             known = self._plenty()
-            looked_at = self._monotonic() if known is None else self._looked_at
-            work = known or self._store.look_for_work(self._queues, tasks)
+            work = known or self._look(tasks)
             if not work.places:
                 return work.next_at
             self._turn += 1
@@ -74,14 +73,17 @@ class Dispatcher:
             given = [self._claim(place, share, tasks) for place, share in asked]
             if known is None and not any(given):
                 return work.now + HELD_BY_OTHERS
-            gave_all = given == [share for _, share in asked]
-            self._known, self._looked_at = work if gave_all else None, looked_at
+            self._known = work if given == [share for _, share in asked] else None
         return None  # a slot that gets free rings
 
     def _plenty(self) -> Work | None:
         """What was found a moment ago, while it gives all that is asked for."""
         is_old = self._monotonic() - self._looked_at > GOOD_FOR
         return None if is_old else self._known
+
+    def _look(self, tasks: Sequence[str]) -> Work:
+        self._known, self._looked_at = None, self._monotonic()
+        return self._store.look_for_work(self._queues, tasks)
 
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place
