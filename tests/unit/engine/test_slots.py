@@ -266,8 +266,7 @@ def test_what_tasks_log_and_tell_is_on_the_books(place: Place) -> None:
     async def tells_too(ctx: Context) -> None:
         ctx.log.info("loading")
         ctx.progress(0.4, "loading")
-        while not go.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(go.wait, 20)
 
     claims = [*place.begin(tells), *place.begin(tells_too)]
 
