@@ -16,17 +16,21 @@ from duebook.api.gate import Gate
 from duebook.api.log_stream import Streams
 from duebook.api.openapi import describe, document, query_parameters
 from duebook.api.origins import Hosts
-from duebook.api.problems import answer_error
+from duebook.api.problems import explain_problem
 from duebook.api.routes import RESOURCES
 from duebook.api.watching import Watch
 from duebook.errors import DuebookError
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
 
     from duebook.api.gate import Authenticator
-    from duebook.api.operations import Operation
+    from duebook.api.operations import Operation, Operations
+    from duebook.api.problems import Explain
     from duebook.engine.measures import Measures
     from duebook.store.base import Store
 
@@ -43,10 +47,14 @@ def create_app(
     hosts: Hosts | None = None,
     measures: Measures | None = None,
     max_body: int = MAX_BODY,
+    pages: Iterable[Operations] = (),
+    explain: Explain = explain_problem,
 ) -> FastAPI:
     """The whole API on these books. `tasks` are those of the program, whose payloads it checks, and
-    `measures` those of its node."""
-    operations = [operation for resource in RESOURCES for operation in resource.all]
+    `measures` those of its node. `pages` are what it serves besides, and `explain` is how refusals
+    look.
+    """
+    operations = [operation for resource in (*RESOURCES, *pages) for operation in resource.all]
     app = FastAPI(
         title="Duebook",
         docs_url=None,
@@ -63,13 +71,14 @@ def create_app(
         _add(app, operation)
     app.openapi = cache(partial(document, app, operations))  # type: ignore[method-assign]
     for kind in (DuebookError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, answer_error)
+        app.add_exception_handler(kind, _answer_with(explain))
     app.add_middleware(
         Gate,
         authenticator=authenticator,
         hosts=hosts or Hosts(),
         open_paths=_open_paths(operations),
         max_body=max_body,
+        explain=explain,
     )
     if hosts is not None and hosts.origins:
         _allow_pages(app, hosts)
@@ -108,6 +117,15 @@ def _add(app: FastAPI, operation: Operation) -> None:
     route = app.routes[-1]
     if operation.documented and isinstance(route, APIRoute):
         admission.parameters = query_parameters(route.dependant)
+
+
+def _answer_with(explain: Explain) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """The handler of every error that leaves a route on purpose."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return explain(request.scope, error)
+
+    return answer
 
 
 def _allow_pages(app: FastAPI, hosts: Hosts) -> None:

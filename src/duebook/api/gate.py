@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 
-from duebook.api.problems import TooLarge, Unauthorized, problem_of
+from duebook.api.problems import TooLarge, Unauthorized, explain_problem
 from duebook.errors import DuebookError, Forbidden, Unavailable
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from duebook.api.origins import Hosts
     from duebook.api.permissions import Caller
+    from duebook.api.problems import Explain
 
     Check = Callable[[], Caller | None]
 
@@ -75,12 +76,14 @@ class Gate:
         hosts: Hosts,
         open_paths: Mapping[str, frozenset[str]],
         max_body: int,
+        explain: Explain = explain_problem,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._hosts = hosts
         self._open = open_paths
         self._max_body = max_body
+        self._explain = explain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -104,7 +107,7 @@ class Gate:
                 log.exception("%s %s failed", scope["method"], scope["path"])
             if answer.begun:
                 raise
-            await problem_of(error).response()(scope, receive, answer)
+            await self._explain(scope, error)(scope, receive, answer)
 
     def _refuse_foreign(self, headers: Headers) -> None:
         host = headers.get("host")

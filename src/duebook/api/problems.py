@@ -23,9 +23,12 @@ from duebook.model.filters import InvalidFilter
 from duebook.model.schedule import InvalidSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Scope
+
+    Explain = Callable[[Scope, Exception], Response]
 
 __all__ = [
     "InvalidFields",
@@ -35,7 +38,7 @@ __all__ = [
     "Unauthorized",
     "VersionNeeded",
     "WrongMediaType",
-    "answer_error",
+    "explain_problem",
     "problem_of",
 ]
 
@@ -181,6 +184,6 @@ def _sentence(found: Mapping[str, Any]) -> str:
     return f"{name}: {told[:1].lower()}{told[1:]}"
 
 
-async def answer_error(_: Request, error: Exception) -> JSONResponse:
-    """The handler of every error that leaves a route on purpose."""
+def explain_problem(_: Scope, error: Exception) -> Response:
+    """A refusal as programs read it."""
     return problem_of(error).response()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Audit
 from duebook.book.events import Events
+from duebook.book.insights import Insights
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
@@ -37,6 +38,7 @@ __all__ = [
     "Audit",
     "Book",
     "Events",
+    "Insights",
     "Namespaces",
     "Nodes",
     "Queues",
@@ -102,6 +104,10 @@ class Book(Closing):
     @cached_property
     def namespaces(self) -> Namespaces:
         return Namespaces(self.store, self.by)
+
+    @cached_property
+    def insights(self) -> Insights:
+        return Insights(self.store, self.namespace)
 
     @cached_property
     def audit(self) -> Audit:

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     RunList = list[Run]
     Said = list[DueException]
 
-__all__ = ["Declared", "Schedules"]
+__all__ = ["Declared", "Schedules", "with_problems"]
 
 Declared = Literal["created", "changed", "unchanged"]
 
@@ -230,7 +230,7 @@ class Schedules:
         def work(tx: Tx) -> Schedule:
             schedule_id = self._find(tx, name)
             latest = tx.latest_runs([schedule_id])
-            (schedule,) = _with_problems(tx, [tx.get_schedule(schedule_id)])
+            (schedule,) = with_problems(tx, [tx.get_schedule(schedule_id)])
             return replace(schedule, last_run=latest.get(schedule_id))
 
         return self._store.read(work)
@@ -258,7 +258,7 @@ class Schedules:
 
         def work(tx: Tx) -> Listed:
             page = tx.list_schedules(self._namespace, found, order, after, limit)
-            return Listing(_with_problems(tx, page.rows), write_cursor(asked, page.last))
+            return Listing(with_problems(tx, page.rows), write_cursor(asked, page.last))
 
         return self._store.read(work)
 
@@ -592,7 +592,7 @@ def _planned(snapshot: Snapshot, now: datetime) -> Plan:
     return with_events(plan(snapshot, now), snapshot, now)
 
 
-def _with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
     """Those whose task no live worker knows say so, as long as nothing else is wrong."""
     tasks = {
         schedule.id: schedule.spec.target.name

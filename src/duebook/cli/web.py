@@ -54,9 +54,9 @@ def open_web(
 
     On loopback the local token opens it. Beyond, raises Invalid unless there is a token.
     """
-    from duebook.api.app import create_app
     from duebook.api.authenticator import BookAuthenticator
     from duebook.api.server import Server
+    from duebook.web.site import create_site
 
     store = open_store(book.database_url, settings.listen_url)
     try:
@@ -65,7 +65,7 @@ def open_web(
             local = keep_local_token(local_token_path(book.database_url))
         else:
             _refuse_without_token(store, place)
-        app = create_app(
+        app = create_site(
             store,
             BookAuthenticator(store, local),
             tasks=book.tasks,

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duebook.api.app import create_app, operations_of
+from duebook.api.app import operations_of
 from duebook.api.routes import RESOURCES
 from duebook.book import Book
 from duebook.model.access import Role
 from duebook.store.sqlite import SqliteStore
+from duebook.web.csrf import token_for
+from duebook.web.routes import PAGES
+from duebook.web.site import create_site
 from tests.contract.api.conftest import Api, FixedTokens, raw_status
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from duebook.api.operations import Operation
     from duebook.store.base import Store
 
-OPERATIONS = [operation for resource in RESOURCES for operation in resource.all]
+OPERATIONS = [operation for resource in (*RESOURCES, *PAGES) for operation in resource.all]
 CLOSED = [operation for operation in OPERATIONS if operation.role is not None]
 ALLOWED = [(o, role) for o in CLOSED for role in Role if o.role is not None and role >= o.role]
 REFUSED = [(o, role) for o in CLOSED for role in Role if o.role is not None and role < o.role]
@@ -35,6 +38,9 @@ OPEN = {
     ("GET", "/login"),
     ("POST", "/login"),
     ("GET", "/static/api.css"),
+    ("GET", "/static/duebook.css"),
+    ("GET", "/static/duebook.js"),
+    ("GET", "/static/icon.svg"),
 }
 """All that needs no credentials."""
 
@@ -48,7 +54,7 @@ class Shop:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.app = create_app(store, FixedTokens())
+        self.app = create_site(store, FixedTokens())
         self.book = Book(store, "shop")
         self.schedule = self.book.schedules.create(
             "job", trigger={"cron": "@daily"}, target={"command": ["true"]}
@@ -84,12 +90,18 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     store.close()
 
 
-def body_of(operation: Operation) -> dict[str, Any] | None:
-    return {} if operation.body is not None else None
+def sent(
+    operation: Operation, caller: Api, body: dict[str, Any] | None = None
+) -> dict[str, dict[str, Any]]:
+    """What goes with a request: JSON to the API, to a page a form of the caller's session."""
+    if operation.tag == "pages" and operation.writes:
+        proof = {"csrf": token_for(caller.client.headers["authorization"])}
+        return {"data": proof | (body or {})}
+    return {} if operation.body is None else {"json": body or {}}
 
 
-def test_the_app_has_no_route_that_declares_nothing(store: Store) -> None:
-    app = create_app(store, FixedTokens())
+def test_the_site_has_no_route_that_declares_nothing(store: Store) -> None:
+    app = create_site(store, FixedTokens())
     assert {(o.method, o.path) for o in operations_of(app)} == {
         (o.method, o.path) for o in OPERATIONS
     }
@@ -128,7 +140,7 @@ def test_without_credentials_everything_else_is_401(shop: Shop, operation: Opera
 def test_a_role_that_is_too_low_is_403(shop: Shop, operation: Operation, role: Role) -> None:
     before = shop.contents()
     low = Api(shop.app, str(role))
-    problem = low.refused(403, operation.method, shop.path(operation), body_of(operation))
+    problem = low.refused(403, operation.method, shop.path(operation), **sent(operation, low))
     assert problem["code"] == "forbidden"
     assert shop.contents() == before
 
@@ -140,10 +152,10 @@ def test_ids_of_another_namespace_are_404_for_every_role(
     before = shop.contents()
     stranger, path = Api(shop.app, f"{role}@mail"), shop.path(operation)
     creates = operation.method == "PUT" and operation.tag == "templates"
-    body = None if operation.body is None else _right_body(operation)
+    body = sent(operation, stranger, _right_body(operation))
     if not creates:
-        stranger.refused(404, operation.method, path, body)
-    stranger.refused(404, operation.method, path, body, params={"namespace": "shop"})
+        stranger.refused(404, operation.method, path, **body)
+    stranger.refused(404, operation.method, path, params={"namespace": "shop"}, **body)
     assert shop.contents() == before
 
 
@@ -164,7 +176,7 @@ def test_what_concerns_all_namespaces_needs_a_token_for_all(
 ) -> None:
     before = shop.contents()
     local = Api(shop.app, "admin@shop")
-    local.refused(403, operation.method, shop.path(operation), body_of(operation))
+    local.refused(403, operation.method, shop.path(operation), **sent(operation, local))
     assert shop.contents() == before
 
 
@@ -177,7 +189,7 @@ def test_who_may_is_let_in(shop: Shop, operation: Operation) -> None:
     answer = caller(
         operation.method,
         re.sub(r"\{\w+\}", "nothing", operation.path),
-        body_of(operation),
+        **sent(operation, caller),
         follow_redirects=False,
     )
     assert answer.status_code in (200, 303, 404, 409, 422, 428), answer.text

@@ -55,6 +55,8 @@ PAGES: Final[dict[str, dict[str, Any]]] = {
     "list_ledger": {**STRETCH, "id": 5},
     "list_schedules_by_id": {"ids": json.dumps(["s1", "s2"])},
     "list_latest_runs": {"ids": json.dumps(["s1", "s2"])},
+    "list_marks": {"ids": json.dumps(["s1", "s2"]), "each": 20},
+    "count_failed": {"namespace": "default", "first": 5, "most": 100},
 }
 
 

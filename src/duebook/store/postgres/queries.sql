@@ -799,3 +799,60 @@ ORDER BY name
 -- This transaction reads much, and thinks in between.
 SELECT set_config('statement_timeout', :longest, true),
     set_config('idle_in_transaction_session_timeout', '60s', true)
+
+-- name: list_marks
+-- The newest runs of each of the given schedules, as far as charts show them.
+SELECT r.schedule_id, r.id, r.status, r.origin, coalesce(r.due_at, r.created_at), r.due_at,
+    r.started_at, r.finished_at
+FROM unnest(:ids::text[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    (SELECT schedule_id, id, status, origin, due_at, created_at, started_at, finished_at FROM runs
+        WHERE schedule_id = wanted.id AND due_at IS NOT NULL
+        ORDER BY due_at DESC LIMIT :each)
+    UNION ALL
+    (SELECT schedule_id, id, status, origin, due_at, created_at, started_at, finished_at FROM runs
+        WHERE schedule_id = wanted.id AND due_at IS NULL
+        ORDER BY created_at DESC, place DESC LIMIT :each)) AS r
+
+-- name: list_running
+-- What a namespace has under way, the oldest first.
+SELECT id FROM runs
+WHERE status = 'running' AND namespace = :namespace
+ORDER BY claimed_at
+LIMIT :limit
+
+-- name: list_late
+-- Of the newest runs of a namespace those that began late, the newest first.
+SELECT id FROM (
+    SELECT id, due_at, started_at, place FROM runs
+    WHERE namespace = :namespace AND place < :before
+    ORDER BY place DESC LIMIT :looked) AS newest
+WHERE started_at >= :since AND extract(epoch FROM started_at - due_at) > :seconds
+ORDER BY place DESC
+LIMIT :limit
+
+-- name: count_failed
+-- How many runs of a namespace failed from a place on; no more are counted than asked for.
+SELECT count(*) FROM (
+    SELECT 1 FROM runs
+    WHERE namespace = :namespace AND status = 'failed' AND status IN ('failed', 'cancelled')
+        AND place >= :first
+    LIMIT :most) AS failed
+
+-- name: count_hours
+-- The runs of a namespace by the hour in which they ended.
+SELECT floor(extract(epoch FROM finished_at) / 3600)::bigint, count(*),
+    count(*) FILTER (WHERE status = 'failed'),
+    sum(extract(epoch FROM finished_at - started_at))
+FROM runs
+WHERE finished_at >= :since AND finished_at < :until AND namespace = :namespace
+GROUP BY 1
+
+-- name: list_durations
+-- How long the newest runs of a namespace took, in the mean, by schedule.
+SELECT schedule_id, avg(extract(epoch FROM finished_at - started_at)) FROM (
+    SELECT schedule_id, status, started_at, finished_at FROM runs
+    WHERE namespace = :namespace AND place < :before
+    ORDER BY place DESC LIMIT :looked) AS newest
+WHERE status = 'succeeded' AND schedule_id IS NOT NULL
+GROUP BY schedule_id

@@ -15,6 +15,7 @@ from duebook.store.sql.access import Access
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
+from duebook.store.sql.insights import Insights
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean
 from duebook.store.sql.watching import Watching
@@ -32,7 +33,7 @@ LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
 """The advisory lock of whoever gives events their positions."""
 
 
-class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Delivering, Checking, Watching):
+class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning

@@ -1096,3 +1096,35 @@ GROUP BY status
 -- The newest migration, and the oldest Duebook that may use the schema, if it says so.
 SELECT (SELECT max(number) FROM migrations),
     (SELECT value FROM meta WHERE key = 'min_compatible')
+
+-- name: list_planned
+-- The active schedules of a namespace with their definitions, by name.
+SELECT s.id, s.name, r.spec FROM schedules AS s
+JOIN schedule_state AS st ON st.schedule_id = s.id
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after
+    AND st.status = 'active'
+ORDER BY s.name
+LIMIT :limit
+
+-- name: list_inhabited
+-- The namespaces that have schedules, by hops through the index.
+WITH RECURSIVE hop (namespace) AS (
+    SELECT min(namespace) FROM schedules WHERE deleted_at IS NULL
+    UNION ALL
+    SELECT (
+        SELECT min(s.namespace) FROM schedules AS s
+        WHERE s.deleted_at IS NULL AND s.namespace > hop.namespace)
+    FROM hop WHERE hop.namespace IS NOT NULL)
+SELECT namespace FROM hop WHERE namespace IS NOT NULL
+
+-- name: get_signal
+-- Something that is different when a page would be: what ended, began, was told, decided or done.
+SELECT (SELECT max(finished_at) FROM runs WHERE finished_at IS NOT NULL),
+    (SELECT max(id) FROM audit),
+    (SELECT max(at) FROM ledger),
+    (SELECT count(*) FROM runs WHERE status = 'running'),
+    (SELECT max(claimed_at) FROM runs WHERE status = 'running'),
+    (SELECT max(beat_at) FROM runs WHERE status = 'running'),
+    (SELECT max(attempt) FROM runs WHERE status = 'queued'),
+    (SELECT count(*) FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now)

@@ -575,3 +575,61 @@ ORDER BY l.due_from
 -- Nodes whose lease ran out are dead.
 UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
 RETURNING id
+
+-- name: list_marks
+-- The newest runs of each of the given schedules, as far as charts show them.
+SELECT r.schedule_id, r.id, r.status, r.origin, coalesce(r.due_at, r.created_at), r.due_at,
+    r.started_at, r.finished_at
+FROM json_each(:ids) AS wanted
+CROSS JOIN runs AS r ON r.rowid IN (
+    SELECT place FROM (
+        SELECT rowid AS place FROM runs
+        WHERE schedule_id = wanted.value AND due_at IS NOT NULL
+        ORDER BY due_at DESC LIMIT :each)
+    UNION ALL
+    SELECT place FROM (
+        SELECT rowid AS place FROM runs INDEXED BY runs_undue
+        WHERE schedule_id = wanted.value AND due_at IS NULL
+        ORDER BY created_at DESC, rowid DESC LIMIT :each))
+
+-- name: list_running
+-- What a namespace has under way, the oldest first.
+SELECT id FROM runs INDEXED BY runs_running
+WHERE status = 'running' AND namespace = :namespace
+ORDER BY claimed_at
+LIMIT :limit
+
+-- name: list_late
+-- Of the newest runs of all namespaces those that began late, the newest first.
+SELECT id FROM (
+    SELECT id, namespace, due_at, started_at, rowid AS place FROM runs
+    WHERE rowid < :before
+    ORDER BY rowid DESC LIMIT :looked)
+WHERE namespace = :namespace AND started_at >= :since
+    AND (started_at - due_at) / 1000000.0 > :seconds
+ORDER BY place DESC
+LIMIT :limit
+
+-- name: count_failed
+-- How many runs of a namespace failed from a place on; no more are counted than asked for.
+SELECT count(*) FROM (
+    SELECT 1 FROM runs
+    WHERE namespace = :namespace AND status = 'failed' AND rowid >= :first
+    LIMIT :most)
+
+-- name: count_hours
+-- The runs of a namespace by the hour in which they ended.
+SELECT finished_at / 3600000000, count(*), sum(status = 'failed'),
+    sum(finished_at - started_at) / 1000000.0
+FROM runs INDEXED BY runs_finished
+WHERE finished_at >= :since AND finished_at < :until AND namespace = :namespace
+GROUP BY 1
+
+-- name: list_durations
+-- How long the newest runs of all namespaces took, in the mean, by schedule.
+SELECT schedule_id, avg(finished_at - started_at) / 1000000.0 FROM (
+    SELECT schedule_id, namespace, status, started_at, finished_at FROM runs
+    WHERE rowid < :before
+    ORDER BY rowid DESC LIMIT :looked)
+WHERE namespace = :namespace AND status = 'succeeded' AND schedule_id IS NOT NULL
+GROUP BY schedule_id

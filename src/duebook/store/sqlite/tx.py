@@ -11,6 +11,7 @@ from duebook.store.sql.access import Access
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
+from duebook.store.sql.insights import Insights
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import read_run
 from duebook.store.sql.watching import Watching
@@ -37,7 +38,7 @@ def within_limits(found: list[Row]) -> list[str]:
     return ids
 
 
-class SqliteTx(SqliteStatements, Access, Auditing, Quotas, Delivering, Checking, Watching):
+class SqliteTx(SqliteStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     @property

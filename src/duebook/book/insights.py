@@ -1,0 +1,124 @@
+"""What people see at a glance: all that goes on, the latest runs of many schedules, their load."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from duebook.book.schedules import with_problems
+from duebook.model.filters import RunFilter, ScheduleFilter
+from duebook.model.insight import Coming, Overview
+from duebook.planner import DueTimes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.insight import HourLoad, Planned, RunMark
+    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.store.base import Store, Tx
+
+__all__ = ["Insights"]
+
+DAY: Final = timedelta(days=1)
+HOUR: Final = timedelta(hours=1)
+LATE: Final = timedelta(minutes=1)
+SHOWN: Final = 8
+"""Rows of each list of an overview."""
+MOST_RUNNING: Final = 20
+MOST_COMING: Final = 300
+"""Schedules whose next hour is looked at."""
+EACH_COMING: Final = 60
+"""Due times of one schedule that are looked at."""
+MOST_FAILED: Final = 1_000
+
+
+class Insights:
+    """What goes on in a namespace; everything is read at once, and nothing is written."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    def overview(self) -> Overview:
+        """What runs, what is due in the next hour, what failed or began late in the last day."""
+        return self._store.read(self._overview)
+
+    def _overview(self, tx: Tx) -> Overview:
+        namespace, now = self._namespace, tx.now
+        failed = RunFilter(status="failed", since=now - DAY)
+        problems = tx.list_schedules(namespace, ScheduleFilter(problem=True), "name", None, SHOWN)
+        coming, until = self._coming(tx)
+        return Overview(
+            now,
+            tx.count_schedules(namespace),
+            tx.list_running(namespace, MOST_RUNNING),
+            coming,
+            until,
+            tx.list_runs(namespace, failed, None, SHOWN).rows,
+            tx.count_failed(namespace, now - DAY, MOST_FAILED),
+            tx.list_late(namespace, now - DAY, LATE, SHOWN),
+            with_problems(tx, problems.rows),
+            tx.list_stranded_tasks(),
+            tx.list_nodes(),
+            tx.list_queues(),
+        )
+
+    def _coming(self, tx: Tx) -> tuple[list[Coming], datetime]:
+        """The due times of the next hour, and up to when these are all."""
+        now, until = tx.now, tx.now + HOUR
+        wanted = ScheduleFilter(due_before=until)
+        page = tx.list_schedules(self._namespace, wanted, "next_due_at", None, MOST_COMING)
+        if page.last is not None and page.rows:
+            until = min(until, max(filter(None, (s.next_due_at for s in page.rows))))
+        found = [
+            Coming(at, schedule.name, schedule.spec.tz)
+            for schedule in page.rows
+            if schedule.spec is not None and schedule.next_due_at is not None
+            for at in _from(schedule.name, schedule.spec, schedule.next_due_at, until)
+        ]
+        return sorted(found, key=lambda coming: (max(coming.at, now), coming.schedule)), until
+
+    def strips(self, schedules: Sequence[Schedule], each: int) -> dict[str, list[RunMark]]:
+        """The newest runs of each of these schedules, by id, the oldest of them first."""
+        ids = [schedule.id for schedule in schedules]
+        return self._store.read(lambda tx: tx.list_marks(ids, each))
+
+    def marks(self, name: str, limit: int) -> list[RunMark]:
+        """The newest runs of a schedule, the oldest of them first; raises NotFound."""
+
+        def work(tx: Tx) -> list[RunMark]:
+            schedule_id = tx.find_schedule(self._namespace, name, deleted=True)
+            return tx.list_marks([schedule_id], limit).get(schedule_id, [])
+
+        return self._store.read(work)
+
+    def hours(self, since: datetime, until: datetime) -> list[HourLoad]:
+        """The hours in which runs ended."""
+        return self._store.read(lambda tx: tx.count_hours(self._namespace, since, until))
+
+    def durations(self) -> dict[str, timedelta]:
+        """How long runs take in the mean, by the id of their schedule."""
+        return self._store.read(lambda tx: tx.list_durations(self._namespace))
+
+    def planned(self, after: str, limit: int) -> tuple[list[Planned], str | None]:
+        """Active schedules by name, and the name to go on after; None: these are all."""
+        return self._store.read(lambda tx: tx.list_planned(self._namespace, after, limit))
+
+    def namespaces(self) -> list[str]:
+        """Those that have schedules."""
+        return self._store.read(lambda tx: tx.list_inhabited())
+
+    def signal(self) -> tuple[object, ...]:
+        """Something cheap that differs when what a page shows may have changed."""
+        return self._store.read(lambda tx: tx.signal(self._namespace))
+
+    def now(self) -> datetime:
+        """By the clock of the books."""
+        return self._store.read(lambda tx: tx.now)
+
+
+def _from(name: str, spec: ScheduleSpec, first: datetime, until: datetime) -> list[datetime]:
+    """The next due time of a schedule, and those that follow it."""
+    following = DueTimes(spec, (), first, name).among(first, until)
+    return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]

@@ -1,0 +1,93 @@
+"""What people see at a glance, as values: marks of runs, the load of hours, what is going on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from duebook.model.node import LiveNode
+    from duebook.model.queue import QueueLoad
+    from duebook.model.run import Origin, Run, RunStatus
+    from duebook.model.schedule import Schedule, ScheduleSpec
+
+__all__ = ["Coming", "HourLoad", "Overview", "Planned", "RunMark"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """All of a run that a chart shows."""
+
+    id: str
+    status: RunStatus
+    origin: Origin
+    at: datetime
+    """when it was due; without a due time, when it was made"""
+    due_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def took(self) -> timedelta | None:
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at
+
+    @property
+    def late(self) -> timedelta | None:
+        """How long after its due time it began."""
+        if self.started_at is None or self.due_at is None:
+            return None
+        return self.started_at - self.due_at
+
+
+@dataclass(frozen=True, slots=True)
+class HourLoad:
+    """The runs that ended in an hour, or those that will be due in it."""
+
+    hour: datetime
+    runs: int
+    failed: int
+    busy: timedelta
+    """the time that they took together, or may take"""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An active schedule, as far as its due times to come matter."""
+
+    id: str
+    name: str
+    spec: ScheduleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A due time to come."""
+
+    at: datetime
+    schedule: str
+    tz: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What goes on in a namespace."""
+
+    now: datetime
+    schedules: int
+    running: Sequence[Run]
+    coming: Sequence[Coming]
+    coming_until: datetime
+    """up to when `coming` is all there is"""
+    failed: Sequence[Run]
+    failed_count: int
+    late: Sequence[Run]
+    problems: Sequence[Schedule]
+    stranded: Sequence[str]
+    """tasks that runs wait for and no live worker knows"""
+    nodes: Sequence[LiveNode]
+    queues: Sequence[QueueLoad]

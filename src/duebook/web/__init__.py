@@ -1,0 +1,1 @@
+"""The dashboard: pages for people around the client `book`; handlers decide nothing."""

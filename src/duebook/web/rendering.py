@@ -1,0 +1,70 @@
+"""Renders the pages: everything in them is escaped, and nothing in them is script or style."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from duebook.web.ansi import coloured, stripped
+from duebook.web.times import length_text
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+__all__ = ["render", "static"]
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "ansi": coloured,
+        "plain": stripped,
+        "took": length_text,
+        "pretty": _pretty,
+        "number": lambda value: f"{value:,}",
+        "percent": lambda value: f"{value:.0%}",
+        "sentence": lambda text: text[:1].upper() + text[1:],
+        "short": _short,
+        "plural": _plural,
+        "span": _span,
+    }
+    return environment
+
+
+def render(name: str, **values: Any) -> str:
+    return _environment().get_template(name).render(**values)
+
+
+@cache
+def static(name: str) -> bytes:
+    return (_FOLDER / "static" / name).read_bytes()
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False)
+
+
+def _short(run_id: str) -> str:
+    """The beginning of an id, as the command line shows it."""
+    return run_id[:13]
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def _span(length: timedelta) -> str:
+    return length_text(abs(length))

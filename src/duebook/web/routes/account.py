@@ -1,0 +1,121 @@
+"""Log-in and log-out, the zone that somebody reads times in, and the files that pages need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import parse_qs
+
+from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from duebook.api.authenticator import SESSION_LASTS
+from duebook.api.gate import COOKIE
+from duebook.api.operations import Operations
+from duebook.api.problems import Malformed
+from duebook.model.access import Role
+from duebook.web.rendering import render, static
+from duebook.web.times import ZONE_COOKIE, read_zone
+from duebook.web.visits import Submitted, Visiting, local_path
+
+if TYPE_CHECKING:
+    from duebook.api.gate import Authenticator
+
+__all__ = ["operations"]
+
+operations = Operations("", "pages")
+
+OUR_LINKS: Final = ("none", "same-origin")
+"""What browsers say of an address that was typed or opened from outside, and of our own pages."""
+A_YEAR: Final = 365 * 24 * 3600
+FILES: Final = {"Cache-Control": "max-age=300"}
+
+
+@operations("GET", "/login", None, None)
+def get_login(
+    request: Request,
+    token: Annotated[str | None, Query(max_length=200)] = None,
+    there: Annotated[str | None, Query(alias="next", max_length=2000)] = None,
+) -> Response:
+    """Log in with a token: the one in the address, or one that the page asks for.
+
+    A link of another site would log its reader in as somebody else, so the page asks then, too.
+    """
+    if token is not None and request.headers.get("sec-fetch-site", "none") in OUR_LINKS:
+        return _log_in(request, token, local_path(there))
+    return HTMLResponse(render("login.html", refused=None, there=local_path(there)))
+
+
+@operations("POST", "/login", None, None)
+async def post_login(request: Request) -> Response:
+    """Log in with the token of the form."""
+    text = (await request.body()).decode("utf-8", "replace")
+    try:
+        fields = parse_qs(text, max_num_fields=10)
+    except ValueError:
+        raise Malformed("the form has more fields than the token") from None
+    token, there = fields.get("token", [""])[0], local_path(fields.get("next", [""])[0])
+    return await run_in_threadpool(_log_in, request, token, there)
+
+
+@operations("POST", "/logout", Role.VIEWER, None)
+def post_logout(form: Submitted) -> Response:  # noqa: ARG001 - it was checked
+    """Forget the session."""
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+@operations("POST", "/zone", Role.VIEWER, None)
+def post_zone(visit: Visiting, form: Submitted) -> Response:
+    """Read times in another zone."""
+    answer = RedirectResponse(local_path(form["next"]), 303)
+    answer.set_cookie(
+        ZONE_COOKIE,
+        read_zone(form["zone"]),
+        max_age=A_YEAR,
+        secure=_is_encrypted(visit.request),
+        samesite="strict",
+    )
+    return answer
+
+
+@operations("GET", "/static/duebook.css", None, None)
+def get_style() -> Response:
+    """How the pages look."""
+    return Response(static("duebook.css"), media_type="text/css", headers=FILES)
+
+
+@operations("GET", "/static/duebook.js", None, None)
+def get_module() -> Response:
+    """What pages do besides, where a browser lets them."""
+    return Response(static("duebook.js"), media_type="text/javascript", headers=FILES)
+
+
+@operations("GET", "/static/icon.svg", None, None)
+def get_icon() -> Response:
+    """The sign of the site."""
+    return Response(static("icon.svg"), media_type="image/svg+xml", headers=FILES)
+
+
+def _is_encrypted(request: Request) -> bool:
+    """Whether the browser speaks TLS, to a proxy that says so; who lies harms his own cookie."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+
+
+def _log_in(request: Request, token: str, there: str) -> Response:
+    authenticator: Authenticator = request.app.state.authenticator
+    session = authenticator.open_session(token.strip())
+    if session is None:
+        told = "That token is not known, or no longer valid."
+        return HTMLResponse(render("login.html", refused=told, there=there), 401)
+    answer = RedirectResponse(there, 303)
+    answer.set_cookie(
+        COOKIE,
+        session,
+        max_age=SESSION_LASTS,
+        secure=_is_encrypted(request),
+        httponly=True,
+        samesite="strict",
+    )
+    return answer

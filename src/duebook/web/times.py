@@ -1,0 +1,94 @@
+"""Instants as a viewer reads them: in their zone, beside the schedule's, and how far away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from markupsafe import Markup
+
+from duebook.errors import InvalidTime, InvalidTrigger
+from duebook.timetext import format_instant, relative
+from duebook.triggers.zones import local_datetime, zone_name
+
+__all__ = ["ZONE_COOKIE", "Clock", "length_text", "read_zone"]
+
+ZONE_COOKIE: Final = "duebook_zone"
+_SMALL: Final = timedelta(seconds=10)
+
+
+def read_zone(text: str | None) -> str:
+    """The zone that a viewer chose; UTC for none, and for what is no zone."""
+    if not text or len(text) > 64:
+        return "UTC"
+    try:
+        return zone_name(text)
+    except (InvalidTrigger, InvalidTime):
+        return "UTC"
+
+
+def length_text(length: timedelta | None) -> str:
+    """How long something took: 0.3 s, 12 s, 4 min 5 s."""
+    if length is None:
+        return ""
+    if length < _SMALL:
+        return f"{max(length.total_seconds(), 0):.1f} s"
+    return relative(-length).removesuffix(" ago")
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What time it is, and in which zone somebody reads it."""
+
+    now: datetime
+    zone: str = "UTC"
+
+    def text(self, moment: datetime, zone: str | None = None) -> str:
+        """Without the date when that is today."""
+        tz = zone or self.zone
+        wall, today = local_datetime(moment, tz), local_datetime(self.now, tz)
+        clock = f"{wall:%H:%M:%S}" if wall.second else f"{wall:%H:%M}"
+        if wall.date() == today.date():
+            return clock
+        year = "" if wall.year == today.year else f" {wall.year:04}"
+        return f"{wall:%a} {wall.day} {wall:%b}{year} {clock}"
+
+    def ago(self, moment: datetime) -> str:
+        return relative(timedelta(seconds=round((moment - self.now).total_seconds())))
+
+    def element(self, moment: datetime | None, zone: str | None = None) -> Markup:
+        """A time with its distance; with the schedule's `zone` beside it where that differs."""
+        if moment is None:
+            return Markup('<span class="none">–</span>')
+        shown = self.text(moment)
+        theirs = "" if zone is None or zone == self.zone else self.text(moment, zone)
+        beside = Markup("")
+        if theirs and theirs != shown and zone is not None:
+            beside = Markup(' <span class="zone">{} {}</span>').format(theirs, _short(zone))
+        return Markup(
+            '<time datetime="{}" title="{}">{}</time>{} <span class="ago" data-at="{}">{}</span>'
+        ).format(
+            format_instant(moment),
+            f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+            shown,
+            beside,
+            format_instant(moment),
+            self.ago(moment),
+        )
+
+    def brief(self, moment: datetime | None) -> Markup:
+        """Only the distance, with the time as a hint."""
+        if moment is None:
+            return Markup('<span class="none">–</span>')
+        return Markup('<time datetime="{}" title="{}" class="ago" data-at="{}">{}</time>').format(
+            format_instant(moment),
+            f"{self.text(moment)} {self.zone}",
+            format_instant(moment),
+            self.ago(moment),
+        )
+
+
+def _short(zone: str) -> str:
+    """Brussels for Europe/Brussels."""
+    return zone.rpartition("/")[2].replace("_", " ")

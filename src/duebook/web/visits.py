@@ -1,0 +1,177 @@
+"""A visit: a request of a person as the handler of a page sees it, and a form that they sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from urllib.parse import parse_qs, quote, urlencode
+
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from duebook.api.asking import Ask, Here
+from duebook.api.gate import CALLER, COOKIE
+from duebook.api.permissions import choose_namespace
+from duebook.api.problems import Malformed, problem_of
+from duebook.clock import utc_now
+from duebook.errors import DuebookError, Forbidden
+from duebook.model.access import Role
+from duebook.version import __version__
+from duebook.web.csrf import FIELD, is_right, token_for
+from duebook.web.rendering import render
+from duebook.web.times import ZONE_COOKIE, Clock, read_zone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from duebook.api.permissions import Caller
+    from duebook.book import Book
+
+    T = TypeVar("T")
+
+__all__ = ["Form", "Submitted", "Visit", "Visiting", "local_path", "wants_page"]
+
+MOST_FIELDS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Somebody who looks at a page of a namespace."""
+
+    ask: Ask
+
+    @property
+    def request(self) -> Request:
+        return self.ask.request
+
+    @property
+    def caller(self) -> Caller:
+        return self.ask.caller
+
+    @property
+    def book(self) -> Book:
+        return self.ask.book
+
+    def may(self, role: Role) -> bool:
+        return self.caller.role >= role
+
+    @property
+    def zone(self) -> str:
+        return read_zone(self.request.cookies.get(ZONE_COOKIE))
+
+    def clock(self, now: datetime | None = None) -> Clock:
+        return Clock(now or utc_now(), self.zone)
+
+    def url(self, *parts: str, **query: Any) -> str:
+        """An address of ours in this namespace; each part of the path is quoted."""
+        path = "/" + "/".join(quote(part, safe="") for part in parts)
+        given = {key: value for key, value in query.items() if value not in (None, "", [])}
+        if self.ask.namespace != choose_namespace(self.caller, None):
+            given["namespace"] = self.ask.namespace
+        return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+    def shared(self, load: Callable[[Book], T]) -> T:
+        """What the page shows to whoever sees this namespace; live views load it once for all."""
+        watches = self.request.app.state.watches
+        key = (self.ask.namespace, self.request.url.path, self.request.url.query)
+        return watches.shared(key, self.request.headers, lambda: load(self.book))  # type: ignore[no-any-return]
+
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        values.setdefault("now", utc_now())
+        common = {
+            "visit": self,
+            "url": self.url,
+            "clock": Clock(values["now"], self.zone),
+            "csrf": token_for(_session(self.request)),
+            "operator": self.may(Role.OPERATOR),
+            "admin": self.may(Role.ADMIN),
+            "path": self.request.url.path,
+            "version": __version__,
+            "notice": None,
+        }
+        return HTMLResponse(render(template, **(common | values)), status)
+
+    def go(self, *parts: str, **query: Any) -> Response:
+        """After a write: to a page that can be reloaded."""
+        return RedirectResponse(self.url(*parts, **query), 303)
+
+    def attempt(
+        self, work: Callable[[], Response], again: Callable[[str, int], Response]
+    ) -> Response:
+        """Do what a form asks for; what is wrong with it is shown beside the form `again`."""
+        try:
+            return work()
+        except Forbidden:
+            raise
+        except DuebookError as error:
+            problem = problem_of(error)
+            return again(problem.detail, problem.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form that one of our pages made for this session."""
+
+    fields: dict[str, list[str]]
+
+    def __getitem__(self, name: str) -> str:
+        """Empty when it was not sent."""
+        return self.fields.get(name, [""])[0].strip()
+
+    def get(self, name: str) -> str | None:
+        """None when it is empty."""
+        return self[name] or None
+
+    def all(self, name: str) -> list[str]:
+        return self.fields.get(name, [])
+
+
+def _session(request: Request) -> str:
+    """What only this browser knows: its session, or the token that it sends."""
+    return request.cookies.get(COOKIE) or request.headers.get("authorization", "")
+
+
+async def _visit(ask: Here) -> Visit:
+    return Visit(ask)
+
+
+async def _form(request: Request) -> Form:
+    """Raises Forbidden for a form that no page of ours made for this session."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Malformed("a form is sent as application/x-www-form-urlencoded")
+    try:
+        text = (await request.body()).decode()
+        fields = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Malformed("the form cannot be read") from None
+    if "\0" in text or "%00" in text:
+        raise Malformed("the form has a NUL character, which no database keeps")
+    if not is_right(_session(request), fields.get(FIELD, [""])[0]):
+        raise Forbidden("this form is not of your session any more; go back, reload, try again")
+    return Form(fields)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a person with a browser asks, and no program."""
+    return not request.url.path.startswith("/api/") and "text/html" in request.headers.get(
+        "accept", ""
+    )
+
+
+def local_path(text: str | None) -> str:
+    """Where somebody wanted to go before the log-in; `/` for anything that is not of this site."""
+    if not text or not text.startswith("/") or text[1:2] in ("/", "\\") or len(text) > 2_000:
+        return "/"
+    return text if text.isprintable() and "\\" not in text else "/"
+
+
+def caller_of(request: Request) -> Caller | None:
+    caller: Caller | None = request.scope.get(CALLER)
+    return caller
+
+
+Visiting = Annotated[Visit, Depends(_visit)]
+Submitted = Annotated[Form, Depends(_form)]

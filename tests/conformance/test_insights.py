@@ -1,0 +1,149 @@
+"""What people see at a glance is right in every store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from duebook.book import Book
+from tests.conformance.builders import (
+    BEGIN,
+    MINUTE,
+    SECOND,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    get_runs,
+    settle,
+    tick,
+)
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+
+HOUR = timedelta(hours=1)
+
+
+def ran(store: Store, clock: VirtualClock, count: int, status: str = "succeeded") -> None:
+    """So many minutes pass; what falls due takes 10 seconds each."""
+    for _ in range(count):
+        clock.advance(MINUTE)
+        tick(store)
+        begun = claim(store)
+        clock.advance(10 * SECOND)
+        for claimed in begun:
+            settle(store, claimed.token, status)  # type: ignore[arg-type]
+        clock.advance(-10 * SECOND)
+
+
+def test_marks_are_the_newest_of_each_with_those_by_hand(store: Store, clock: VirtualClock) -> None:
+    first, second = add_schedule(store, "first"), add_schedule(store, "second")
+    add_schedule(store, "third", trigger={"cron": "@yearly"})
+    begin(store, lease=HOUR)
+    ran(store, clock, 5)
+    by_hand = add_run(store, first)
+    marks = store.read(lambda tx: tx.list_marks([first, second, "nobody"], 3))
+    assert set(marks) == {first, second}
+    assert [mark.at for mark in marks[second]] == [BEGIN + n * MINUTE for n in (3, 4, 5)]
+    assert marks[second][-1].took == 10 * SECOND
+    assert marks[second][-1].late == timedelta()
+    assert marks[first][-1].id == by_hand
+    assert marks[first][-1].late is None
+    assert len(marks[first]) == 3
+    assert store.read(lambda tx: tx.list_marks([], 3)) == {}
+
+
+def test_what_runs_failed_and_began_late_is_found(store: Store, clock: VirtualClock) -> None:
+    begin(store, lease=HOUR)
+    job = add_schedule(store)
+    clock.advance(MINUTE)
+    tick(store)
+    clock.advance(5 * MINUTE)
+    (claimed,) = claim(store)
+    assert [run.id for run in store.read(lambda tx: tx.list_running("default", 5))] == [
+        claimed.run.id
+    ]
+    assert store.read(lambda tx: tx.list_running("shop", 5)) == []
+    settle(store, claimed.token, "failed")
+    assert store.read(lambda tx: tx.list_running("default", 5)) == []
+    late = store.read(lambda tx: tx.list_late("default", BEGIN, MINUTE, 5))
+    assert [run.id for run in late] == [claimed.run.id]
+    assert store.read(lambda tx: tx.list_late("default", BEGIN, HOUR, 5)) == []
+    assert store.read(lambda tx: tx.list_late("shop", BEGIN, MINUTE, 5)) == []
+    assert store.read(lambda tx: tx.count_failed("default", BEGIN, 10)) == 1
+    assert store.read(lambda tx: tx.count_failed("shop", BEGIN, 10)) == 0
+    assert len(get_runs(store, job)) == 1
+
+
+def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:
+    begin(store, lease=3 * HOUR)
+    job = add_schedule(store)
+    ran(store, clock, 3)
+    clock.advance(HOUR)
+    ran(store, clock, 1, "failed")
+    hours = store.read(lambda tx: tx.count_hours("default", BEGIN, BEGIN + 3 * HOUR))
+    hours.sort(key=lambda load: load.hour)
+    assert [(load.hour, load.runs, load.failed) for load in hours] == [
+        (BEGIN, 3, 0),
+        (BEGIN + HOUR, 1, 1),
+    ]
+    assert hours[0].busy == 30 * SECOND
+    assert store.read(lambda tx: tx.count_hours("default", BEGIN, BEGIN)) == []
+    assert store.read(lambda tx: tx.list_durations("default")) == {job: 10 * SECOND}
+    assert store.read(lambda tx: tx.list_durations("shop")) == {}
+
+
+def test_active_schedules_are_listed_with_their_definitions(store: Store) -> None:
+    for name in ("a", "b", "c"):
+        add_schedule(store, name)
+    add_schedule(store, "else", "shop")
+    Book(store).schedules.pause("b")
+    first, after = store.read(lambda tx: tx.list_planned("default", "", 1))
+    assert [planned.name for planned in first] == ["a"]
+    assert after == "a"
+    rest, after = store.read(lambda tx: tx.list_planned("default", "a", 5))
+    assert [planned.name for planned in rest] == ["c"]
+    assert after is None
+    assert store.read(lambda tx: tx.list_inhabited()) == ["default", "shop"]
+
+
+def test_the_signal_differs_after_everything_that_a_page_shows(
+    store: Store, clock: VirtualClock
+) -> None:
+    seen = []
+
+    def look() -> None:
+        signal = store.read(lambda tx: tx.signal("default"))
+        assert signal not in seen
+        assert signal == store.read(lambda tx: tx.signal("default"))
+        seen.append(signal)
+
+    look()
+    Book(store).schedules.create("job", trigger={"every": "1m"}, target={"command": ["true"]})
+    look()
+    begin(store, lease=HOUR)
+    look()
+    clock.advance(MINUTE)
+    tick(store)
+    look()
+    (claimed,) = claim(store)
+    look()
+    clock.advance(SECOND)
+    settle(store, claimed.token)
+    look()
+    Book(store).schedules.pause("job")
+    look()
+
+
+def test_the_overview_tells_what_is_due_in_the_next_hour(store: Store, clock: VirtualClock) -> None:
+    add_schedule(store, "often", trigger={"every": "10m", "anchor": "2026-01-05T12:00:00Z"})
+    add_schedule(store, "seldom", trigger={"cron": "@yearly"})
+    add_schedule(store, "lost", target={"task": "nobody_knows"}, trigger={"cron": "@yearly"})
+    overview = Book(store).insights.overview()
+    assert [(c.at - clock.now) // MINUTE for c in overview.coming] == [10, 20, 30, 40, 50, 60]
+    assert {c.schedule for c in overview.coming} == {"often"}
+    assert overview.coming_until == clock.now + HOUR
+    assert [s.name for s in overview.problems] == ["lost"]
+    assert overview.schedules == 3

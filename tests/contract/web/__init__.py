@@ -1,0 +1,1 @@
+"""The dashboard as HTML, on both stores."""

@@ -1,0 +1,149 @@
+"""A site on books of its own, and browsers that are logged in with each role."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from duebook.book import Book
+from duebook.store.postgres import PostgresStore
+from duebook.store.sqlite import SqliteStore
+from duebook.web.site import create_site
+from tests.conformance.builders import VirtualClock
+from tests.contract.api.conftest import BASE, FixedTokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+    from duebook.store.base import Store
+
+
+class Page(HTMLParser):
+    """A page as a person without script sees it: text, links, and forms with their fields."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self.status: int = answer.status_code
+        self.source: str = answer.text
+        self.links: list[str] = []
+        self.forms: list[dict[str, Any]] = []
+        self.words: list[str] = []
+        self._area: str | None = None
+        self.feed(self.source)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "form":
+            self.forms.append({"method": given.get("method", "get"), "fields": {}} | given)
+        elif tag in ("input", "button", "select", "textarea") and self.forms:
+            self._field(tag, given)
+        elif tag == "option" and self.forms and "selected" in given:
+            self.forms[-1]["fields"][self._select] = given.get("value", "")
+
+    def _field(self, tag: str, given: dict[str, str]) -> None:
+        name = given.get("name", "")
+        self._select = name
+        unchecked = given.get("type") in ("checkbox", "radio") and "checked" not in given
+        if name and tag != "button" and not unchecked:
+            self.forms[-1]["fields"].setdefault(name, given.get("value", ""))
+        self._area = name if tag == "textarea" else None
+
+    def handle_data(self, data: str) -> None:
+        if self._area is not None and self.forms:
+            self.forms[-1]["fields"][self._area] = data.removeprefix("\n")
+        self.words.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":
+            self._area = None
+
+    def form(self, action: str) -> dict[str, Any]:
+        found = [form for form in self.forms if form.get("action", "").split("?")[0] == action]
+        assert found, f"no form for {action}: {[form.get('action') for form in self.forms]}"
+        return found[0]
+
+    def sends(self, action: str) -> bool:
+        return any(form.get("action", "").split("?")[0] == action for form in self.forms)
+
+
+class Browser:
+    """A browser with a session; it sends forms as pages made them."""
+
+    def __init__(self, app: FastAPI, token: str) -> None:
+        self.client = TestClient(app, BASE, headers={"Accept": "text/html"})
+        self.client.cookies.set("duebook_session", token)
+
+    def get(self, path: str, **query: Any) -> Page:
+        return Page(self.client.get(path, params=query or None))
+
+    def ok(self, path: str, **query: Any) -> Page:
+        page = self.get(path, **query)
+        assert page.status == 200, page.text
+        return page
+
+    def send(self, page: Page, action: str, **changes: Any) -> Page:
+        """Fill in the form of a page, and press its button."""
+        form = page.form(action)
+        fields = form["fields"] | changes
+        answer = self.client.post(form["action"], data=fields, headers={"Origin": BASE})
+        return Page(answer)
+
+    def post(self, path: str, **fields: Any) -> Page:
+        """Send what no page made."""
+        return Page(self.client.post(path, data=fields, headers={"Origin": BASE}))
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store
+    if request.param == "sqlite":
+        opened = SqliteStore(tmp_path / "books.db")
+    else:
+        opened = PostgresStore(request.getfixturevalue("postgres_url"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def book(store: Store) -> Book:
+    return Book(store, by="a test")
+
+
+@pytest.fixture
+def app(store: Store) -> FastAPI:
+    return create_site(store, FixedTokens())
+
+
+@pytest.fixture
+def admin(app: FastAPI) -> Browser:
+    return Browser(app, "admin")
+
+
+@pytest.fixture
+def operator(app: FastAPI) -> Browser:
+    return Browser(app, "operator")
+
+
+@pytest.fixture
+def viewer(app: FastAPI) -> Browser:
+    return Browser(app, "viewer")
+
+
+INLINE = re.compile(
+    r"<script(?! type=\"module\" src=)|<style|\sstyle=|\son\w+=|javascript:", re.IGNORECASE
+)

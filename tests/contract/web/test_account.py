@@ -1,0 +1,156 @@
+"""Log-in, log-out, zones, and what a page must not hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from duebook.api.authenticator import BookAuthenticator
+from duebook.web.csrf import is_right, token_for
+from duebook.web.site import create_site
+from duebook.web.visits import local_path
+from tests.contract.api.conftest import BASE
+from tests.contract.web.conftest import INLINE, Browser, Page
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+
+LOCAL = f"dbk_local_{'a' * 43}"
+
+
+@pytest.fixture
+def browser(store: Store) -> TestClient:
+    site = create_site(store, BookAuthenticator(store, LOCAL))
+    return TestClient(site, BASE, headers={"Accept": "text/html"})
+
+
+def test_the_address_with_the_token_logs_a_browser_in(browser: TestClient) -> None:
+    answer = browser.get("/login", params={"token": LOCAL}, follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/"
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "a" * 43 not in cookie
+    assert "Overview" in browser.get("/").text
+    assert browser.get("/api/v1/me").json()["name"] == "local"
+
+
+def test_a_session_writes_only_from_our_own_pages(browser: TestClient) -> None:
+    browser.get("/login", params={"token": LOCAL})
+    body = {"name": "x", "cron": "@daily", "target": {"command": ["true"]}}
+    assert browser.post("/api/v1/schedules", json=body).status_code == 403
+    own = {"Origin": BASE}
+    assert browser.post("/api/v1/schedules", json=body, headers=own).status_code == 201
+
+
+def test_a_form_logs_in_and_a_wrong_token_does_not(browser: TestClient) -> None:
+    assert browser.get("/login").status_code == 200
+    wrong = browser.post("/login", data={"token": "dbk_local_<img onerror=x>"})
+    assert wrong.status_code == 401
+    assert "not known" in wrong.text
+    assert "<img onerror" not in wrong.text
+    assert browser.get("/api/v1/me").status_code == 401
+    browser.post("/login", data={"token": LOCAL})
+    assert browser.get("/api/v1/me").status_code == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_of_another_site_logs_nobody_in(browser: TestClient, site: str) -> None:
+    answer = browser.get("/login", params={"token": LOCAL}, headers={"Sec-Fetch-Site": site})
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+    assert LOCAL not in answer.text
+    for own in ("none", "same-origin"):
+        headers = {"Sec-Fetch-Site": own}
+        answer = browser.get(
+            "/login", params={"token": LOCAL}, headers=headers, follow_redirects=False
+        )
+        assert answer.status_code == 303
+
+
+def test_a_cookie_that_came_through_tls_stays_there(browser: TestClient) -> None:
+    for proto, secure in (("https", True), ("http", False)):
+        answer = browser.get(
+            "/login",
+            params={"token": LOCAL},
+            headers={"X-Forwarded-Proto": proto},
+            follow_redirects=False,
+        )
+        assert ("Secure" in answer.headers["set-cookie"]) is secure
+
+
+def test_browsers_tell_the_origin_of_our_own_forms(browser: TestClient) -> None:
+    """Under the policy `no-referrer` they would send `Origin: null`, which is refused."""
+    assert browser.get("/login").headers["referrer-policy"] == "same-origin"
+
+
+def test_who_is_not_logged_in_is_asked_to_and_goes_on_where_he_wanted(browser: TestClient) -> None:
+    asked = browser.get("/namespaces?x=1")
+    assert asked.status_code == 401
+    form = Page(asked).form("/login")
+    assert form["fields"]["next"] == "/namespaces?x=1"
+    sent = browser.post("/login", data=form["fields"] | {"token": LOCAL}, follow_redirects=False)
+    assert sent.headers["location"] == "/namespaces?x=1"
+
+
+@pytest.mark.parametrize(
+    "text", ["//evil.example", "/\\evil.example", "https://evil.example", "", None, "/\n", "x"]
+)
+def test_the_log_in_leads_to_no_other_site(text: str | None) -> None:
+    assert local_path(text) == "/"
+
+
+def test_logging_out_ends_the_session(browser: TestClient) -> None:
+    browser.get("/login", params={"token": LOCAL})
+    form = Page(browser.get("/")).form("/logout")
+    answer = browser.post("/logout", data=form["fields"], headers={"Origin": BASE})
+    assert Page(answer).form("/login")
+    assert browser.get("/").status_code == 401
+
+
+def test_a_form_without_the_token_of_its_session_does_nothing(admin: Browser) -> None:
+    refused = admin.post("/logout", csrf=token_for("another"))
+    assert refused.status == 403
+    assert "not of your session" in refused.text
+    assert admin.post("/logout", csrf="").status == 403
+    assert not is_right("a", token_for("b"))
+
+
+def test_a_form_of_another_site_does_nothing(admin: Browser) -> None:
+    fields = admin.ok("/").form("/zone")["fields"]
+    for origin in ({}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+        assert admin.client.post("/zone", data=fields, headers=origin).status_code == 403
+    plain = admin.client.post("/zone", content="x", headers={"Origin": BASE})
+    assert plain.status_code == 400
+
+
+def test_times_are_in_the_zone_that_somebody_chose(admin: Browser) -> None:
+    page = admin.ok("/")
+    assert page.form("/zone")["fields"]["zone"] == "UTC"
+    again = admin.send(page, "/zone", zone="Asia/Kathmandu")
+    assert again.form("/zone")["fields"]["zone"] == "Asia/Kathmandu"
+    assert admin.send(page, "/zone", zone="Mars/<b>").form("/zone")["fields"]["zone"] == "UTC"
+
+
+def test_errors_are_pages_for_people_and_problems_for_programs(viewer: Browser) -> None:
+    page = viewer.get("/nothing")
+    assert page.status == 404
+    assert "To the overview" in page.text
+    program = viewer.client.get("/nothing", headers={"Accept": "*/*"})
+    assert program.json()["code"] == "no_route"
+
+
+def test_pages_hold_no_script_no_style_and_nothing_from_elsewhere(viewer: Browser) -> None:
+    for path in ("/", "/login", "/namespaces", "/nothing"):
+        answer = viewer.client.get(path)
+        assert not INLINE.search(answer.text), path
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http:" not in answer.text.replace(BASE, "")
+    style = viewer.client.get("/static/duebook.css").text
+    assert "url(" not in style
+    assert "@import" not in style

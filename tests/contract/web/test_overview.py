@@ -1,0 +1,59 @@
+"""One glance says whether all is well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.conformance.builders import begin, claim, settle
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from duebook.book import Book
+    from tests.contract.web.conftest import Browser
+
+TRUE = {"command": ["true"]}
+
+
+def test_an_empty_house_teaches(viewer: Browser) -> None:
+    page = viewer.ok("/")
+    assert "No schedules yet" in page.text
+    assert "duebook add hello" in page.text
+    assert "No node is running" in page.text
+
+
+def test_all_is_well_until_something_fails(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
+    begin(book.store)
+    assert "All is well" in viewer.ok("/").text
+    book.schedules.trigger("job")
+    (claimed,) = claim(book.store)
+    running = viewer.ok("/")
+    assert f"/runs/{claimed.run.id}" in running.links
+    settle(book.store, claimed.token, "failed", error="<b>no</b> \x1b[31mred")
+    page = viewer.ok("/")
+    assert "Have a look" in page.text
+    assert "1 run failed" in page.text
+    assert "<b>no</b>" not in page.source
+    assert "<b>no</b> red" in page.text
+
+
+def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
+    page = viewer.ok("/")
+    assert "6 due times in the next hour" in page.source
+    assert "/schedules/job" in page.links
+
+
+def test_namespaces_are_chosen_and_kept_in_links(app: FastAPI, viewer: Browser, book: Book) -> None:
+    from duebook.book import Book as AnyBook
+    from tests.contract.web.conftest import Browser as AnyBrowser
+
+    AnyBook(book.store, "shop").schedules.create("till", trigger={"every": "10m"}, target=TRUE)
+    chooser = viewer.ok("/namespaces")
+    assert "/?namespace=shop" in chooser.links
+    page = viewer.ok("/?namespace=shop")
+    assert "/schedules/till?namespace=shop" in page.links
+    local = AnyBrowser(app, "viewer@mail")
+    assert "shop" not in local.ok("/namespaces").text
+    assert local.get("/?namespace=shop").status == 404
