@@ -69,7 +69,8 @@ def create_app(
     app.state.operations = operations
     for operation in operations:
         _add(app, operation)
-    app.openapi = cache(partial(document, app, operations))  # type: ignore[method-assign]
+    documented = [operation for operation in operations if operation.documented]
+    app.openapi = cache(partial(document, app, documented))  # type: ignore[method-assign]
     for kind in (DuebookError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer_with(explain))
     app.add_middleware(

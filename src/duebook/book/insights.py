@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.insight import HourLoad, Planned, RunMark
+    from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import Store, Tx
 
@@ -78,6 +79,10 @@ class Insights:
             for at in _from(schedule.name, schedule.spec, schedule.next_due_at, until)
         ]
         return sorted(found, key=lambda coming: (max(coming.at, now), coming.schedule)), until
+
+    def running(self, limit: int) -> list[Run]:
+        """What is under way, the oldest first."""
+        return self._store.read(lambda tx: tx.list_running(self._namespace, limit))
 
     def strips(self, schedules: Sequence[Schedule], each: int) -> dict[str, list[RunMark]]:
         """The newest runs of each of these schedules, by id, the oldest of them first."""

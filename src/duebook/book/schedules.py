@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import find_missing
@@ -76,9 +76,19 @@ if TYPE_CHECKING:
     RunList = list[Run]
     Said = list[DueException]
 
-__all__ = ["Declared", "Schedules", "with_problems"]
+__all__ = ["Declared", "Edited", "Schedules", "with_problems"]
 
 Declared = Literal["created", "changed", "unchanged"]
+
+
+class Edited(NamedTuple):
+    """An edit that nobody has made yet: definitions and next due times, before and after."""
+
+    before: ScheduleSpec
+    after: ScheduleSpec
+    was_due: Sequence[datetime]
+    will_be_due: Sequence[datetime]
+
 
 MOST_EXPLAINED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
@@ -447,6 +457,32 @@ class Schedules:
 
         return self._store.transact(work)
 
+    def restore(self, name: str, at: str | datetime) -> Schedule:
+        """Take back what was said about a due time to come: that it is skipped, or moved.
+
+        Raises Conflict when nothing was said about it, or when it is too late for that.
+        """
+        moment = parse_instant(at)
+
+        def work(tx: Tx) -> Schedule:
+            snapshot, next_due_at = self._next(tx, name, needed=False)
+            said = [e for e in tx.list_exceptions(snapshot.schedule_id) if e.due_at == moment]
+            taken = [e for e in said if e.kind in ("skip", "moved_away")]
+            if not taken:
+                raise Conflict(f"nothing was said about due time {format_instant(moment)}")
+            if min(moment, *(e.moved_to or moment for e in taken)) <= tx.now:
+                raise Conflict(f"due time {format_instant(moment)} was decided already")
+            for exception in taken:
+                tx.remove_exception(snapshot.schedule_id, exception)
+                if exception.moved_to is not None:
+                    here = DueException(exception.moved_to, "moved_here")
+                    tx.remove_exception(snapshot.schedule_id, here)
+            restored = self._say(tx, snapshot)
+            self._audit.moved(tx, "restore", snapshot, next_due_at or moment, restored.next_due_at)
+            return restored
+
+        return self._store.transact(work)
+
     def backfill(
         self,
         name: str,
@@ -497,6 +533,30 @@ class Schedules:
             most = snapshot.spec.max_runs
             left = count if most is None else min(count, max(most - snapshot.fired, 0))
             return list(islice(due.among(place, LAST), left))
+
+        return self._store.read(work)
+
+    def preview_update(self, name: str, count: int = 10, **changes: Any) -> Edited:
+        """What `update` would do to the definition and the next due times; nothing is changed.
+
+        Raises InvalidSchedule as `update` does.
+        """
+
+        def work(tx: Tx) -> Edited:
+            snapshot = tx.snapshot(self._find(tx, name))
+            definition, _, wrong = split_enabled(load_changes(snapshot.spec.to_json(), changes))
+            if wrong:
+                raise InvalidSchedule(wrong)
+            created_at = tx.get_schedule(snapshot.schedule_id).created_at
+            spec = load_spec(definition, snapshot.name).anchored(created_at)
+            refuse_templates(spec)
+            refuse_payload(self._tasks, spec)
+            place = upcoming_after(snapshot, tx.now)
+            was, will = (
+                list(islice(DueTimes.of(of, tx.now).among(place, LAST), count))
+                for of in (snapshot, replace(snapshot, spec=spec))
+            )
+            return Edited(snapshot.spec, spec, was, will)
 
         return self._store.read(work)
 
@@ -571,12 +631,20 @@ class Schedules:
             raise Conflict(f'schedule "{name}" is {snapshot.status}, not {status}')
         return snapshot
 
-    def _next(self, tx: Tx, name: str) -> tuple[Snapshot, datetime]:
-        """An active schedule, and its next due time."""
+    @overload
+    def _next(self, tx: Tx, name: str) -> tuple[Snapshot, datetime]: ...
+
+    @overload
+    def _next(
+        self, tx: Tx, name: str, needed: Literal[False]
+    ) -> tuple[Snapshot, datetime | None]: ...
+
+    def _next(self, tx: Tx, name: str, needed: bool = True) -> tuple[Snapshot, datetime | None]:
+        """An active schedule, and its next due time, which may be `needed`."""
         snapshot = self._in_state(tx, name, "active")
         place = upcoming_after(snapshot, tx.now)
         next_due_at = DueTimes.of(snapshot, tx.now).next_after(place)
-        if next_due_at is None:
+        if next_due_at is None and needed:
             raise Conflict(f'schedule "{name}" has no next due time')
         return snapshot, next_due_at
 

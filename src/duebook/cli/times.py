@@ -15,6 +15,7 @@ from duebook.cli.trigger_options import build_trigger, trigger_options
 from duebook.clock import utc_now
 from duebook.errors import InvalidTime
 from duebook.timetext import format_instant, format_time, parse_instant, relative
+from duebook.triggers.moves import moved_walls
 from duebook.triggers.zones import local_datetime, zone_name
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def due_table(
     `said` are notes of people about single due times; they go first.
     """
     clock = "%H:%M:%S" if any(due.second for due in due_times) else "%H:%M"
-    notes = {**_moves(triggers, start, due_times), **said}
+    moved = moved_walls(triggers, start, due_times[-1]) if due_times else {}
+    notes = {due: f"moved from {format_time(wall)}" for due, wall in moved.items()} | dict(said)
     rows = []
     for due in due_times:
         wall = local_datetime(due, tz)
@@ -120,16 +122,3 @@ def due_table(
 def _offset(wall: datetime) -> str:
     """+01:00, or with seconds as local mean time had them."""
     return wall.isoformat(timespec="seconds")[19:]
-
-
-def _moves(
-    triggers: Sequence[Trigger], start: datetime, due_times: list[datetime]
-) -> dict[datetime, str]:
-    moves: dict[datetime, str] = {}
-    for trigger in triggers if due_times else ():
-        for omission in trigger.omitted(start, due_times[-1]):
-            if omission.moved_to:
-                moves.setdefault(
-                    omission.moved_to, f"moved from {format_time(omission.wall.time())}"
-                )
-    return moves

@@ -44,7 +44,7 @@ def _environment() -> Environment:
     return environment
 
 
-def render(name: str, **values: Any) -> str:
+def render(name: str, /, **values: Any) -> str:
     return _environment().get_template(name).render(**values)
 
 

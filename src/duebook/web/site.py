@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.api.app import create_app
 from duebook.web.errors import explain
+from duebook.web.forecast import Calendar
 from duebook.web.routes import PAGES
 from duebook.web.watching import Watches
 
@@ -22,4 +23,5 @@ def create_site(store: Store, authenticator: Authenticator, **options: Any) -> F
     """As create_app, with the pages."""
     app = create_app(store, authenticator, pages=PAGES, explain=explain, **options)
     app.state.watches = Watches(store)
+    app.state.calendar = Calendar()
     return app

@@ -78,7 +78,7 @@ class Visit:
         key = (self.ask.namespace, self.request.url.path, self.request.url.query)
         return watches.shared(key, self.request.headers, lambda: load(self.book))  # type: ignore[no-any-return]
 
-    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+    def render(self, template: str, status: int = 200, /, **values: Any) -> Response:
         values.setdefault("now", utc_now())
         common = {
             "visit": self,

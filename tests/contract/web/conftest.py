@@ -91,7 +91,7 @@ class Browser:
         assert page.status == 200, page.text
         return page
 
-    def send(self, page: Page, action: str, **changes: Any) -> Page:
+    def send(self, page: Page, action: str, /, **changes: Any) -> Page:
         """Fill in the form of a page, and press its button."""
         form = page.form(action)
         fields = form["fields"] | changes

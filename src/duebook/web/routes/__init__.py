@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from duebook.web.routes import account, overview
+from duebook.web.routes import (
+    access,
+    account,
+    bulk,
+    insights,
+    overview,
+    runs,
+    schedule_actions,
+    schedules,
+)
 
 __all__ = ["PAGES"]
 
 PAGES = (
     account.operations,
     overview.operations,
+    schedules.operations,
+    schedule_actions.operations,
+    bulk.operations,
+    runs.operations,
+    insights.operations,
+    access.operations,
 )

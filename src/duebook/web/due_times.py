@@ -1,0 +1,67 @@
+"""Due times as rows for people: on the wall, with what clocks do to them; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duebook.planner import instant_before
+from duebook.timetext import format_time
+from duebook.triggers.moves import moved_walls
+from duebook.triggers.zones import local_datetime, to_seconds, wall_second, zone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["DueRow", "due_rows", "earlier_due_times"]
+
+
+@dataclass(frozen=True, slots=True)
+class DueRow:
+    """One due time."""
+
+    at: datetime
+    wall: datetime
+    """in the schedule's zone, with its offset"""
+    marks: tuple[str, ...]
+    """what is unusual about it"""
+
+
+def due_rows(spec: ScheduleSpec, due_times: Sequence[datetime], now: datetime) -> list[DueRow]:
+    """Rows with marks where clocks change between two of them, or right at one."""
+    if not due_times:
+        return []
+    tz = spec.tz
+    moved = moved_walls(spec.triggers, instant_before(min(now, due_times[0])), due_times[-1])
+    rows: list[DueRow] = []
+    before = local_datetime(now, tz)
+    for at in due_times:
+        wall, marks = local_datetime(at, tz), []
+        if wall.utcoffset() != before.utcoffset():
+            forward = (wall.utcoffset() or wall - wall) > (before.utcoffset() or wall - wall)
+            marks.append(f"clocks have gone {'forward' if forward else 'back'}")
+        if at in moved:
+            marks.append(f"{format_time(moved[at])} does not exist that day: moved")
+        place = wall_second(wall.replace(tzinfo=None))
+        clocks = zone(tz)
+        if clocks.first_at(place) != clocks.last_at(place) and at not in moved:
+            first = to_seconds(at) == clocks.first_at(place)
+            marks.append(f"this hour comes twice: the {'first' if first else 'second'}")
+        rows.append(DueRow(at, wall, tuple(marks)))
+        before = wall
+    return rows
+
+
+def earlier_due_times(spec: ScheduleSpec, now: datetime, count: int) -> datetime | None:
+    """The `count`-th due time of the triggers before `now`; the first there was, if fewer."""
+    found: datetime | None = None
+    for _ in range(count):
+        past = (trigger.previous_before(found or now) for trigger in spec.triggers)
+        latest = max((at for at in past if at is not None), default=None)
+        if latest is None:
+            break
+        found = latest
+    return found

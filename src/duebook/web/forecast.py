@@ -1,0 +1,161 @@
+"""How much is due in each hour to come, and was done in each hour past; remembers what it counted.
+
+Counting due times of many schedules takes a while: a thread does it, and pages show the latest.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, OrderedDict, defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import DuebookError
+from duebook.model.insight import HourLoad
+from duebook.planner import DueTimes, instant_before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duebook.book.insights import Insights
+    from duebook.model.insight import Planned
+
+__all__ = ["Calendar", "Week", "coming_hours", "hours_from"]
+
+HOUR: Final = timedelta(hours=1)
+WEEK: Final = 7 * 24
+PORTION: Final = 2_000
+AT_ONCE: Final = 2_000
+"""So many schedules are counted while a page waits."""
+FRESH: Final = 300.0
+"""Seconds that a count holds."""
+EACH: Final = 24 * 7 * 60
+"""Due times of one schedule that are counted one by one; a busier one is taken as even."""
+KEPT: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """What is known about a namespace."""
+
+    past: Sequence[HourLoad]
+    coming: Sequence[HourLoad]
+    schedules: int
+    complete: bool
+    """whether all schedules are counted; the others are being so"""
+
+
+def hours_from(start: datetime, count: int = WEEK) -> list[datetime]:
+    first = start.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return [first + number * HOUR for number in range(count)]
+
+
+def coming_hours(
+    planned: Sequence[Planned], durations: dict[str, timedelta], now: datetime
+) -> dict[datetime, tuple[int, timedelta]]:
+    """How many due times of these schedules each hour of a week has, and how long they may take."""
+    hours = hours_from(now)
+    until = instant_before(hours[-1] + HOUR)
+    found: dict[datetime, tuple[int, timedelta]] = defaultdict(lambda: (0, timedelta()))
+    for schedule in planned:
+        due = DueTimes(schedule.spec, (), now, schedule.name).among(now, until)
+        counts = _by_hour(list(islice(due, EACH)), hours, until)
+        each = durations.get(schedule.id, timedelta())
+        for hour, number in counts.items():
+            runs, busy = found[hour]
+            found[hour] = (runs + number, busy + number * each)
+    return dict(found)
+
+
+def _by_hour(due: list[datetime], hours: Sequence[datetime], until: datetime) -> Counter[datetime]:
+    counts = Counter(at.replace(minute=0, second=0, microsecond=0) for at in due)
+    if len(due) == EACH and due[-1] < until - HOUR:
+        last = due[-1].replace(minute=0, second=0, microsecond=0)
+        mean = round(EACH / max((due[-1] - due[0]) / HOUR, 1 / 60))
+        counts.update({hour: mean for hour in hours if hour > last})
+    return counts
+
+
+class Calendar:
+    """The weeks of a server's namespaces."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._weeks: OrderedDict[str, tuple[float, Week]] = OrderedDict()
+        self._past: dict[str, dict[datetime, HourLoad]] = {}
+        self._counting: set[str] = set()
+        self._lock = threading.Lock()
+
+    def week(self, namespace: str, insights: Insights) -> Week:
+        """The week past and the one to come; counts anew when what is known is old."""
+        now = insights.now()
+        past = self._past_hours(namespace, insights, now)
+        with self._lock:
+            found = self._weeks.get(namespace)
+        if found is not None and self._clock() - found[0] < FRESH:
+            return Week(past, found[1].coming, found[1].schedules, found[1].complete)
+        durations = insights.durations()
+        planned, after = insights.planned("", AT_ONCE)
+        week = Week(
+            past, _loads(coming_hours(planned, durations, now)), len(planned), after is None
+        )
+        if after is not None and found is not None:
+            week = Week(past, found[1].coming, found[1].schedules, found[1].complete)
+        self._keep(namespace, week)
+        if after is not None:
+            self._count_on(namespace, insights, now)
+        return week
+
+    def _keep(self, namespace: str, week: Week) -> None:
+        with self._lock:
+            self._weeks[namespace] = (self._clock(), week)
+            self._weeks.move_to_end(namespace)
+            while len(self._weeks) > KEPT:
+                self._weeks.popitem(last=False)
+
+    def _past_hours(self, namespace: str, insights: Insights, now: datetime) -> list[HourLoad]:
+        """Hours that are over stay as they were, so each is counted once."""
+        hours = hours_from(now - (WEEK - 1) * HOUR)
+        known = self._past.get(namespace, {})
+        missing = next((hour for hour in hours[:-1] if hour not in known), hours[-1])
+        loads = {load.hour: load for load in insights.hours(missing, now + HOUR)}
+        empty = {hour: HourLoad(hour, 0, 0, timedelta()) for hour in hours[:-1] if hour >= missing}
+        over = {hour: load for hour, load in (empty | loads).items() if hour < hours[-1]}
+        kept = {hour: load for hour, load in known.items() if hour >= hours[0]} | over
+        self._past[namespace] = kept
+        return [load for load in (kept | loads).values() if load.runs and load.hour >= hours[0]]
+
+    def _count_on(self, namespace: str, insights: Insights, now: datetime) -> None:
+        with self._lock:
+            if namespace in self._counting:
+                return
+            self._counting.add(namespace)
+        threading.Thread(
+            target=self._count, args=(namespace, insights, now), daemon=True, name="duebook-count"
+        ).start()
+
+    def _count(self, namespace: str, insights: Insights, now: datetime) -> None:
+        try:
+            durations = insights.durations()
+            total: dict[datetime, tuple[int, timedelta]] = {}
+            schedules = 0
+            after: str | None = ""
+            while after is not None:
+                planned, after = insights.planned(after, PORTION)
+                schedules += len(planned)
+                for hour, (runs, busy) in coming_hours(planned, durations, now).items():
+                    before = total.get(hour, (0, timedelta()))
+                    total[hour] = (before[0] + runs, before[1] + busy)
+            self._keep(namespace, Week((), _loads(total), schedules, complete=True))
+        except DuebookError:
+            pass  # the books do not answer: the next page tries again
+        finally:
+            with self._lock:
+                self._counting.discard(namespace)
+
+
+def _loads(found: dict[datetime, tuple[int, timedelta]]) -> list[HourLoad]:
+    return [HourLoad(hour, runs, 0, busy) for hour, (runs, busy) in found.items()]

@@ -1,0 +1,127 @@
+"""Who changed what, and, for admins, who may: tokens are made and revoked here."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.errors import Invalid
+from duebook.model.access import Role
+from duebook.model.listing import Listing
+from duebook.timetext import parse_duration
+from duebook.web.visits import Form, Submitted, Visiting
+
+__all__ = ["operations"]
+
+operations = Operations("", "pages")
+
+PAGE: Final = 50
+KINDS: Final = ("schedule", "run", "template", "queue", "token", "namespace")
+Text = Annotated[str | None, Query(max_length=200)]
+
+
+@operations("GET", "/audit", Role.VIEWER, None)
+def get_audit(
+    visit: Visiting,
+    kind: Text = None,
+    subject: Text = None,
+    by: Text = None,
+    cursor: Annotated[str | None, Query(max_length=1000)] = None,
+) -> Response:
+    """Who changed what, the newest first; admins of all namespaces also see what all share."""
+    asked: dict[str, Any] = {"kind": kind, "subject": subject, "by": by}
+    given = {name: value for name, value in asked.items() if value}
+    everywhere = visit.may(Role.ADMIN) and visit.caller.everywhere
+    wrong, status = None, 200
+    try:
+        found = visit.book.audit.list(**given, cursor=cursor, limit=PAGE, everywhere=everywhere)
+    except Invalid as error:
+        found, wrong, status = Listing(), str(error), 400
+    return visit.render(
+        "audit.html",
+        status,
+        changes=found,
+        next_cursor=found.next_cursor,
+        asked={name: value or "" for name, value in asked.items()},
+        query=given,
+        kinds=KINDS,
+        everywhere=everywhere,
+        first=cursor is None,
+        wrong=wrong,
+    )
+
+
+@operations("GET", "/tokens", Role.ADMIN, None, everywhere=True)
+def get_tokens(visit: Visiting) -> Response:
+    """Every token, without its secret."""
+    return _page(visit)
+
+
+@operations("POST", "/tokens", Role.ADMIN, None, everywhere=True)
+def do_create_token(visit: Visiting, form: Submitted) -> Response:
+    """Make a token; its secret is shown this once."""
+
+    def work() -> Response:
+        names = form["namespaces"].replace(",", " ").split() or ["*"]
+        expires_at = None
+        if form["lasts"]:
+            expires_at = visit.book.insights.now() + _length(form["lasts"])
+        token, secret = visit.book.tokens.create(form["name"], form["role"], names, expires_at)
+        return _page(visit, made=token.name, secret=secret)
+
+    return visit.attempt(
+        work, lambda problem, status: _page(visit, status, problem=problem, given=_given(form))
+    )
+
+
+@operations("GET", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
+def ask_revoke(visit: Visiting, name: str) -> Response:
+    """Whether to revoke it."""
+    found = [token for token in visit.book.tokens.list() if name in (token.name, token.id)]
+    return visit.render("token_revoke.html", 200 if found else 404, name=name, found=bool(found))
+
+
+@operations("POST", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
+def do_revoke(visit: Visiting, name: str, form: Submitted) -> Response:  # noqa: ARG001
+    """From now on it opens nothing."""
+
+    def work() -> Response:
+        visit.book.tokens.revoke(name)
+        return visit.go("tokens")
+
+    return visit.attempt(work, lambda problem, status: _page(visit, status, problem=problem))
+
+
+def _length(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except Invalid as error:
+        raise Invalid(f"lasts: {error}") from None
+
+
+def _given(form: Form) -> dict[str, str]:
+    return {name: form[name] for name in ("name", "role", "namespaces", "lasts")}
+
+
+def _page(
+    visit: Visiting,
+    status: int = 200,
+    made: str = "",
+    secret: str = "",
+    problem: str = "",
+    given: dict[str, str] | None = None,
+) -> Response:
+    return visit.render(
+        "tokens.html",
+        status,
+        tokens=visit.book.tokens.list(),
+        made=made,
+        secret=secret,
+        problem=problem,
+        given=given or {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""},
+        roles=[str(role) for role in Role],
+    )

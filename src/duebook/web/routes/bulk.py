@@ -1,0 +1,90 @@
+"""Pause and resume many: those that were ticked, or all that a filter finds; asked for first."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.errors import Conflict, Invalid, NotFound
+from duebook.model.access import Role
+from duebook.web.routes.schedules import FILTERS, read_filters
+from duebook.web.visits import Submitted, Visiting
+
+__all__ = ["operations"]
+
+operations = Operations("/bulk", "pages")
+
+MOST: Final = 200
+Action = Literal["pause", "resume"]
+
+
+@operations("GET", "", Role.OPERATOR, None)
+def ask_bulk(
+    visit: Visiting,
+    action: Annotated[Action, Query()] = "pause",
+    names: Annotated[list[str] | None, Query(alias="name", max_length=MOST)] = None,
+) -> Response:
+    """Whether to do it, to how many and to which."""
+    query = visit.request.query_params
+    if names and query.get("all") != "1":
+        return _page(visit, action, len(names), names, names=names)
+    filters = {name: query[name] for name in FILTERS if query.get(name)}
+    try:
+        acted = visit.book.schedules.act(action, _filter(filters), dry_run=True)
+    except Invalid as error:
+        return _page(visit, action, 0, (), filters=filters, problem=str(error), status=422)
+    return _page(visit, action, acted.count, acted.names, filters=filters)
+
+
+@operations("POST", "", Role.OPERATOR, None)
+def do_bulk(visit: Visiting, form: Submitted) -> Response:
+    """Do it."""
+    action: Action = "resume" if form["action"] == "resume" else "pause"
+    names, reason = form.all("name")[:MOST], form.get("reason")
+    if names:
+        done = [name for name in names if _done(visit, action, name, reason)]
+        return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
+    filters = {name: form[name] for name in FILTERS if form[name]}
+    acted = visit.book.schedules.act(action, _filter(filters), reason=reason)
+    return visit.go("schedules", done=f"{action}d", count=acted.count, **filters)
+
+
+def _done(visit: Visiting, action: Action, name: str, reason: str | None) -> bool:
+    """One that is in another state by now is left alone."""
+    with suppress(Conflict, NotFound):
+        if action == "pause":
+            visit.book.schedules.pause(name, reason)
+        else:
+            visit.book.schedules.resume(name)
+        return True
+    return False
+
+
+def _filter(filters: dict[str, str]) -> dict[str, Any]:
+    return read_filters(**filters) or {"text": "*"}
+
+
+def _page(
+    visit: Visiting,
+    action: Action,
+    count: int,
+    shown: Any,
+    names: Any = (),
+    filters: Any = None,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    return visit.render(
+        "bulk.html",
+        status,
+        action=action,
+        count=count,
+        shown=list(shown),
+        names=list(names),
+        filters=filters or {},
+        problem=problem,
+    )

@@ -1,0 +1,76 @@
+"""The calendar, the nodes and queues, and what the runs of a schedule say about it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.model.access import Role
+from duebook.triggers.zones import tzdata_version
+from duebook.web.analytics import by_day, figures
+from duebook.web.charts import duration_chart, load_chart
+from duebook.web.forecast import HOUR, WEEK, hours_from
+from duebook.web.visits import Visiting
+
+__all__ = ["operations"]
+
+operations = Operations("", "pages")
+
+MEASURED: Final = 1_000
+AMISS: Final = timedelta(seconds=2)
+"""A clock that is further off is worth a word."""
+
+
+@operations("GET", "/calendar", Role.VIEWER, None)
+def get_calendar(visit: Visiting) -> Response:
+    """The load of each hour, of the week past and of the one to come."""
+    calendar = visit.request.app.state.calendar
+    week = visit.shared(lambda book: calendar.week(visit.ask.namespace, book.insights))
+    clock = visit.clock()
+    busiest = sorted(week.coming, key=lambda load: (-load.runs, load.hour))[:5]
+    return visit.render(
+        "calendar.html",
+        now=clock.now,
+        week=week,
+        coming=load_chart(week.coming, hours_from(clock.now), clock),
+        past=load_chart(week.past, hours_from(clock.now - (WEEK - 1) * HOUR), clock),
+        busiest=busiest,
+        workers=max((load.busy / HOUR for load in week.coming), default=0.0),
+    )
+
+
+@operations("GET", "/nodes", Role.VIEWER, None)
+def get_nodes(visit: Visiting) -> Response:
+    """Who works on the books, and what waits in which queue."""
+    nodes, queues = visit.shared(lambda book: (book.nodes.list(), book.queues.list()))
+    return visit.render(
+        "nodes.html",
+        nodes=nodes,
+        queues=queues,
+        versions={node.version for node in nodes},
+        tzdata={node.tzdata for node in nodes},
+        here=tzdata_version(),
+        amiss=AMISS,
+    )
+
+
+@operations("GET", "/schedules/{name}/analytics", Role.VIEWER, None)
+def get_analytics(visit: Visiting, name: str) -> Response:
+    """Lateness, percentiles of duration, success over time."""
+    schedule, marks = visit.shared(
+        lambda book: (book.schedules.get(name), book.insights.marks(name, MEASURED))
+    )
+    clock = visit.clock()
+    return visit.render(
+        "analytics.html",
+        now=clock.now,
+        schedule=schedule,
+        whole=figures(marks),
+        days=by_day(marks, clock.zone),
+        chart=duration_chart(marks[-200:], clock),
+        since=marks[0].at if marks else None,
+        most=MEASURED,
+    )

@@ -1,0 +1,164 @@
+"""Runs and a run: its attempts, payload, output, error and log; cancel it, run it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.log_stream import place_text, read_place
+from duebook.api.operations import Operations
+from duebook.api.problems import problem_of
+from duebook.errors import Invalid, NotFound
+from duebook.model.access import Role
+from duebook.model.listing import Listing
+from duebook.model.run import Origin, RunStatus
+from duebook.web.ansi import stripped
+from duebook.web.visits import Submitted, Visiting
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.run import LogLine, Run
+    from duebook.store.base import Page
+
+__all__ = ["operations"]
+
+operations = Operations("/runs", "pages")
+
+PAGE: Final = 50
+LINES: Final = 1_000
+SEARCHED: Final = 20_000
+"""Lines of a log that a search looks at."""
+Text = Annotated[str | None, Query(max_length=300)]
+
+
+@operations("GET", "", Role.VIEWER, None)
+def get_runs(
+    visit: Visiting,
+    schedule: Text = None,
+    status: Text = None,
+    origin: Text = None,
+    queue: Text = None,
+    cursor: Annotated[str | None, Query(max_length=1000)] = None,
+) -> Response:
+    """A page of runs, the newest first."""
+    asked = {"status": status, "origin": origin, "queue": queue}
+    filters: Any = {name: value for name, value in asked.items() if value}
+    wrong, refused = None, 200
+
+    def load(book: Book) -> Listing[Run]:
+        if filters == {"status": "running"} and not schedule:
+            return Listing(book.insights.running(PAGE))
+        return book.runs.list(schedule or None, PAGE, cursor=cursor, **filters)
+
+    try:
+        found = visit.shared(load)
+    except (Invalid, NotFound) as error:
+        found, wrong, refused = Listing(), str(error), problem_of(error).status
+    query = {name: value for name, value in (asked | {"schedule": schedule}).items() if value}
+    return visit.render(
+        "runs.html",
+        refused,
+        runs=found,
+        next_cursor=found.next_cursor,
+        asked={name: value or "" for name, value in (asked | {"schedule": schedule}).items()},
+        statuses=get_args(RunStatus),
+        origins=get_args(Origin),
+        query=query,
+        first=cursor is None,
+        wrong=wrong,
+    )
+
+
+@operations("GET", "/{run_id}", Role.VIEWER, None)
+def get_run(
+    visit: Visiting,
+    run_id: str,
+    find: Annotated[str, Query(max_length=200)] = "",
+    after: Annotated[str | None, Query(max_length=30)] = None,
+) -> Response:
+    """A run, with what it printed."""
+    place = read_place(after or None)
+
+    def load(book: Book) -> dict[str, Any]:
+        run = book.runs.get(run_id)
+        lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
+        return {"run": run, "attempts": book.runs.attempts(run.id), "lines": lines}
+
+    seen = visit.shared(load)
+    lines: list[tuple[Page, LogLine]] = seen["lines"]
+    more = place_text(lines[-1][0]) if len(lines) == LINES and not find else None
+    shown = [(place.attempt, line) for place, line in lines if _has(line, find)]
+    run: Run = seen["run"]
+    stream = visit.url("api", "v1", "runs", run.id, "log") if not find and more is None else ""
+    return visit.render(
+        "run.html",
+        run=run,
+        attempts=seen["attempts"],
+        payload=_payload(visit, run),
+        shown=shown[:LINES],
+        looked=len(lines),
+        last=place_text(lines[-1][0]) if lines else "",
+        more=more,
+        begun=after is None,
+        find=find,
+        stream=stream if run.status in ("queued", "running") else "",
+        done=visit.request.query_params.get("done"),
+    )
+
+
+def _has(line: LogLine, find: str) -> bool:
+    return not find or find.lower() in stripped(line.text).lower()
+
+
+def _payload(visit: Visiting, run: Run) -> dict[str, Any] | None:
+    """What it was given; else what its definition says, in the version that it was made of."""
+    if run.payload is not None or run.schedule_id is None:
+        return run.payload
+    try:
+        versions = visit.book.schedules.revisions(run.schedule_id)
+    except NotFound:
+        return None
+    specs = [version.spec for version in versions if version.version == run.version]
+    return specs[0].payload if specs and specs[0] else None
+
+
+@operations("GET", "/{run_id}/cancel", Role.OPERATOR, None)
+def ask_cancel(visit: Visiting, run_id: str) -> Response:
+    """Whether to cancel it."""
+    return _ask(visit, run_id, "cancel")
+
+
+@operations("POST", "/{run_id}/cancel", Role.OPERATOR, None)
+def do_cancel(visit: Visiting, run_id: str, form: Submitted) -> Response:  # noqa: ARG001
+    """Cancel it: at once, or by asking its node."""
+
+    def work() -> Response:
+        visit.book.runs.cancel(run_id)
+        return visit.go("runs", run_id, done="cancel")
+
+    return visit.attempt(work, lambda *told: _ask(visit, run_id, "cancel", *told))
+
+
+@operations("GET", "/{run_id}/retry", Role.OPERATOR, None)
+def ask_retry(visit: Visiting, run_id: str) -> Response:
+    """Whether to run it again."""
+    return _ask(visit, run_id, "retry")
+
+
+@operations("POST", "/{run_id}/retry", Role.OPERATOR, None)
+def do_retry(visit: Visiting, run_id: str, form: Submitted) -> Response:  # noqa: ARG001
+    """Open it again, as another attempt."""
+
+    def work() -> Response:
+        return visit.go("runs", visit.book.runs.retry(run_id).id, done="retry")
+
+    return visit.attempt(work, lambda *told: _ask(visit, run_id, "retry", *told))
+
+
+def _ask(
+    visit: Visiting, run_id: str, action: str, problem: str = "", status: int = 200
+) -> Response:
+    run = visit.book.runs.get(run_id)
+    return visit.render("run_action.html", status, run=run, action=action, problem=problem)

@@ -1,0 +1,332 @@
+"""What is done with a schedule: each action has a page that asks, and a form that does it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.errors import Conflict, Invalid, shorten
+from duebook.explain.undue import read_asked
+from duebook.model.access import Role
+from duebook.model.schedule import InvalidSchedule
+from duebook.timetext import format_instant
+from duebook.web.definitions import FIELDS, changes_of, differences, texts_of
+from duebook.web.due_times import due_rows
+from duebook.web.visits import Form, Submitted, Visiting
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.model.schedule import Schedule, ScheduleSpec
+
+__all__ = ["operations"]
+
+operations = Operations("/schedules/{name}", "pages")
+
+SAID: Final = 20
+"""Due times of a backfill that are shown one by one."""
+
+
+def _time(visit: Visiting, field: str, text: str) -> datetime:
+    """A time that somebody wrote: with an offset, or as their own clock shows it."""
+    try:
+        return read_asked(text, visit.zone).at
+    except Invalid as error:
+        raise Invalid(f"{field}: {error}") from None
+
+
+def _ask(
+    visit: Visiting, name: str, action: str, problem: str = "", status: int = 200, **values: Any
+) -> Response:
+    """The page that asks whether to do it."""
+    schedule = visit.book.schedules.get(name)
+    common = {"schedule": schedule, "action": action, "problem": problem, "given": {}}
+    return visit.render("action.html", status, **(common | values))
+
+
+@operations("GET", "/pause", Role.OPERATOR, None)
+def ask_pause(visit: Visiting, name: str) -> Response:
+    """Whether to pause it."""
+    return _ask(visit, name, "pause")
+
+
+@operations("POST", "/pause", Role.OPERATOR, None)
+def do_pause(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Pause it."""
+
+    def work() -> Response:
+        until = _time(visit, "until", form["until"]) if form["until"] else None
+        paused = visit.book.schedules.pause(name, form.get("reason"), until)
+        return visit.go("schedules", paused.name, done="pause")
+
+    return visit.attempt(work, _again(visit, name, "pause", form))
+
+
+@operations("POST", "/resume", Role.OPERATOR, None)
+def do_resume(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Let it go on."""
+
+    def work() -> Response:
+        return visit.go("schedules", visit.book.schedules.resume(name).name, done="resume")
+
+    return visit.attempt(work, _again(visit, name, "resume", form))
+
+
+@operations("GET", "/resume", Role.OPERATOR, None)
+def ask_resume(visit: Visiting, name: str) -> Response:
+    """Whether to let it go on."""
+    return _ask(visit, name, "resume")
+
+
+@operations("GET", "/run", Role.OPERATOR, None)
+def ask_run(visit: Visiting, name: str) -> Response:
+    """Whether to run it now, and with which payload."""
+    return _ask(visit, name, "run")
+
+
+@operations("POST", "/run", Role.OPERATOR, None)
+def do_run(visit: Visiting, name: str, form: Submitted) -> Response:
+    """A run now."""
+
+    def work() -> Response:
+        run = visit.book.schedules.trigger(name, _payload(form["payload"]))
+        return visit.go("schedules", run.schedule or name, done="run", run=run.id)
+
+    return visit.attempt(work, _again(visit, name, "run", form))
+
+
+def _payload(text: str) -> dict[str, Any] | None:
+    if not text:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"payload is no JSON: {shorten(str(error), 120)}") from None
+    if not isinstance(value, dict):
+        raise Invalid(f"payload {shorten(value)} is no JSON object")
+    return value
+
+
+@operations("GET", "/move", Role.OPERATOR, None)
+def ask_move(visit: Visiting, name: str) -> Response:
+    """When else its next due time should be."""
+    return _ask(visit, name, "move")
+
+
+@operations("POST", "/move", Role.OPERATOR, None)
+def do_move(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Move only the next due time."""
+
+    def work() -> Response:
+        if not form["at"]:
+            raise Invalid("at: say when")
+        was = visit.book.schedules.get(name).next_due_at
+        visit.book.schedules.reschedule(name, _time(visit, "at", form["at"]))
+        return visit.go("schedules", name, done="move", at=was and format_instant(was))
+
+    return visit.attempt(work, _again(visit, name, "move", form))
+
+
+@operations("GET", "/skip-next", Role.OPERATOR, None)
+def ask_skip_next(visit: Visiting, name: str) -> Response:
+    """Whether to leave the next due time out."""
+    return _ask(visit, name, "skip-next")
+
+
+@operations("POST", "/skip-next", Role.OPERATOR, None)
+def do_skip_next(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Leave the next due time out."""
+
+    def work() -> Response:
+        schedule, skipped = visit.book.schedules.skip_next(name)
+        return visit.go("schedules", schedule.name, done="skip-next", at=format_instant(skipped))
+
+    return visit.attempt(work, _again(visit, name, "skip-next", form))
+
+
+@operations("POST", "/restore", Role.OPERATOR, None)
+def do_restore(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Take back what was said about a due time to come."""
+
+    def work() -> Response:
+        restored = visit.book.schedules.restore(name, form["at"])
+        return visit.go("schedules", restored.name, done="restore")
+
+    return visit.attempt(work, _again(visit, name, "skip-next", form))
+
+
+@operations("GET", "/delete", Role.OPERATOR, None)
+def ask_delete(visit: Visiting, name: str) -> Response:
+    """Whether to delete it."""
+    return _ask(visit, name, "delete")
+
+
+@operations("POST", "/delete", Role.OPERATOR, None)
+def do_delete(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Delete it; its history stays."""
+
+    def work() -> Response:
+        visit.book.schedules.delete(name, _version(form))
+        return visit.go("schedules")
+
+    return visit.attempt(work, _again(visit, name, "delete", form))
+
+
+def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:
+    given = {field: form[field] for field in form.fields}
+
+    def again(problem: str, status: int) -> Response:
+        return _ask(visit, name, action, problem, status, given=given)
+
+    return again
+
+
+# -- backfill: first a count, then the runs
+
+
+@operations("GET", "/backfill", Role.OPERATOR, None)
+def ask_backfill(
+    visit: Visiting,
+    name: str,
+    start: Annotated[str, Query(alias="from", max_length=40)] = "",
+    end: Annotated[str, Query(alias="to", max_length=40)] = "",
+    reprocess: Annotated[str, Query(max_length=10)] = "",
+) -> Response:
+    """Which past due times should run, and how many those are."""
+    schedule, problem, status = visit.book.schedules.get(name), "", 200
+    found: list[datetime] | None = None
+    if start and end:
+        try:
+            span = (_time(visit, "from", start), _time(visit, "to", end))
+            listed = visit.book.schedules.backfill(name, *span, reprocess or None, dry_run=True)
+            found = [at for at in listed if not hasattr(at, "id")]
+        except Invalid as error:
+            problem, status = str(error), 422
+    return visit.render(
+        "backfill.html",
+        status,
+        schedule=schedule,
+        found=found,
+        shown=due_rows(schedule.spec, found[:SAID], found[0]) if found and schedule.spec else [],
+        given={"from": start, "to": end, "reprocess": reprocess},
+        problem=problem,
+    )
+
+
+@operations("POST", "/backfill", Role.OPERATOR, None)
+def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Queue runs for past due times."""
+
+    def work() -> Response:
+        span = (_time(visit, "from", form["from"]), _time(visit, "to", form["to"]))
+        visit.book.schedules.backfill(name, *span, form.get("reprocess"))
+        return visit.go("schedules", name, done="backfill")
+
+    def again(problem: str, status: int) -> Response:
+        return visit.render(
+            "backfill.html",
+            status,
+            schedule=visit.book.schedules.get(name),
+            found=None,
+            shown=[],
+            given={field: form[field] for field in ("from", "to", "reprocess")},
+            problem=problem,
+        )
+
+    return visit.attempt(work, again)
+
+
+# -- edit: first what would change, then the new definition
+
+
+@operations("GET", "/edit", Role.OPERATOR, None)
+def ask_edit(visit: Visiting, name: str) -> Response:
+    """The fields of its definition."""
+    schedule, spec = _definition(visit, name)
+    return _edit_page(visit, schedule, spec, texts_of(spec))
+
+
+@operations("POST", "/edit", Role.OPERATOR, None)
+def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Show what would change, or put it in force."""
+    schedule, spec = _definition(visit, name)
+    given = texts_of(spec) | {
+        field.name: form[field.name] for field in FIELDS if field.name in form.fields
+    }
+
+    def work() -> Response:
+        changes = changes_of(spec, given)
+        if "target" in changes:
+            visit.ask.refuse_targets([changes["target"]], spec.target)
+        if form["step"] != "save":
+            return _preview_page(visit, schedule, given, changes)
+        visit.book.schedules.update(name, version=_version(form), **changes)
+        return visit.go("schedules", schedule.name, done="edit")
+
+    try:
+        return work()
+    except InvalidSchedule as error:
+        return _edit_page(visit, schedule, spec, given, error.problems, 422)
+    except (Invalid, Conflict) as error:
+        return _edit_page(visit, schedule, spec, given, {"": str(error)}, 409)
+
+
+def _definition(visit: Visiting, name: str) -> tuple[Schedule, ScheduleSpec]:
+    schedule = visit.book.schedules.get(name)
+    if schedule.spec is None:
+        raise Conflict(f'schedule "{name}" was written by a newer Duebook, which can edit it')
+    return schedule, schedule.spec
+
+
+def _version(form: Form) -> int | None:
+    text = form["version"]
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def _edit_page(
+    visit: Visiting,
+    schedule: Schedule,
+    spec: ScheduleSpec,
+    given: dict[str, str],
+    problems: dict[str, str] | None = None,
+    status: int = 200,
+) -> Response:
+    shown = [field for field in FIELDS if field.name != "target" or visit.may(Role.ADMIN)]
+    values = {"schedule": schedule, "fields": shown, "given": given, "problems": problems or {}}
+    return visit.render("edit.html", status, spec=spec, **values)
+
+
+def _preview_page(
+    visit: Visiting, schedule: Schedule, given: dict[str, str], changes: dict[str, Any]
+) -> Response:
+    edited = visit.book.schedules.preview_update(schedule.id, **changes)
+    now = visit.clock().now
+    return visit.render(
+        "edit_preview.html",
+        schedule=schedule,
+        given=given,
+        differences=differences(edited.before, edited.after),
+        was=due_rows(edited.before, edited.was_due, now),
+        will=due_rows(edited.after, edited.will_be_due, now),
+        gone=set(edited.was_due) - set(edited.will_be_due),
+        new=set(edited.will_be_due) - set(edited.was_due),
+        warnings=[w for t in edited.after.triggers for w in t.warnings(now)],
+    )
+
+
+@operations("POST", "/version", Role.OPERATOR, None)
+def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Put an earlier definition in force again."""
+    wanted = _version(form)
+    schedule, spec = _definition(visit, name)
+    found = [r for r in visit.book.schedules.revisions(name) if r.version == wanted]
+    if not found or found[0].spec is None:
+        raise Invalid(f"version {shorten(form['version'])} is none of this schedule")
+    definition = found[0].spec.to_json()
+    visit.ask.refuse_targets([definition["target"]], spec.target)
+    visit.book.schedules.replace(name, version=schedule.version, **definition)
+    return visit.go("schedules", schedule.name, done="version")

@@ -1,0 +1,196 @@
+"""The list of schedules, and a schedule: what is next, what was, and who changed it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.api.problems import problem_of
+from duebook.errors import Invalid
+from duebook.explain import Explanation
+from duebook.explain.undue import read_asked
+from duebook.model.access import Role
+from duebook.model.filters import ScheduleSort, Status
+from duebook.model.forms import definition_form
+from duebook.model.listing import Listing
+from duebook.web.charts import duration_chart, strip
+from duebook.web.due_times import due_rows, earlier_due_times
+from duebook.web.visits import Visiting
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.schedule import Schedule
+
+__all__ = ["operations", "read_filters"]
+
+operations = Operations("", "pages")
+
+PAGE: Final = 50
+STRIP: Final = 20
+CHARTED: Final = 100
+SHOWN: Final = 10
+ASKED: Final = 200
+FILTERS: Final = ("text", "label", "status", "target", "problem")
+Text = Annotated[str | None, Query(max_length=300)]
+
+
+def read_filters(**given: Any) -> dict[str, Any]:
+    """Those that say something, as the client takes them."""
+    found = {name: value for name, value in given.items() if value not in (None, "", [])}
+    if "problem" in found:
+        found["problem"] = found["problem"] == "true"
+    if isinstance(found.get("label"), str):
+        found["label"] = found["label"].replace(",", " ").split()
+    if isinstance(found.get("text"), str):
+        found["text"] = found["text"].strip()
+    return found
+
+
+@operations("GET", "/schedules", Role.VIEWER, None)
+def get_schedules(
+    visit: Visiting,
+    text: Text = None,
+    label: Text = None,
+    status: Text = None,
+    target: Text = None,
+    problem: Text = None,
+    sort: Text = None,
+    cursor: Annotated[str | None, Query(max_length=1000)] = None,
+) -> Response:
+    """A page of schedules with a strip of their recent runs."""
+    asked = {"text": text, "label": label, "status": status, "target": target, "problem": problem}
+    filters, wrong, refused = read_filters(**asked), None, 200
+
+    def load(book: Book) -> tuple[Listing[Schedule], dict[str, Any]]:
+        found = book.schedules.list(
+            sort=sort or "name",  # type: ignore[arg-type]
+            cursor=cursor,
+            limit=PAGE,
+            **filters,
+        )
+        return found, dict(book.insights.strips(found, STRIP))
+
+    try:
+        found, marks = visit.shared(load)
+    except Invalid as error:
+        found, marks, wrong = Listing(), {}, str(error)
+        refused = problem_of(error).status
+    rows = [(schedule, strip(marks.get(schedule.id, ()), STRIP)) for schedule in found]
+    return visit.render(
+        "schedules.html",
+        refused,
+        rows=rows,
+        next_cursor=found.next_cursor,
+        asked={name: value or "" for name, value in asked.items()} | {"sort": sort or "name"},
+        filtered=bool(filters),
+        sorts=get_args(ScheduleSort),
+        statuses=get_args(Status),
+        wrong=wrong,
+        first=cursor is None,
+        query={name: value for name, value in asked.items() if value},
+        notice=_bulk_notice(visit),
+    )
+
+
+def _bulk_notice(visit: Visiting) -> dict[str, Any] | None:
+    given = visit.request.query_params
+    done, count = given.get("done"), given.get("count", "")
+    if done not in ("paused", "resumed") or not (count.isdecimal() and len(count) < 9):
+        return None
+    undo = {"paused": "resume", "resumed": "pause"}[done]
+    return {"done": done, "count": int(count), "undo": undo, "names": given.getlist("name")[:PAGE]}
+
+
+@operations("GET", "/schedules/{name}", Role.VIEWER, None)
+def get_schedule(
+    visit: Visiting,
+    name: str,
+    at: Text = None,
+    start: Annotated[str | None, Query(alias="from", max_length=40)] = None,
+    end: Annotated[str | None, Query(alias="to", max_length=40)] = None,
+) -> Response:
+    """A schedule: when it is due and was, and what became of that."""
+
+    def load(book: Book) -> dict[str, Any]:
+        schedule, now = book.schedules.get(name), book.insights.now()
+        spec = schedule.spec
+        due = [] if spec is None or schedule.status == "completed" else book.schedules.preview(name)
+        return {
+            "now": now,
+            "schedule": schedule,
+            "due": due_rows(spec, due, now) if spec else [],
+            "said": [e for e in book.schedules.exceptions(name) if e.due_at > now],
+            "runs": book.runs.list(name, SHOWN),
+            "marks": book.insights.marks(name, CHARTED),
+            "changes": book.audit.list(kind="schedule", subject=schedule.name, limit=SHOWN),
+            "revisions": book.schedules.revisions(name)[: -SHOWN - 1 : -1],
+        }
+
+    seen = visit.shared(load)
+    schedule = seen["schedule"]
+    told, wrong = _explained(visit, schedule, at, start, end)
+    spec, clock = schedule.spec, visit.clock(seen["now"])
+    return visit.render(
+        "schedule.html",
+        spec=spec,
+        form=definition_form(spec) if spec else {},
+        warnings=[w for t in spec.triggers for w in t.warnings(seen["now"])] if spec else [],
+        chart=duration_chart(seen["marks"], clock),
+        told=told,
+        wrong=wrong,
+        asked={"at": at or "", "from": start or "", "to": end or ""},
+        notice=_notice(visit),
+        **seen,
+    )
+
+
+def _explained(
+    visit: Visiting, schedule: Schedule, at: str | None, start: str | None, end: str | None
+) -> tuple[list[Explanation], str | None]:
+    """What became of the latest due times, or of those that somebody asks about."""
+    book, now = visit.book, visit.clock().now
+    try:
+        if at:
+            told = book.schedules.explain(schedule.id, at)
+            return ([told] if isinstance(told, Explanation) else told), None
+        if start and end:
+            since, until = (read_asked(text, visit.zone).at for text in (start, end))
+        elif schedule.spec is not None:
+            since = earlier_due_times(schedule.spec, now, SHOWN) or now - timedelta(days=1)
+            since, until = max(since, schedule.created_at), now
+        else:
+            return [], None
+        found = book.schedules.explain(schedule.id, start=since, end=until)
+    except Invalid as error:
+        return [], str(error)
+    assert isinstance(found, list)  # noqa: S101 - a range was asked for
+    return found[: -ASKED - 1 : -1], None
+
+
+def _notice(visit: Visiting) -> dict[str, str] | None:
+    """What was done by the form before; only words of ours come from the address."""
+    given = visit.request.query_params
+    done = given.get("done")
+    if done not in NOTICES:
+        return None
+    words, undo = NOTICES[done]
+    at, run = given.get("at", ""), given.get("run", "")
+    return {"words": words, "undo": undo, "at": at[:40], "run": run[:40]}
+
+
+NOTICES: Final = {
+    "pause": ("It is paused: nothing is decided until it goes on.", "resume"),
+    "resume": ("It goes on.", "pause"),
+    "run": ("A run is queued.", "cancel"),
+    "move": ("The next due time was moved.", "restore"),
+    "skip-next": ("The next due time will be left out.", "restore"),
+    "restore": ("It is due again as it was.", ""),
+    "backfill": ("The runs are queued.", ""),
+    "edit": ("The new definition is in force.", ""),
+    "version": ("The earlier definition is in force again.", ""),
+}
+"""What is said after an action, and what undoes it."""

@@ -1,0 +1,132 @@
+"""The calendar, nodes, analytics, changes and tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from duebook.clock import utc_now
+from duebook.model.insight import Planned, RunMark
+from duebook.web import forecast
+from duebook.web.analytics import by_day, figures
+from duebook.web.forecast import Calendar, coming_hours
+from tests.conformance.builders import BEGIN, MINUTE, SECOND, begin, claim, make_spec, settle
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    import pytest
+
+    from duebook.book import Book
+    from tests.contract.web.conftest import Browser
+
+HOUR = timedelta(hours=1)
+TRUE = {"command": ["true"]}
+
+
+def test_a_herd_at_midnight_is_seen(viewer: Browser, book: Book) -> None:
+    for number in range(5):
+        book.schedules.create(f"job-{number}", trigger={"cron": "0 0 * * *"}, target=TRUE)
+    begin(book.store)
+    book.schedules.trigger("job-0")
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token)
+    page = viewer.ok("/calendar")
+    assert "runs by the hour, 5 in the busiest" in page.source
+    assert "runs by the hour, 1 in the busiest" in page.source
+    assert page.text.count("00:00") >= 5
+    assert viewer.ok("/calendar").status == 200
+
+
+def test_due_times_and_their_durations_are_counted_by_the_hour() -> None:
+    spec = make_spec(trigger={"every": "20m", "anchor": "2026-01-05T12:00:00Z"})
+    busy = make_spec(trigger={"every": "1s", "anchor": "2026-01-05T12:00:00Z"})
+    planned = [Planned("a", "a", spec)]
+    found = coming_hours(planned, {"a": MINUTE}, BEGIN)
+    assert found[BEGIN + HOUR] == (3, 3 * MINUTE)
+    assert len(found) == 7 * 24
+    often = coming_hours([Planned("b", "b", busy)], {}, BEGIN)
+    assert often[BEGIN + 100 * HOUR] == (3600, timedelta())
+
+
+def test_many_schedules_are_counted_behind_the_page(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecast, "AT_ONCE", 2)
+    book.schedules.create_many(
+        {"name": f"job-{number}", "cron": "@daily", "target": TRUE} for number in range(5)
+    )
+    calendar = Calendar()
+    first = calendar.week("default", book.insights)
+    assert not first.complete
+    eventually(lambda: calendar.week("default", book.insights).complete)
+    week = calendar.week("default", book.insights)
+    assert week.schedules == 5
+    assert max(load.runs for load in week.coming) == 5
+
+
+def mark(number: int, status: str = "succeeded", late: int = 0) -> RunMark:
+    due = BEGIN + number * HOUR
+    began = due + late * SECOND
+    ended = began + (number + 1) * SECOND
+    return RunMark(str(number), status, "schedule", due, due, began, ended)  # type: ignore[arg-type]
+
+
+def test_figures_of_runs() -> None:
+    marks = [mark(n, "failed" if n == 9 else "succeeded", n) for n in range(10)]
+    whole = figures(marks)
+    assert whole.success == 0.9
+    assert whole.median == 6 * SECOND
+    assert whole.longest == 10 * SECOND
+    assert whole.late_most == 9 * SECOND
+    assert figures([]).success is None
+    days = by_day([mark(0), mark(20)], "Asia/Tokyo")
+    assert [day.day.day for day in days] == [6, 5]
+
+
+def test_analytics_of_a_schedule(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"cron": "@daily"}, target=TRUE)
+    assert "has not run yet" in viewer.ok("/schedules/job/analytics").text
+    begin(book.store)
+    for _ in range(2):
+        book.schedules.trigger("job")
+        (claimed,) = claim(book.store)
+        settle(book.store, claimed.token)
+    page = viewer.ok("/schedules/job/analytics")
+    assert "100% succeed" in page.text
+    assert viewer.get("/schedules/nobody/analytics").status == 404
+
+
+def test_nodes_with_their_roles_and_queues_with_their_limits(viewer: Browser, book: Book) -> None:
+    assert "duebook up" in viewer.ok("/nodes").text
+    begin(book.store)
+    book.queues.limit("mail", 4, "10/s")
+    page = viewer.ok("/nodes")
+    for words in ("host-of-node-1", "worker", "mail", "10/s"):
+        assert words in page.text, words
+
+
+def test_changes_say_who_and_what(admin: Browser, viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"cron": "@daily"}, target=TRUE)
+    book.queues.limit("mail", 4)
+    page = admin.ok("/audit")
+    assert "a test" in page.text
+    assert "mail" in page.text
+    assert "mail" not in viewer.ok("/audit").text
+    assert "schedule job" in viewer.ok("/audit", kind="schedule", subject="job").text
+    assert viewer.get("/audit", cursor="x").status == 400
+
+
+def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> None:
+    page = admin.ok("/tokens")
+    wrong = admin.send(page, "/tokens", name="CI")
+    assert wrong.status == 422
+    made = admin.send(page, "/tokens", name="ci", role="operator", namespaces="shop", lasts="30d")
+    assert "dbk_" in made.text
+    (token,) = book.tokens.list()
+    assert (token.name, token.namespaces) == ("ci", ("shop",))
+    assert token.expires_at is not None
+    assert token.expires_at > utc_now()
+    assert "dbk_" not in admin.ok("/tokens").text
+    asked = admin.ok("/tokens/ci/revoke")
+    assert "revoked" in admin.send(asked, "/tokens/ci/revoke").text
+    assert admin.send(asked, "/tokens/ci/revoke").status in (404, 409)

@@ -1,0 +1,86 @@
+"""Runs and a run, with its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.model.run import LogLine
+from duebook.web.ansi import coloured, stripped
+from tests.conformance.builders import begin, claim, settle
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.run import Claim
+    from tests.contract.web.conftest import Browser
+
+
+def begun(book: Book, *lines: str) -> Claim:
+    """A run under way that printed something."""
+    book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    begin(book.store)
+    book.schedules.trigger("job", {"words": "<b>"})
+    (claimed,) = claim(book.store)
+    now = claimed.run.created_at
+    texts = [LogLine(now, "stdout", line) for line in lines]
+    book.store.transact(lambda tx: tx.append_log(claimed.token, 1, texts))
+    return claimed
+
+
+def test_an_empty_list_teaches(viewer: Browser) -> None:
+    assert "duebook run NAME" in viewer.ok("/runs").text
+
+
+def test_runs_are_filtered(viewer: Browser, book: Book) -> None:
+    claimed = begun(book)
+    link = f"/runs/{claimed.run.id}"
+    for query in ({}, {"status": "running"}, {"schedule": "job"}, {"origin": "manual"}):
+        assert link in viewer.ok("/runs", **query).links, query
+    for query in ({"status": "failed"}, {"queue": "mail"}):
+        assert link not in viewer.ok("/runs", **query).links, query
+    assert viewer.get("/runs", schedule="nobody").status == 404
+    assert viewer.get("/runs", status="'; DROP").status == 400
+
+
+def test_a_run_tells_everything_about_itself(viewer: Browser, book: Book) -> None:
+    claimed = begun(book, "one", "\x1b[31mred\x1b[0m <script>x</script>", "three")
+    settle(book.store, claimed.token, "failed", error="boom", exit_code=3)
+    page = viewer.ok(f"/runs/{claimed.run.id}")
+    for words in ("failed", "boom", "Exit code 3", "host-of-node-1", "one", "three", "<script>x"):
+        assert words in page.text, words
+    assert '<span class="ansi-red">red</span>' in page.source
+    assert "<script>x" not in page.source
+    assert f"duebook retry {claimed.run.id}" in page.text
+    assert claimed.run.id in page.text
+    found = viewer.ok(f"/runs/{claimed.run.id}", find="THREE")
+    assert "three" in found.text
+    assert ">one\n" not in found.source
+    assert "No line of 3" in viewer.ok(f"/runs/{claimed.run.id}", find="four").text
+    assert viewer.get(f"/runs/{claimed.run.id}", after="x").status == 400
+    assert viewer.get("/runs/nothing").status == 404
+
+
+def test_a_run_under_way_names_its_stream(viewer: Browser, book: Book) -> None:
+    claimed = begun(book, "one")
+    page = viewer.ok(f"/runs/{claimed.run.id}")
+    assert f'data-stream="/api/v1/runs/{claimed.run.id}/log" data-after="1.1"' in page.source
+
+
+def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None:
+    claimed = begun(book)
+    run = f"/runs/{claimed.run.id}"
+    asked = operator.ok(f"{run}/cancel")
+    assert "asked to end it" in asked.text
+    assert "Its node was asked" in operator.send(asked, f"{run}/cancel").text
+    settle(book.store, claimed.token, "cancelled", reason="cancelled")
+    assert operator.send(asked, f"{run}/cancel").status == 409
+    done = operator.send(operator.ok(f"{run}/retry"), f"{run}/retry")
+    assert "queued again" in done.text
+    undone = operator.send(done, f"{run}/cancel")
+    assert "It is cancelled" in undone.text
+
+
+def test_terminal_escapes_become_colours_or_nothing() -> None:
+    assert coloured("a\x1b[1;32mb\x1b[0mc") == 'a<span class="ansi-bold ansi-green">b</span>c'
+    assert coloured("\x1b[38;5;1mx\x1b[2J\x1b]0;title\x07y") == "xy"
+    assert coloured("\x1b[31m<b>\x1b[39m&") == '<span class="ansi-red">&lt;b&gt;</span>&amp;'
+    assert stripped("a\x1b[31mb\x00\x07\u202ec\td") == "abc\td"

@@ -1,0 +1,309 @@
+"""The list of schedules, a schedule, and all that is done with them, without any script."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.timetext import format_instant
+from tests.conformance.builders import begin, claim, settle
+from tests.contract.web.conftest import INLINE
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from duebook.book import Book
+    from tests.contract.web.conftest import Browser
+
+TRUE = {"command": ["true"]}
+DAILY = {"cron": "30 2 * * *", "tz": "America/New_York"}
+
+
+def make(book: Book, name: str = "job", **definition: Any) -> None:
+    whole: Any = {"trigger": DAILY, "target": TRUE} | definition
+    book.schedules.create(name, **whole)
+
+
+def test_the_list_is_searched_filtered_and_sorted(viewer: Browser, book: Book) -> None:
+    for number in range(3):
+        make(book, f"etl-{number}", labels={"team": f"t{number % 2}"})
+    book.schedules.pause("etl-1", reason="moving")
+    page = viewer.ok("/schedules")
+    assert "At 02:30 every day (America/New_York)" in page.text
+    assert "moving" in page.text
+    assert [link for link in page.links if link.startswith("/schedules/etl-")] == [
+        f"/schedules/etl-{number}" for number in range(3)
+    ]
+    for query, found in (
+        ({"text": "etl-0"}, {"etl-0"}),
+        ({"label": "team:t0"}, {"etl-0", "etl-2"}),
+        ({"status": "paused"}, {"etl-1"}),
+        ({"problem": "true"}, set()),
+        ({"target": "command", "sort": "-name"}, {"etl-0", "etl-1", "etl-2"}),
+    ):
+        links = viewer.ok("/schedules", **query).links
+        assert {x.removeprefix("/schedules/") for x in links if "/etl-" in x} == found, query
+    wrong = viewer.get("/schedules", sort="x'; DROP TABLE", text="<b>")
+    assert wrong.status == 400
+    assert "<b>" not in wrong.source
+
+
+def test_more_than_a_page_goes_on(viewer: Browser, book: Book) -> None:
+    book.schedules.create_many(
+        {"name": f"job-{number:03}", "cron": "@daily", "target": TRUE} for number in range(60)
+    )
+    page = viewer.ok("/schedules")
+    (more,) = [link for link in page.links if "cursor=" in link]
+    rest = viewer.ok(more)
+    assert "/schedules/job-059" in rest.links
+    assert "/schedules/job-000" not in rest.links
+
+
+def test_an_empty_list_teaches(viewer: Browser) -> None:
+    assert "duebook add backup" in viewer.ok("/schedules").text
+
+
+def test_each_row_has_a_strip_of_its_runs(viewer: Browser, book: Book) -> None:
+    make(book)
+    begin(book.store)
+    statuses: list[Any] = ["succeeded", "failed"]
+    for status in statuses:
+        book.schedules.trigger("job")
+        (claimed,) = claim(book.store)
+        settle(book.store, claimed.token, status)
+    source = viewer.ok("/schedules").source
+    assert "the last 2 runs: 1 succeeded, 1 failed" in source
+    assert 'class="run-failed"' in source
+
+
+def test_a_label_is_paused_as_a_whole_after_it_was_asked(operator: Browser, book: Book) -> None:
+    for number in range(3):
+        make(book, f"etl-{number}", labels={"team": "x"})
+    make(book, "other")
+    page = operator.ok("/schedules", label="team:x")
+    (link,) = [x for x in page.links if x.startswith("/bulk?action=pause")]
+    asked = operator.ok(link)
+    assert "Pause 3 schedules?" in asked.text
+    assert "etl-2" in asked.text
+    done = operator.send(asked, "/bulk", reason="holiday")
+    assert "3 schedules paused" in done.text
+    assert [s.status for s in book.schedules.list()] == ["paused"] * 3 + ["active"]
+    assert book.schedules.get("etl-0").pause_reason == "holiday"
+
+
+def test_chosen_ones_are_paused_and_that_is_undone(operator: Browser, book: Book) -> None:
+    for number in range(3):
+        make(book, f"etl-{number}")
+    asked = operator.ok("/bulk?action=pause&name=etl-0&name=etl-2")
+    form = asked.form("/bulk")
+    sent = form["fields"] | {"name": ["etl-0", "etl-2"]}
+    done = operator.send(asked, "/bulk", **sent)
+    assert "2 schedules paused" in done.text
+    assert [s.status for s in book.schedules.list()] == ["paused", "active", "paused"]
+    operator.send(done, "/bulk", name=["etl-0", "etl-2"])
+    assert {s.status for s in book.schedules.list()} == {"active"}
+
+
+def test_viewers_see_no_button_that_they_may_not_press(
+    viewer: Browser, operator: Browser, book: Book
+) -> None:
+    make(book)
+    run = book.schedules.trigger("job")
+    for path in ("/schedules", "/schedules/job", "/runs", f"/runs/{run.id}"):
+        page = viewer.ok(path)
+        posts = {form.get("action") for form in page.forms if form["method"] == "post"}
+        assert posts == {"/logout", "/zone"}, path
+        hidden = ("/pause", "/run", "/edit", "/cancel", "/retry", "/delete", "/bulk")
+        assert not [x for x in page.links if x.partition("?")[0].endswith(hidden)], path
+        for link in page.links:
+            if link.startswith("/") and not link.startswith("/api"):
+                assert viewer.get(link).status == 200, link
+    assert operator.ok("/schedules/job").text.count("…") > 5
+
+
+def test_a_schedule_tells_when_it_is_due_with_what_clocks_do(viewer: Browser, book: Book) -> None:
+    make(book, trigger={"cron": "30 2 * * SUN", "tz": "America/New_York"})
+    page = viewer.ok("/schedules/job")
+    assert "America/New_York" in page.text
+    assert page.text.count("02:30") + page.text.count("03:00") >= 10
+    assert "does not exist" in page.text or "comes twice" in page.text or "warning" in page.source
+
+
+def test_a_pause_is_asked_for_done_and_undone(operator: Browser, book: Book) -> None:
+    make(book)
+    asked = operator.ok("/schedules/job/pause")
+    wrong = operator.send(asked, "/schedules/job/pause", until="2020-01-01T00:00")
+    assert wrong.status == 422
+    assert "in the past" in wrong.text
+    done = operator.send(
+        asked, "/schedules/job/pause", reason="<i>moving</i>", until="2099-01-01T00:00"
+    )
+    assert "It is paused" in done.text
+    assert "<i>moving</i>" in done.text
+    assert "<i>moving</i>" not in done.source
+    assert book.schedules.get("job").status == "paused"
+    again = operator.send(asked, "/schedules/job/pause")
+    assert again.status == 409
+    undone = operator.send(done, "/schedules/job/resume")
+    assert "It goes on" in undone.text
+    assert book.schedules.get("job").status == "active"
+
+
+def test_the_next_due_time_is_moved_skipped_and_restored(operator: Browser, book: Book) -> None:
+    make(book)
+    first = book.schedules.get("job").next_due_at
+    skipped = operator.send(operator.ok("/schedules/job/skip-next"), "/schedules/job/skip-next")
+    assert "left out" in skipped.text
+    assert book.schedules.get("job").next_due_at != first
+    assert "due again" in operator.send(skipped, "/schedules/job/restore").text
+    assert book.schedules.get("job").next_due_at == first
+    asked = operator.ok("/schedules/job/move")
+    moved = operator.send(asked, "/schedules/job/move", at="2099-01-01T10:00")
+    assert "was moved" in moved.text
+    operator.send(moved, "/schedules/job/restore")
+    assert book.schedules.get("job").next_due_at == first
+    assert operator.send(asked, "/schedules/job/move", at="soon").status == 422
+    late = operator.post(
+        "/schedules/job/restore", **moved.form("/zone")["fields"], at="2020-01-01T00:00Z"
+    )
+    assert late.status == 409
+
+
+def test_a_run_now_is_queued_with_its_payload_and_taken_back(operator: Browser, book: Book) -> None:
+    make(book)
+    asked = operator.ok("/schedules/job/run")
+    assert operator.send(asked, "/schedules/job/run", payload="[1]").status == 422
+    done = operator.send(asked, "/schedules/job/run", payload='{"region": "north"}')
+    (run,) = book.runs.list()
+    assert run.payload == {"region": "north"}
+    gone = operator.send(done, f"/runs/{run.id}/cancel")
+    assert "It is cancelled" in gone.text
+    assert book.runs.get(run.id).status == "cancelled"
+
+
+def test_a_backfill_is_counted_before_it_is_done(operator: Browser, book: Book) -> None:
+    make(book, trigger={"every": "1h", "anchor": "2020-01-01T00:00:00Z"})
+    now = datetime.now(UTC)
+    span = {
+        "from": f"{now - timedelta(hours=5):%Y-%m-%dT%H:%M}",
+        "to": f"{now - timedelta(minutes=1):%Y-%m-%dT%H:%M}",
+    }
+    asked = operator.ok("/schedules/job/backfill", **span)
+    assert "5 due times" in asked.text
+    assert book.runs.list() == []
+    posts = [
+        form for form in asked.forms if form["method"] == "post" and "backfill" in form["action"]
+    ]
+    done = operator.client.post(
+        posts[0]["action"], data=posts[0]["fields"], headers={"Origin": "http://127.0.0.1:7420"}
+    )
+    assert "The runs are queued" in done.text
+    assert len(book.runs.list()) == 5
+    wrong = operator.get("/schedules/job/backfill", **(span | {"to": "2099-01-01T00:00"}))
+    assert wrong.status == 422
+
+
+def test_an_edit_shows_what_would_change_before_it_is_saved(admin: Browser, book: Book) -> None:
+    make(book)
+    page = admin.ok("/schedules/job/edit")
+    wrong = admin.send(
+        page, "/schedules/job/edit", trigger="99 * * * *", grace="soon", step="preview"
+    )
+    assert wrong.status == 422
+    assert "soon" in wrong.text
+    preview = admin.send(
+        page, "/schedules/job/edit", trigger="0 9 * * *", labels="team:x", step="preview"
+    )
+    assert "gone" in preview.text
+    assert "new" in preview.text
+    assert book.schedules.get("job").version == 1
+    saved = admin.send(preview, "/schedules/job/edit", step="save")
+    assert "in force" in saved.text
+    edited = book.schedules.get("job")
+    assert edited.spec is not None
+    assert (edited.version, edited.spec.trigger_text) == (2, "0 9 * * *")
+    assert edited.spec.labels == (("team", "x"),)
+    stale = admin.send(preview, "/schedules/job/edit", step="save", version="1", grace="2m")
+    assert stale.status == 409
+    back = admin.send(saved, "/schedules/job/version")
+    assert "earlier definition" in back.text
+    assert book.schedules.get("job").spec.trigger_text == "30 2 * * *"  # type: ignore[union-attr]
+
+
+def test_who_may_not_define_commands_cannot_edit_them(operator: Browser, book: Book) -> None:
+    make(book, target={"shell": "true", "env": {"KEY": "s3cret"}})
+    page = operator.ok("/schedules/job/edit")
+    assert "target" not in page.form("/schedules/job/edit")["fields"]
+    assert "s3cret" not in page.source
+    refused = operator.send(
+        page, "/schedules/job/edit", target='{"command": ["id"]}', step="save", version="1"
+    )
+    assert refused.status == 403
+    kept = operator.send(page, "/schedules/job/edit", grace="2m", step="save")
+    assert kept.status == 200
+    target = book.schedules.get("job").spec.target  # type: ignore[union-attr]
+    assert target.to_json()["env"] == {"KEY": "s3cret"}
+
+
+def test_a_delete_is_asked_for(operator: Browser, book: Book) -> None:
+    make(book)
+    asked = operator.ok("/schedules/job/delete")
+    assert "cannot be undone" in asked.text
+    operator.send(asked, "/schedules/job/delete")
+    assert book.schedules.list() == []
+
+
+def test_why_it_did_not_run_is_told_in_a_sentence(viewer: Browser, book: Book) -> None:
+    make(book)
+    told = viewer.ok("/schedules/job", at="2020-01-01T12:00:00")
+    assert "not due" in told.text or "begins" in told.text or "unknown" in told.text
+    assert "is no time" in viewer.ok("/schedules/job", at="<b>").text
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg/onload=alert(1)>',
+    "javascript:alert(1)",
+    "\x1b]8;;javascript:alert(1)\x07click\x1b]8;;\x07",
+    "\u202eevil",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_words_stay_words_on_every_page(admin: Browser, book: Book, text: str) -> None:
+    make(book, description=text, labels={"x": text}, payload={"words": text})
+    book.schedules.pause("job", reason=text.replace("\x1b", "").replace("\x07", ""))
+    begin(book.store)
+    run = book.schedules.trigger("job")
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token, "failed", error=text, output='"<b>out</b>"')
+    for path in (
+        "/",
+        "/schedules",
+        "/schedules/job",
+        "/schedules/job/edit",
+        "/runs",
+        f"/runs/{run.id}",
+    ):
+        page = admin.ok(path)
+        for tag in ("<script>", "<img src=x", "<svg/onload", "<b>out"):
+            assert tag not in page.source, path
+        assert 'href="javascript' not in page.source
+        assert "\x1b" not in page.source or path.endswith("edit")
+        allowed = INLINE.sub("", page.source) if "javascript:" in text or "on" in text else None
+        assert allowed is not None or not INLINE.search(page.source), path
+
+
+def test_another_namespace_is_nowhere(app: FastAPI, book: Book) -> None:
+    from tests.contract.web.conftest import Browser as AnyBrowser
+
+    make(book)
+    stranger = AnyBrowser(app, "admin@shop")
+    assert stranger.get("/schedules/job").status == 404
+    assert "job" not in stranger.ok("/schedules").links
+    due = book.schedules.get("job").next_due_at
+    assert due is not None
+    assert format_instant(due)
