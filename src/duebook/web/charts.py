@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
+from duebook.triggers.zones import local_datetime
 from duebook.web.times import length_text
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _due_words(found: Sequence[Coming], clock: Clock) -> str:
 
 
 def load_chart(loads: Sequence[HourLoad], hours: Sequence[datetime], clock: Clock) -> Markup:
-    """A week by the hour: a square each, darker where more is due; seven rows of days."""
+    """A week by the hour: a square each, darker where more is due; a row for each day."""
     by_hour = {load.hour: load for load in loads}
     most = max((load.runs for load in loads), default=0)
     squares = []
@@ -172,7 +173,7 @@ def load_chart(loads: Sequence[HourLoad], hours: Sequence[datetime], clock: Cloc
     )
     heads = Markup("").join(
         Markup('<text x="{}" y="12" text-anchor="middle">{}</text>').format(
-            57 + column * 28, clock.text(hours[column]).split()[-1][:2]
+            57 + column * 28, f"{column:02}"
         )
         for column in range(0, 24, 3)
     )
@@ -182,9 +183,7 @@ def load_chart(loads: Sequence[HourLoad], hours: Sequence[datetime], clock: Cloc
 
 
 def _day(hour: datetime, clock: Clock) -> str:
-    from duebook.triggers.zones import local_datetime
-
-    wall = local_datetime(hour, clock.zone)
+    wall = local_datetime(hour + timedelta(hours=1), clock.zone)
     return f"{wall:%a} {wall.day}"
 
 
@@ -192,7 +191,7 @@ def _level(runs: int, most: int) -> int:
     """0 for nothing, 1 to 5 by how it compares with the busiest hour."""
     if runs == 0:
         return 0
-    return min(1 + int(4 * math.log1p(runs) / math.log1p(max(most, 1))), 5)
+    return min(1 + int(4 * math.sqrt(runs / max(most, 1))), 5)
 
 
 def _load_words(hour: datetime, load: HourLoad | None, clock: Clock) -> str:

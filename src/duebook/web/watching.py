@@ -57,6 +57,8 @@ class Watches:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.viewers = 0
+        """who waits for changes, on any page"""
         self._watches: dict[str, Watch] = {}
         self._kept: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
@@ -68,16 +70,15 @@ class Watches:
     async def changes(self, namespace: str) -> AsyncIterator[int]:
         """Each change from now on, and 0 now and then so that the caller may look at itself."""
         watch = self.of(namespace)
-        seen = await watch.look()
-        yield seen
+        seen = 0
         while True:
-            await asyncio.sleep(LOOK_EVERY)
             try:
                 number = await watch.look()
             except DuebookError:
                 number = seen  # the books do not answer: pages stay as they are
             yield number if number != seen else 0
             seen = number
+            await asyncio.sleep(LOOK_EVERY)
 
     def shared(self, key: Hashable, headers: Mapping[str, str], load: Callable[[], T]) -> T:
         """What `load` gives; of those that look again after a change, the first asks the books."""

@@ -7,6 +7,7 @@ from duebook.web.routes import (
     account,
     bulk,
     insights,
+    live,
     overview,
     runs,
     schedule_actions,
@@ -24,4 +25,5 @@ PAGES = (
     runs.operations,
     insights.operations,
     access.operations,
+    live.operations,
 )

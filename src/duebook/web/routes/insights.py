@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from duebook.api.operations import Operations
 from duebook.model.access import Role
-from duebook.triggers.zones import tzdata_version
+from duebook.triggers.zones import local_datetime, tzdata_version
 from duebook.web.analytics import by_day, figures
 from duebook.web.charts import duration_chart, load_chart
-from duebook.web.forecast import HOUR, WEEK, hours_from
+from duebook.web.forecast import HOUR, days_from
 from duebook.web.visits import Visiting
 
 __all__ = ["operations"]
@@ -30,13 +30,14 @@ def get_calendar(visit: Visiting) -> Response:
     calendar = visit.request.app.state.calendar
     week = visit.shared(lambda book: calendar.week(visit.ask.namespace, book.insights))
     clock = visit.clock()
+    today = local_datetime(clock.now, clock.zone).date()
     busiest = sorted(week.coming, key=lambda load: (-load.runs, load.hour))[:5]
     return visit.render(
         "calendar.html",
         now=clock.now,
         week=week,
-        coming=load_chart(week.coming, hours_from(clock.now), clock),
-        past=load_chart(week.past, hours_from(clock.now - (WEEK - 1) * HOUR), clock),
+        coming=load_chart(week.coming, days_from(today, clock.zone), clock),
+        past=load_chart(week.past, days_from(today - timedelta(days=6), clock.zone), clock),
         busiest=busiest,
         workers=max((load.busy / HOUR for load in week.coming), default=0.0),
     )

@@ -1,1 +1,247 @@
-// What pages do besides, where a browser lets them. Every page works without it.
+// What pages do besides, where a browser lets them; every page works without it. It looks again
+// when something changed, filters as you type, follows logs, copies, and listens to a few keys.
+
+const page = () => document.getElementById("page");
+const LOOK_AGAIN_EVERY = 2000;
+
+// -- the zone of the viewer: the server writes all times, once it knows it
+
+function tellZone() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!zone || document.cookie.split("; ").some((c) => c.startsWith("duebook_zone="))) return false;
+  document.cookie = `duebook_zone=${zone}; path=/; max-age=31536000; samesite=strict`;
+  return document.cookie.includes("duebook_zone=");
+}
+
+// -- distances: "in 12 s" counts down
+
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+
+function distance(seconds) {
+  let rest = Math.abs(Math.round(seconds));
+  if (rest === 0) return "now";
+  const parts = [];
+  for (const [name, size] of UNITS) {
+    const number = Math.floor(rest / size);
+    rest -= number * size;
+    if (number) parts.push(`${number} ${name}`);
+    else if (parts.length) break;
+  }
+  const text = parts.slice(0, 2).join(" ");
+  return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
+
+function tick() {
+  const now = Date.now();
+  for (const element of document.querySelectorAll("[data-at]")) {
+    const text = distance((Date.parse(element.dataset.at) - now) / 1000);
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+// -- looking again: the page is fetched as it is, and its contents are exchanged
+
+let number = "0", waiting = false, fetching = false;
+
+function busy() {
+  const active = document.activeElement;
+  const typing = active && page().contains(active) && active.matches("input, textarea, select");
+  const chosen = page().querySelector("input[type=checkbox]:checked");
+  const asking = page().querySelector("form[method=post] input:not([type=hidden]), form[method=post] textarea:not([hidden])");
+  return typing || chosen || asking || document.hidden || String(getSelection()).length > 0;
+}
+
+async function lookAgain() {
+  waiting = true;
+  if (fetching || busy()) return;
+  fetching = true;
+  waiting = false;
+  try {
+    const answer = await fetch(location.href, { headers: { "Duebook-Live": number, Accept: "text/html" } });
+    if (answer.status === 401) { location.reload(); return; }
+    if (!answer.ok || answer.redirected) return;
+    exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  } catch { /* the stream says when it is there again */ }
+  finally { setTimeout(() => { fetching = false; if (waiting) lookAgain(); }, LOOK_AGAIN_EVERY); }
+}
+
+function exchange(fresh) {
+  const next = fresh.getElementById("page");
+  if (!next || busy()) { waiting = true; return; }
+  const focused = document.activeElement && page().contains(document.activeElement)
+    ? document.activeElement.getAttribute("href") : null;
+  const log = page().querySelector(".log"), notice = page().querySelector(".alert.done");
+  const scrolled = log && [log.scrollTop, log];
+  const newLog = next.querySelector(".log");
+  if (log && newLog && log.dataset.stream) newLog.replaceWith(log);
+  if (notice && !next.querySelector(".alert.done")) next.querySelector("h1").after(notice);
+  page().replaceWith(document.adoptNode(next));
+  if (scrolled) scrolled[1].scrollTop = scrolled[0];
+  if (focused) page().querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  document.title = fresh.title;
+  ready();
+}
+
+function live() {
+  const address = document.body.dataset.live, state = document.getElementById("live-state");
+  if (!address) return;
+  const stream = new EventSource(address);
+  let first = true;
+  stream.addEventListener("changed", (event) => {
+    number = event.data;
+    if (first) first = false; else lookAgain();
+  });
+  stream.addEventListener("open", () => { state.textContent = "Live"; });
+  stream.addEventListener("error", () => { state.textContent = "Not live; trying again"; first = false; });
+  stream.addEventListener("over", () => { stream.close(); location.reload(); });
+  addEventListener("pagehide", () => stream.close());
+  document.addEventListener("visibilitychange", () => { if (waiting) lookAgain(); });
+}
+
+// -- a log that grows
+
+function follow(log) {
+  if (!log.dataset.stream || log.dataset.followed) return;
+  log.dataset.followed = "yes";
+  const address = new URL(log.dataset.stream, location.href);
+  if (log.dataset.after) address.searchParams.set("cursor", log.dataset.after);
+  const stream = new EventSource(address);
+  stream.addEventListener("line", (event) => {
+    const line = JSON.parse(event.data), span = document.createElement("span");
+    const low = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    span.className = `line ${["stdout", "stderr", "duebook"].includes(line.stream) ? line.stream : ""}`;
+    span.textContent = `${plain(line.text)}\n`;
+    log.append(span);
+    if (low) log.scrollTop = log.scrollHeight;
+    find();
+  });
+  const end = () => { stream.close(); delete log.dataset.stream; lookAgain(); };
+  stream.addEventListener("end", end);
+  stream.addEventListener("problem", end);
+  addEventListener("pagehide", () => stream.close());
+}
+
+function plain(text) {
+  return text.replace(/\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]P^_X][\s\S]*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?/g, "")
+    .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+}
+
+// -- filter as you type: what is on the page at once, all of it a moment later
+
+function filter(input) {
+  const wanted = input.value.trim().toLowerCase().replace(/\*$/, "");
+  for (const row of page().querySelectorAll("tr[data-text]")) {
+    row.hidden = !row.dataset.text.toLowerCase().includes(wanted);
+  }
+}
+
+function find() {
+  const input = page().querySelector("[data-find]");
+  if (!input) return;
+  const wanted = input.value.trim().toLowerCase();
+  for (const line of page().querySelectorAll(".log .line")) {
+    line.hidden = !line.textContent.toLowerCase().includes(wanted);
+  }
+}
+
+let typed;
+document.addEventListener("input", (event) => {
+  if (event.target.matches("[data-find]")) find();
+  if (!event.target.matches("[data-filter]")) return;
+  filter(event.target);
+  clearTimeout(typed);
+  typed = setTimeout(() => search(event.target), 350);
+});
+
+async function search(input) {
+  const form = input.form, address = new URL(form.action, location.href);
+  const fields = [...new FormData(form)].filter(([, value]) => value !== "");
+  address.search = new URLSearchParams(fields);
+  if (address.href === location.href) return;
+  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
+  const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .filters"));
+  if (!fresh || !page().contains(own)) return;
+  others(page()).forEach((element) => element.remove());
+  others(fresh).forEach((element) => page().append(document.adoptNode(element)));
+  history.replaceState(null, "", address);
+  ready();
+}
+
+// -- copy
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "Copied"; }
+  catch { button.textContent = "Cannot copy"; }
+});
+
+// -- keys
+
+let pressed = "";
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input, textarea, select")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const before = pressed;
+  pressed = event.key;
+  if (before === "g") return press(document.querySelector(`.top [data-key="${CSS.escape(event.key)}"]`), event);
+  if (event.key === "?") return help(event);
+  if (event.key === "/") return press(page().querySelector("input[type=search], .filters input"), event);
+  if (event.key === "j" || event.key === "k") return step(event.key === "j" ? 1 : -1, event);
+  press(page().querySelector(`[data-key="${CSS.escape(event.key)}"]`), event);
+});
+
+function press(element, event) {
+  if (!element) return;
+  event.preventDefault();
+  pressed = "";
+  if (element.matches("input")) { element.focus(); element.select(); } else element.click();
+}
+
+function step(by, event) {
+  const links = [...page().querySelectorAll("tbody tr:not([hidden]) a.row-link, tbody tr:not([hidden]) a.id")];
+  if (!links.length) return;
+  event.preventDefault();
+  const place = links.indexOf(document.activeElement);
+  links[Math.min(Math.max(place + by, 0), links.length - 1)].focus();
+}
+
+function help(event) {
+  event.preventDefault();
+  let dialog = document.querySelector("dialog");
+  if (!dialog) {
+    dialog = document.createElement("dialog");
+    dialog.setAttribute("aria-label", "Keys");
+    const keys = [["/", "search"], ["j k", "down and up a list"], ["Enter", "open"], ["g then o s r c n h", "overview, schedules, runs, calendar, nodes, changes"], ["x", "run now, cancel, run again"], ["p e", "pause or resume, edit"], ["Esc", "leave a field"]];
+    const list = document.createElement("dl");
+    list.className = "facts";
+    for (const [key, words] of keys) {
+      const term = document.createElement("dt"), told = document.createElement("dd"), kbd = document.createElement("kbd");
+      kbd.textContent = key;
+      term.append(kbd);
+      told.textContent = words;
+      list.append(term, told);
+    }
+    dialog.append(list);
+    document.body.append(dialog);
+  }
+  dialog.showModal();
+}
+
+// -- begin
+
+function ready() {
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+  for (const log of document.querySelectorAll(".log[data-stream]")) follow(log);
+  tick();
+}
+
+if (tellZone()) lookAgain();
+ready();
+live();
+setInterval(tick, 1000);
