@@ -33,7 +33,9 @@ LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
 """The advisory lock of whoever gives events their positions."""
 
 
-class PostgresTx(PostgresStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights):
+class PostgresTx(
+    PostgresStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights
+):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning

@@ -38,7 +38,9 @@ def within_limits(found: list[Row]) -> list[str]:
     return ids
 
 
-class SqliteTx(SqliteStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights):
+class SqliteTx(
+    SqliteStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights
+):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
     @property
