@@ -314,13 +314,8 @@ class Schedules:
         by: str,
     ) -> Schedule:
         """Put a form in force, and switch the schedule on or off if it says so."""
-        definition, enabled, wrong = split_enabled(form)
-        if wrong:
-            raise InvalidSchedule(wrong)
-        definition["target"] = keep_hidden(definition.get("target"), current.target)
-        if "payload" in definition:
-            definition["payload"] = keep_secrets(definition["payload"], current.payload)
-        edited = self._edit(tx, schedule, load_spec(definition, schedule.name), by)
+        spec, enabled = _read_edit(form, current, schedule.name)
+        edited = self._edit(tx, schedule, spec, by)
         return self._switch(tx, edited, enabled) if form.get("enabled") is not None else edited
 
     def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
@@ -544,11 +539,9 @@ class Schedules:
 
         def work(tx: Tx) -> Edited:
             snapshot = tx.snapshot(self._find(tx, name))
-            definition, _, wrong = split_enabled(load_changes(snapshot.spec.to_json(), changes))
-            if wrong:
-                raise InvalidSchedule(wrong)
-            created_at = tx.get_schedule(snapshot.schedule_id).created_at
-            spec = load_spec(definition, snapshot.name).anchored(created_at)
+            form = load_changes(snapshot.spec.to_json(), changes)
+            spec, _ = _read_edit(form, snapshot.spec, snapshot.name)
+            spec = spec.anchored(tx.get_schedule(snapshot.schedule_id).created_at)
             refuse_templates(spec)
             refuse_payload(self._tasks, spec)
             place = upcoming_after(snapshot, tx.now)
@@ -658,6 +651,17 @@ class Schedules:
 
 def _planned(snapshot: Snapshot, now: datetime) -> Plan:
     return with_events(plan(snapshot, now), snapshot, now)
+
+
+def _read_edit(form: dict[str, Any], current: ScheduleSpec, name: str) -> tuple[ScheduleSpec, bool]:
+    """A form that replaces a definition: what it hides stays as it is; and whether it is on."""
+    definition, enabled, wrong = split_enabled(form)
+    if wrong:
+        raise InvalidSchedule(wrong)
+    definition["target"] = keep_hidden(definition.get("target"), current.target)
+    if "payload" in definition:
+        definition["payload"] = keep_secrets(definition["payload"], current.payload)
+    return load_spec(definition, name), enabled
 
 
 def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:

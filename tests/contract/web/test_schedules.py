@@ -262,6 +262,24 @@ def test_why_it_did_not_run_is_told_in_a_sentence(viewer: Browser, book: Book) -
     assert "is no time" in viewer.ok("/schedules/job", at="<b>").text
 
 
+def test_secrets_are_shown_nowhere_and_survive_an_edit(admin: Browser, book: Book) -> None:
+    target = {"shell": "true", "env": {"KEY": "s3cret"}}
+    make(book, target=target, payload={"token": "s3cret", "region": "north"})
+    run = book.schedules.trigger("job")
+    again = book.schedules.trigger("job", {"password": "s3cret"})
+    for path in ("/schedules/job", f"/runs/{run.id}", f"/runs/{again.id}", "/audit"):
+        assert "s3cret" not in admin.ok(path).source, path
+    page = admin.ok("/schedules/job/edit")
+    payload = '{"token": "***", "region": "south"}'
+    preview = admin.send(page, "/schedules/job/edit", payload=payload, step="preview")
+    assert "s3cret" not in page.source + preview.source
+    admin.send(preview, "/schedules/job/edit", step="save")
+    spec = book.schedules.get("job").spec
+    assert spec is not None
+    assert spec.payload == {"token": "s3cret", "region": "south"}
+    assert spec.target.to_json()["env"] == {"KEY": "s3cret"}
+
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",

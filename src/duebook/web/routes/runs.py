@@ -14,6 +14,7 @@ from duebook.errors import Invalid, NotFound
 from duebook.model.access import Role
 from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus
+from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
 from duebook.web.visits import Submitted, Visiting
 
@@ -113,15 +114,18 @@ def _has(line: LogLine, find: str) -> bool:
 
 
 def _payload(visit: Visiting, run: Run) -> dict[str, Any] | None:
-    """What it was given; else what its definition says, in the version that it was made of."""
+    """What it was given; else what its definition says, in the version that it was made of.
+
+    Secrets are hidden.
+    """
     if run.payload is not None or run.schedule_id is None:
-        return run.payload
+        return show_payload(run.payload)  # type: ignore[no-any-return]
     try:
         versions = visit.book.schedules.revisions(run.schedule_id)
     except NotFound:
         return None
     specs = [version.spec for version in versions if version.version == run.version]
-    return specs[0].payload if specs and specs[0] else None
+    return show_payload(specs[0].payload) if specs and specs[0] else None
 
 
 @operations("GET", "/{run_id}/cancel", Role.OPERATOR, None)

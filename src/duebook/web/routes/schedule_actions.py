@@ -12,6 +12,7 @@ from duebook.api.operations import Operations
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain.undue import read_asked
 from duebook.model.access import Role
+from duebook.model.hidden import keep_hidden
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant
 from duebook.web.definitions import FIELDS, changes_of, differences, texts_of
@@ -261,7 +262,7 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
     def work() -> Response:
         changes = changes_of(spec, given)
         if "target" in changes:
-            visit.ask.refuse_targets([changes["target"]], spec.target)
+            visit.ask.refuse_targets([keep_hidden(changes["target"], spec.target)], spec.target)
         if form["step"] != "save":
             return _preview_page(visit, schedule, given, changes)
         visit.book.schedules.update(name, version=_version(form), **changes)
