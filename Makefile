@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: setup test lint types contracts unit test-kills test-zones test-pgbouncer chaos run bench clean help
+.PHONY: setup test lint types contracts unit browser screenshots test-kills test-zones test-pgbouncer chaos run bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,7 +32,15 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-unit: $(READY)
+browser:
+	@[ "$$DUEBOOK_NO_BROWSER" = 1 ] || command -v chromium >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes chromium; }; } || \
+		{ echo "chromium is not installed; on Debian: sudo apt-get install chromium, or DUEBOOK_NO_BROWSER=1"; exit 1; }
+
+screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
+	$(BIN)/python -m tests.browser.screenshots
+
+unit: $(READY) browser
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled

@@ -1,0 +1,212 @@
+"""What people do, by clicking and by keys, with script and without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.clock import utc_now
+from duebook.model.run import LogLine, Progress
+from tests.conformance.builders import begin, claim, settle
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.browser.conftest import Site
+
+BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+@BOTH
+def test_pause_with_a_reason_and_undo(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules/orders", script=script)
+    page.get_by_role("link", name="Pause…").click()
+    page.get_by_label("Reason").fill("stocktaking")
+    press(page, "Pause")
+    page.get_by_text("It is paused").wait_for()
+    assert demo.book.schedules.get("orders").pause_reason == "stocktaking"
+    press(page, "Undo")
+    page.get_by_text("It goes on").wait_for()
+    assert demo.book.schedules.get("orders").status == "active"
+
+
+@BOTH
+def test_skip_and_move_the_next_and_take_it_back(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules/backup", script=script)
+    due = demo.book.schedules.get("backup").next_due_at
+    page.get_by_role("link", name="Skip next…").click()
+    press(page, "Skip")
+    page.get_by_text("will be left out").wait_for()
+    assert demo.book.schedules.get("backup").next_due_at != due
+    press(page, "Undo")
+    page.get_by_text("due again").wait_for()
+    page.get_by_role("link", name="Move next…").click()
+    page.get_by_label("New time").fill("2099-01-01T10:00:00")
+    press(page, "Move")
+    page.get_by_text("The next due time was moved").wait_for()
+    page.get_by_role("button", name="Take back").click()
+    page.get_by_text("due again").wait_for()
+    assert demo.book.schedules.get("backup").next_due_at == due
+
+
+@BOTH
+def test_run_now_and_see_the_run(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules/backup", script=script)
+    page.get_by_role("link", name="Run now…").click()
+    page.get_by_label("Payload").fill('{"full": true}')
+    press(page, "Run now")
+    page.get_by_role("link", name="See the run").click()
+    page.get_by_text('"full": true').wait_for()
+    page.get_by_role("link", name="Cancel…").click()
+    press(page, "Cancel")
+    page.get_by_text("It is cancelled").wait_for()
+    press(page, "Undo")
+    page.get_by_text("It is queued again").wait_for()
+
+
+@BOTH
+def test_edit_with_a_preview(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules/backup/edit", script=script)
+    page.get_by_label("trigger").fill("0 5 * * *")
+    page.get_by_label("description").fill("every morning")
+    press(page, "See what would change")
+    page.get_by_role("heading", name="Due from then on").wait_for()
+    press(page, "Save")
+    page.get_by_text("new definition is in force").wait_for()
+    page.get_by_text("every morning").first.wait_for()
+    page.get_by_role("button", name="Put in force again").click()
+    page.get_by_text("earlier definition").wait_for()
+
+
+@BOTH
+def test_pause_everything_of_a_label(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules", script=script)
+    page.get_by_role("link", name="team:tenants").first.click()
+    page.get_by_role("link", name="Pause all of these…").click()
+    page.get_by_role("heading", name="Pause 6 schedules?").wait_for()
+    press(page, "Pause 6 schedules")
+    page.get_by_text("6 schedules paused").wait_for()
+    assert len(demo.book.schedules.list(status="paused", label="team:tenants")) == 6
+
+
+@BOTH
+def test_pause_chosen_ones_and_undo(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules", script=script)
+    page.get_by_label("Choose tenant-1").check()
+    page.get_by_label("Choose tenant-3").check()
+    press(page, "Pause chosen…")
+    press(page, "Pause 2 schedules")
+    page.get_by_text("2 schedules paused").wait_for()
+    press(page, "Undo")
+    page.get_by_text("2 schedules resumed").wait_for()
+
+
+@BOTH
+def test_why_it_did_not_run_and_the_log_of_the_last_failure(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules/reindex", script=script)
+    page.locator(".ledger").get_by_text("was still active").first.wait_for()
+    page.goto(demo.address)
+    page.get_by_role("link", name="failed in 24 h").click()
+    page.locator("table.runs a.id").first.click()
+    page.get_by_text("duplicate key value").wait_for()
+    page.get_by_label("Search").fill("batch 2")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_text("duplicate key value").wait_for()
+    assert not page.get_by_text("connecting to").is_visible()
+
+
+@BOTH
+def test_tokens_are_made_and_revoked(demo: Site, script: bool) -> None:
+    page = demo.visit("/tokens", script=script)
+    page.get_by_label("Name", exact=True).fill("ci")
+    press(page, "Make")
+    page.get_by_text("shown this once").wait_for()
+    page.get_by_role("link", name="Revoke…").click()
+    press(page, "Revoke")
+    page.get_by_text("revoked", exact=True).wait_for()
+
+
+def test_viewers_see_no_button_that_they_may_not_press(demo: Site) -> None:
+    page = demo.visit("/schedules/orders", role="viewer")
+    buttons = page.locator("#page button:visible").all_inner_texts()
+    assert set(buttons) == {"Copy", "Explain"}
+    assert page.get_by_role("link", name="…").count() == 0
+
+
+def test_log_out_and_be_refused(demo: Site) -> None:
+    page = demo.visit("/schedules")
+    press(page, "Log out")
+    page.goto(f"{demo.address}/runs")
+    page.get_by_label("Token").fill("wrong")
+    press(page, "Log in")
+    page.get_by_text("not known").wait_for()
+
+
+def test_a_running_run_is_followed_live(site: Site) -> None:
+    site.book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    begin(site.store)
+    site.book.schedules.trigger("job")
+    (claimed,) = claim(site.store)
+    page, overview = site.visit(f"/runs/{claimed.run.id}"), site.visit("/")
+    page.get_by_text("Live", exact=True).wait_for()
+    overview.get_by_text("Live", exact=True).wait_for()
+    lines = [LogLine(utc_now(), "stdout", f"line \x1b[31m{n}\x1b[0m <b>") for n in (1, 2)]
+    site.store.transact(lambda tx: tx.append_log(claimed.token, 1, lines))
+    page.get_by_text("line 2 <b>").wait_for()
+    site.store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.5, "half"))]))
+    page.get_by_text("half").wait_for()
+    settle(site.store, claimed.token, "failed", error="boom")
+    page.get_by_text("boom").wait_for()
+    page.get_by_text("line 2 <b>").wait_for()
+    overview.get_by_text("1 run failed").wait_for()
+
+
+def test_the_zone_of_the_viewer_is_used(demo: Site) -> None:
+    page = demo.visit("/schedules/nightly-etl")
+    page.reload()
+    assert page.get_by_label("Times in").input_value() == "Europe/Brussels"
+
+
+def test_the_list_is_filtered_as_somebody_types(demo: Site) -> None:
+    page = demo.visit("/schedules")
+    page.get_by_label("Name", exact=True).press_sequentially("tenant-4")
+    page.wait_for_url("**/schedules?text=tenant-4*")
+    assert page.locator("a.row-link:visible").all_inner_texts() == ["tenant-4"]
+    page.get_by_label("Name", exact=True).fill("")
+    page.get_by_role("link", name="backup").wait_for()
+
+
+def test_keys_alone_are_enough(demo: Site) -> None:
+    page = demo.visit("/")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url("**/schedules")
+    page.keyboard.press("/")
+    page.keyboard.type("orders")
+    page.wait_for_url("**/schedules?text=orders*")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/schedules/orders")
+    page.keyboard.press("p")
+    page.wait_for_url("**/schedules/orders/pause")
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    page.get_by_text("It is paused").wait_for()
+    assert demo.book.schedules.get("orders").pause_reason == "by keys"
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+
+
+def test_tab_reaches_the_contents_first(demo: Site) -> None:
+    page = demo.visit("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the contents"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**#main")

@@ -1,0 +1,144 @@
+"""Every page: nothing is amiss, all has a label, everything can be read, on phones too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.clock import utc_now
+from duebook.model.run import LogLine
+from tests.conformance.builders import begin, claim, settle
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Site
+
+PARTS = ("", "/pause", "/run", "/move", "/skip-next", "/delete", "/backfill", "/edit", "/analytics")
+
+
+def all_pages(site: Site) -> list[str]:
+    failed = site.book.runs.list(status="failed")[0].id
+    return [
+        "/",
+        "/namespaces",
+        "/schedules",
+        "/bulk?action=pause&label=team:data",
+        *(f"/schedules/nightly-etl{part}" for part in PARTS),
+        "/schedules/weekly-report/resume",
+        "/schedules/orders",
+        "/runs",
+        f"/runs/{failed}",
+        f"/runs/{failed}/retry",
+        "/calendar",
+        "/nodes",
+        "/audit",
+        "/tokens",
+        "/nothing",
+    ]
+
+
+CONTRAST = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [.2126, .7152, .0722][i], 0);
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const found = parse(getComputedStyle(e).backgroundColor);
+      if (found.length === 3 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !element.checkVisibility()) continue;
+    if (element.closest("svg, .unseen, option")) continue;
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) poor.push(`${ratio.toFixed(2)} ${element.outerHTML.slice(0, 90)}`);
+  }
+  return [...new Set(poor)];
+}"""
+UNNAMED = """() => [...document.querySelectorAll(
+    "input:not([type=hidden]), select, textarea:not([hidden]), button, a, img, svg[role=img]")]
+  .filter((e) => e.checkVisibility())
+  .filter((e) => !(e.labels && e.labels.length) && !e.getAttribute("aria-label") && !e.title
+    && !(e.matches("img") && e.hasAttribute("alt")) && !e.textContent.trim())
+  .map((e) => e.outerHTML.slice(0, 90))"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_is_labelled_and_can_be_read(demo: Site, scheme: str) -> None:
+    page = demo.visit(color_scheme=scheme)
+    for path in all_pages(demo):
+        page.goto(f"{demo.address}{path}")
+        assert page.evaluate(CONTRAST) == [], path
+        assert page.evaluate(UNNAMED) == [], path
+        assert page.locator("h1").count() == 1, path
+        assert page.locator("main").count() == 1, path
+
+
+def test_no_page_is_wider_than_a_phone(demo: Site) -> None:
+    page = demo.visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    for path in all_pages(demo):
+        page.goto(f"{demo.address}{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_pages_are_small_and_their_links_lead_somewhere(demo: Site) -> None:
+    page = demo.visit(script=False)
+    seen: set[str] = set()
+    for path in all_pages(demo):
+        answer = page.goto(f"{demo.address}{path}")
+        assert answer is not None
+        assert len(answer.body()) < 200_000, path
+        links = page.locator("a[href]").evaluate_all("all => all.map((a) => a.href)")
+        for link in {link.split("#")[0] for link in links} - seen:
+            seen.add(link)
+            assert page.request.get(link).status == 200, f"{path} leads to {link}"
+
+
+XSS = [
+    "<script>window.hit = 1</script>",
+    "<img src=x onerror='window.hit = 1'>",
+    "\"><svg/onload='window.hit = 1'>",
+    "'><iframe srcdoc='<script>parent.hit = 1</script>'>",
+    "javascript:window.hit=1",
+    "</title><script>window.hit = 1</script>",
+    "</textarea><script>window.hit = 1</script>",
+    "\x1b]8;;javascript:window.hit=1\x07click\x1b]8;;\x07",
+    "\u202e<b onmouseover='window.hit = 1'>x",
+]
+
+
+def test_hostile_words_do_nothing(site: Site) -> None:
+    begin(site.store)
+    for number, text in enumerate(XSS):
+        name = f"job-{number}"
+        site.book.schedules.create(
+            name,
+            trigger={"cron": "@daily"},
+            target={"command": ["true"]},
+            description=text,
+            labels={"x": text},
+            payload={"words": text},
+        )
+        site.book.schedules.trigger(name)
+        (claimed,) = claim(site.store)
+        line = LogLine(utc_now(), "stdout", text)
+        token = claimed.token
+        site.store.transact(lambda tx, token=token, line=line: tx.append_log(token, 1, [line]))  # type: ignore[misc]
+        settle(site.store, token, "failed", error=text, reason="error")
+        site.book.schedules.pause(name, reason=text)
+    page = site.visit()
+    paths = ["/", "/schedules", "/runs", "/audit", "/calendar"]
+    paths += [f"/schedules/job-{number}" for number in range(len(XSS))]
+    paths += [f"/schedules/job-{number}/edit" for number in range(len(XSS))]
+    paths += [f"/runs/{run.id}" for run in site.book.runs.list()]
+    paths += [f"/schedules?text={text}&label={text}" for text in XSS[:3]]
+    for path in paths:
+        page.goto(f"{site.address}{path}")
+        assert page.evaluate("window.hit") is None, path
+        assert page.locator("iframe, main script, a[href^=javascript]").count() == 0, path
