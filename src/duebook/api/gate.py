@@ -16,6 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from duebook.api.problems import TooLarge, Unauthorized, explain_problem
 from duebook.errors import DuebookError, Forbidden, Unavailable
+from duebook.version import API_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,6 +50,7 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
+    API_HEADER: "v1",
 }
 
 

@@ -17,7 +17,7 @@ from duebook.model.listing import Listing
 from duebook.model.queue import Rate
 from duebook.remote.problems import error_of
 from duebook.timetext import format_duration, format_instant, parse_duration, parse_instant
-from duebook.version import __version__
+from duebook.version import API_HEADER, __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -159,12 +159,9 @@ class Server:
         if not answer.is_success:
             error = error_of(answer, self.url)
             raise self._unknown(error) if error.code == "unauthorized" else error
-        if not answer.content:
-            return None
-        try:
-            return answer.json()
-        except ValueError:
-            raise DuebookError(f"{self.url} does not answer as Duebook does; is it one?") from None
+        if API_HEADER not in answer.headers:
+            raise DuebookError(f"{self.url} does not answer as Duebook does; is it one?")
+        return answer.json() if answer.content else None
 
 
 def is_loopback_url(url: str) -> bool:

@@ -12,9 +12,14 @@ import pytest
 from duebook import Retry, cron, every
 from duebook.errors import DuebookError, Invalid, InvalidTime, NotFound, Unavailable
 from duebook.remote.server import Server, is_loopback_url
+from duebook.version import API_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def answering(form: Any) -> httpx2.Response:
+    return httpx2.Response(200, json=form, headers={API_HEADER: "v1"})
 
 
 class Wire:
@@ -22,8 +27,8 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: list[httpx2.Request] = []
-        self.answer: Callable[[httpx2.Request], httpx2.Response] = lambda _: httpx2.Response(
-            200, json={"items": [], "next_cursor": None}
+        self.answer: Callable[[httpx2.Request], httpx2.Response] = lambda _: answering(
+            {"items": [], "next_cursor": None}
         )
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
@@ -94,7 +99,7 @@ def test_pages_are_read_until_there_are_enough(server: Server, wire: Wire) -> No
         limit = int(request.url.params["limit"])
         items = list(range(place, min(place + limit, 2500)))
         after = None if place + limit >= 2500 else str(place + limit)
-        return httpx2.Response(200, json={"items": items, "next_cursor": after})
+        return answering({"items": items, "next_cursor": after})
 
     wire.answer = page
     found = server.pages(lambda item: item, 1_200, "runs")
@@ -108,7 +113,7 @@ def test_a_page_may_be_short_and_have_a_next_one(server: Server, wire: Wire) -> 
 
     def page(_: httpx2.Request) -> httpx2.Response:
         items, after = next(answers)
-        return httpx2.Response(200, json={"items": items, "next_cursor": after})
+        return answering({"items": items, "next_cursor": after})
 
     wire.answer = page
     found: list[Any] = server.pages(lambda item: item, 10, "runs")
@@ -121,7 +126,7 @@ def broken_once(error: Exception) -> Callable[[httpx2.Request], httpx2.Response]
     def answer(_: httpx2.Request) -> httpx2.Response:
         if (trouble := next(answers, None)) is not None:
             raise trouble
-        return httpx2.Response(200, json={"id": "1"})
+        return answering({"id": "1"})
 
     return answer
 
@@ -165,8 +170,18 @@ def test_a_server_that_does_not_answer_is_unavailable(
     assert len(wire.sent) == 1
 
 
-def test_somebody_who_answers_something_else_is_no_duebook(server: Server, wire: Wire) -> None:
-    wire.answer = lambda _: httpx2.Response(200, text="<h1>Welcome</h1>")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(200, text="<h1>Welcome</h1>"),
+        httpx2.Response(200, json={"items": "many"}),
+        httpx2.Response(204),
+    ],
+)
+def test_somebody_who_answers_something_else_is_no_duebook(
+    server: Server, wire: Wire, answer: httpx2.Response
+) -> None:
+    wire.answer = lambda _: answer
     with pytest.raises(DuebookError, match="does not answer as Duebook does"):
         server.get("schedules")
 
