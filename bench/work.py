@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -69,8 +70,10 @@ def report(server: Server, seconds: int, rounds: int, part: int) -> int:
     p50, p99 = statistics.median(late), statistics.quantiles(late, n=100)[98]
     print(f"{'lateness of 100 a second, ms: median':56}{p50:>12.1f}")
     print(f"{'  p99':56}{p99:>12.1f}")
-    rest = queries_at_rest(server, seconds if part > 1 else max(seconds, 30))
-    print(f"{'queries of a node at rest, a second':56}{rest:>12.2f}")
+    for number in (1, 2):
+        rest = queries_at_rest(server, number, seconds if part > 1 else max(seconds, 30))
+        what = "queries of a node at rest, a second" if number == 1 else f"  of each of {number}"
+        print(f"{what:56}{rest:>12.2f}")
     us = figures[f"PostgreSQL, {KINDS[0].words}"]
     pgqueuer, procrastinate = us / figures[PGQUEUER], us / figures[PROCRASTINATE]
     goals = [
@@ -120,18 +123,19 @@ def lateness(server: Server, seconds: int) -> list[float]:
     return late
 
 
-def queries_at_rest(server: Server, seconds: int) -> float:
-    """Statements in the server's log while a node has nothing to do."""
-    with server.database() as url:
+def queries_at_rest(server: Server, number: int, seconds: int) -> float:
+    """Statements in the server's log for each of some nodes that have nothing to do."""
+    with server.database() as url, ExitStack() as nodes:
         PostgresStore(url).close()
-        with node(url):
-            threading.Event().wait(5)
-            server.execute("ALTER SYSTEM SET log_statement = 'all'")
-            server.execute("SELECT pg_reload_conf()")
-            threading.Event().wait(1)
-            before = statements(server)
-            threading.Event().wait(seconds)
-            return (statements(server) - before) / seconds
+        for _ in range(number):
+            nodes.enter_context(node(url))
+        threading.Event().wait(5)
+        server.execute("ALTER SYSTEM SET log_statement = 'all'")
+        server.execute("SELECT pg_reload_conf()")
+        threading.Event().wait(1)
+        before = statements(server)
+        threading.Event().wait(seconds)
+        return (statements(server) - before) / seconds / number
 
 
 def statements(server: Server) -> int:
@@ -143,8 +147,7 @@ class node:  # noqa: N801 - reads as a word in a with statement
     """A node of one's own process, as users start it."""
 
     def __init__(self, url: str) -> None:
-        program = ["--app", "bench.program:book", "--slots", "50", "--quiet"]
-        program += ["--roles", "scheduler,worker"]
+        program = ["--app", "bench.program:book", "--slots", "50", "--quiet", "--port", "0"]
         self._words = [sys.executable, "-m", "duebook", "up", *program]
         self._env = os.environ | {"DUEBOOK_DATABASE_URL": url}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook.model.consumer import new_consumer
 from duebook.store.base import OwnRun
 from tests.conformance.builders import (
     BEGIN,
@@ -33,7 +34,7 @@ def test_a_pulse_at_rest_says_that_there_is_nothing(store: Store) -> None:
     seen = pulse(store)
     assert (seen.now, seen.alive, seen.term, seen.lead_until) == (BEGIN, True, None, None)
     assert (seen.wake_at, seen.queued, seen.ready_at, seen.expiry) == (None, False, None, None)
-    assert (seen.deaths, seen.own) == (False, ())
+    assert (seen.deaths, seen.own, seen.sinks) == (False, (), ())
 
 
 def test_a_pulse_renews_the_lease(store: Store, clock: VirtualClock) -> None:
@@ -100,6 +101,20 @@ def test_a_pulse_tells_of_a_lease_that_ran_out_and_of_what_it_left(
     assert pulse(store).deaths, "its run is left"
     store.transact(lambda tx: tx.take_over(10))
     assert not pulse(store).deaths
+
+
+def test_a_pulse_tells_where_events_are_published(store: Store) -> None:
+    begin(store)
+    group = new_consumer("default", "billing", "group", None, 4, 3)
+    sinks = [
+        new_consumer("default", "bus", "kafka", ("a", "b"), 4, 3, {"servers": "k:9092"}),
+        new_consumer("shop", "bus", "kafka", None, 4, 3, {"servers": "k:9092"}),
+    ]
+    for wanted in (group, *reversed(sinks)):
+        store.transact(lambda tx, wanted=wanted: tx.save_consumer(wanted, 0))  # type: ignore[misc]
+    assert pulse(store).sinks == tuple(sinks)
+    known = store.read(lambda tx: tx.list_consumers())
+    assert [consumer for consumer in known if consumer.kind != "group"] == sinks
 
 
 def test_many_runs_of_a_dead_node_are_taken_over_at_once(store: Store, backend: Backend) -> None:

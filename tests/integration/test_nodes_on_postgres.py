@@ -4,14 +4,20 @@ balance; and nodes whose clocks are wrong fire by the database's."""
 from __future__ import annotations
 
 import signal
+import threading
 from collections import Counter
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.node import Node, NodeOptions
+from duebook.store.postgres import PostgresStore
+from duebook.targets.spawner import Spawner
 from tests.integration.nodes import LEASE, QUICK, World, open_world
 from tests.postgres import Server
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,3 +90,20 @@ def test_nodes_whose_clocks_are_wrong_by_an_hour_fire_by_the_databases(
             assert evidence.at >= evidence.due, "nothing starts before it is due"
             assert evidence.at - evidence.due < 30
         check_books(world, ["job"])
+
+
+def test_a_node_at_rest_asks_for_its_pulse_and_for_nothing_else(postgres_url: str) -> None:
+    points: list[str] = []
+    store = PostgresStore(postgres_url, hook=points.append)
+    with closing(store), closing(Spawner()) as spawner:
+        spawner.start()
+        node = Node(store, spawner, NodeOptions(lease=3 * SECOND))
+        thread = threading.Thread(target=node.run)
+        thread.start()
+        eventually(lambda: points.count("after:renew_all") == 3, 10)
+        began = len(points)
+        eventually(lambda: points.count("after:renew_all") == 6, 10)
+        seen = set(points[began:])
+        node.stop()
+        thread.join(10)
+    assert seen == {"before:renew_all", "after:renew_all"}

@@ -133,7 +133,7 @@ class Node:
         if "relay" in roles and self._store.sequences:
             self._start("sequencer", self._sequence, self._sequencing, self._planning_over)
         if "relay" in roles:
-            self._start("relay", self._relay.step, self._relaying, self._planning_over)
+            self._start("relay", self._publish, self._relaying, self._planning_over)
         self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
@@ -288,6 +288,10 @@ class Node:
         wait = self._sequencer.step()
         return LONGEST_WAIT if wait is None else wait
 
+    def _publish(self) -> float:
+        self._relay.step()
+        return LONGEST_WAIT
+
     def _keep(self) -> float:
         seen = self._keeper.pulse
         self._keeper.step()
@@ -322,6 +326,8 @@ class Node:
             self._stranded.step()
         if pulse.unstamped:
             self._sequencing.ring()
+        if pulse.sinks != self._relay.sinks:
+            self._relaying.ring()
         if pulse.ready_at is not None:
             self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 

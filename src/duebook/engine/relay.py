@@ -21,8 +21,6 @@ __all__ = ["Relay", "open_sink"]
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = 10.0
-"""Seconds between two looks which sinks there are; who changes them tells so."""
 END_WITHIN: Final = 10.0
 
 
@@ -89,23 +87,22 @@ class Relay:
         self._store = store
         self._allowed = allowed
         self._opening = opening
+        self.sinks: tuple[Consumer, ...] = ()
+        """those that it saw when it last looked"""
         self._serving: dict[tuple[str, str], _Serving] = {}
         self._refused: dict[tuple[str, str], Consumer] = {}
 
-    def step(self) -> float:
-        """Begin what is new, end what is gone; returns in how many seconds to look again."""
-        found = {
-            (consumer.namespace, consumer.name): consumer
-            for consumer in self._store.read(lambda tx: tx.list_consumers())
-            if consumer.kind != "group"
-        }
+    def step(self) -> None:
+        """Begin what is new, end what is gone."""
+        known = self._store.read(lambda tx: tx.list_consumers())
+        self.sinks = tuple(consumer for consumer in known if consumer.kind != "group")
+        found = {(consumer.namespace, consumer.name): consumer for consumer in self.sinks}
         for key, serving in list(self._serving.items()):
             if found.get(key) != serving.consumer:
                 self._end(key)
         for key, consumer in found.items():
             if key not in self._serving and self._refused.get(key) != consumer:
                 self._begin(key, consumer)
-        return LOOK_EVERY
 
     def _begin(self, key: tuple[str, str], consumer: Consumer) -> None:
         try:

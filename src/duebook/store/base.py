@@ -156,6 +156,8 @@ class Pulse:
     """as Tx.behind"""
     unstamped: bool = False
     """whether events wait for their position"""
+    sinks: tuple[Consumer, ...] = ()
+    """where events are published, by namespace and name"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pytest
 
 from duebook.engine.node import Node, NodeOptions
 from duebook.errors import Unavailable
+from duebook.model.consumer import new_consumer
 from duebook.model.run import Token
 from duebook.store.sqlite import SqliteStore
 
@@ -98,6 +99,28 @@ def test_all_of_a_node_goes_on_under_its_new_session_though_the_next_pulse_is_lo
     node._keep()
     assert node._keeper.pulse is not None
     assert node._keeper.pulse.alive
+
+
+def test_a_node_that_heard_nothing_of_a_sink_learns_of_it_from_its_pulse(
+    node: Node, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node._begin_first_session()
+    node._publish()
+    rung: list[bool] = []
+    monkeypatch.setattr(node._relaying, "ring", lambda: rung.append(True))
+
+    def look() -> int:
+        node._keeper.hurry()
+        node._keep()
+        return len(rung)
+
+    assert look() == 0
+    wanted = new_consumer("default", "bus", "kafka", None, 4, 3, {"servers": "127.0.0.1:1"})
+    store.transact(lambda tx: tx.save_consumer(wanted, 0))
+    assert look() == 1
+    monkeypatch.setattr(node._relay, "_begin", lambda *_: None)
+    node._publish()
+    assert look() == 1, "the relay knows by now"
 
 
 class Stop:

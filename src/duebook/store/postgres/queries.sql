@@ -385,7 +385,11 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
     (SELECT json_agg(json_build_array(id, attempt,
             CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END))
         FROM runs WHERE session_id = :id AND status = 'running'),
-    EXISTS (SELECT 1 FROM events WHERE position IS NULL)
+    EXISTS (SELECT 1 FROM events WHERE position IS NULL),
+    (SELECT json_agg(
+            json_build_array(namespace, name, kind, topics, partitions, attempts, options)
+            ORDER BY namespace, name)
+        FROM consumers WHERE kind <> 'group')
 FROM at
 
 -- name: get_session_alive

@@ -23,6 +23,7 @@ from duebook.store.postgres.pool import Pool
 from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS
 from duebook.store.postgres.tx import PostgresTx
+from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import remember
 
 if TYPE_CHECKING:
@@ -148,9 +149,8 @@ class PostgresStore:
         patience = max(lease.total_seconds() / 6, SHORTEST_PATIENCE)
         row = self._ask_alone("renew_all", values, self._urgent, patience)
         self._pool.drop_idle(IDLE)
-        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, unstamped = (
-            row
-        )
+        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, *events = row
+        unstamped, sinks = events
         return Pulse(
             now=_utc(now),
             alive=alive,
@@ -166,6 +166,7 @@ class PostgresStore:
                 for id_, attempt, reason in own or ()
             ),
             unstamped=unstamped,
+            sinks=tuple(read_consumer(sink) for sink in sinks or ()),
         )
 
     def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:

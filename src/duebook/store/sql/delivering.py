@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Share
     from duebook.store.sql.statements import Row
 
-__all__ = ["Delivering"]
+__all__ = ["Delivering", "read_consumer"]
 
 
 class Delivering(EventLog):
@@ -30,7 +30,7 @@ class Delivering(EventLog):
     def save_consumer(self, consumer: Consumer, start: int) -> Consumer:
         found = self._one("get_consumer", namespace=consumer.namespace, name=consumer.name)
         if found is not None:
-            return self._changed(_consumer(found), consumer)
+            return self._changed(read_consumer(found), consumer)
         key = {"namespace": consumer.namespace, "name": consumer.name}
         made = self._run(
             "insert_consumer",
@@ -73,10 +73,10 @@ class Delivering(EventLog):
         row = self._one("get_consumer", namespace=namespace, name=name)
         if row is None:
             raise NotFound(f'no group and no sink is called "{shorten(name)}"')
-        return _consumer(row)
+        return read_consumer(row)
 
     def list_consumers(self, namespace: str | None = None) -> list[Consumer]:
-        rows = [_consumer(row) for row in self._all("list_consumers")]
+        rows = [read_consumer(row) for row in self._all("list_consumers")]
         return [one for one in rows if namespace in (None, one.namespace)]
 
     def remove_consumer(self, namespace: str, name: str) -> bool:
@@ -221,7 +221,7 @@ def _json_topics(consumer: Consumer) -> str:
     return json.dumps(None if consumer.topics is None else list(consumer.topics))
 
 
-def _consumer(row: Row) -> Consumer:
+def read_consumer(row: Sequence[Any]) -> Consumer:
     namespace, name, kind, topics, partitions, attempts, options = row
     names = json.loads(topics)
     return Consumer(

@@ -898,6 +898,11 @@ FROM consumers WHERE namespace = :namespace AND name = :name
 SELECT namespace, name, kind, topics, partitions, attempts, options
 FROM consumers ORDER BY namespace, name
 
+-- name: list_sinks
+-- Those who read the log to publish it elsewhere.
+SELECT namespace, name, kind, topics, partitions, attempts, options
+FROM consumers WHERE kind <> 'group' ORDER BY namespace, name
+
 -- name: list_followed
 -- The topics of those who read about life cycles; mostly nobody does.
 SELECT namespace, topics FROM consumers WHERE topics LIKE :begin

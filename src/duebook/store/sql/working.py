@@ -12,6 +12,7 @@ from duebook.model.enqueued import enqueued_spec
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, Work
+from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
 from duebook.store.sql.rows import clean, read_gate
 
@@ -116,6 +117,7 @@ class Working(Planning):
             deaths=bool(self._value("get_any_death", id=session_id, now=self.now)),
             own=tuple(self.own_runs(session_id)),
             behind=self.behind,
+            sinks=tuple(read_consumer(row) for row in self._all("list_sinks")),
         )
 
     def _lead(self, session_id: str, lease: timedelta) -> int | None:
