@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duebook.delivery.courier import Courier
+from duebook.delivery.courier import POLL, Courier
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.consumer import Cursor, Move, Report, new_consumer
 from tests.conformance.builders import LEASE, MINUTE, VirtualClock
@@ -202,6 +202,24 @@ def test_an_outlet_that_is_down_for_long_loses_nothing(store: Store, clock: Virt
     run(one)
     assert [d.event.id for d in box.got if d.event.key == "a"] == [ids[0], ids[2]]
     assert [d.event.id for d in box.got if d.event.key == "b"] == [ids[1], ids[3]]
+
+
+def test_a_courier_at_rest_looks_when_something_may_be_tried_again(
+    store: Store, clock: VirtualClock
+) -> None:
+    box = Box()
+    one = courier(store, box, clock, partitions=64)
+    assert one.step() == POLL
+    box.refuses = {"bad"}
+    append(store, "bad", "good")
+    run(one)
+    rest = one.step()
+    assert 0 < rest <= 1
+    clock.advance(timedelta(seconds=rest))
+    box.refuses = set()
+    assert one.step() == 0
+    assert [delivery.event.key for delivery in box.got] == ["good", "bad"]
+    assert one.step() == POLL
 
 
 def test_dead_letters_are_delivered_again_or_given_up(

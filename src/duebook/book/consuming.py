@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.chance import fraction
-from duebook.delivery.courier import POLL, Courier
+from duebook.delivery.courier import Courier
 from duebook.errors import Conflict, Unavailable
 from duebook.model.consumer import Move, Report
 from duebook.patience import patience
@@ -129,7 +129,7 @@ def received(
                 if found is None or not found.more:
                     if not follow:
                         return
-                    seen = store.wait_for_log(seen, POLL)
+                    seen = store.wait_for_log(seen, courier.rest)
                 failures = 0
             except Unavailable as error:  # the books are, for what a loop raises is not raised here
                 if not follow:

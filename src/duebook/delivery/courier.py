@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 LEASE: Final = timedelta(seconds=30)
-POLL: Final = 2.0
+POLL: Final = 10.0
 """Seconds after which it looks by itself, should nobody have told that the log grew."""
 WRITE_BEYOND: Final = 1_000
 """Positions without an event of its own after which a cursor is moved on all the same."""
@@ -82,6 +82,8 @@ class Courier:
         self._cursors: dict[int, Cursor] = {}
         self._seen: dict[int, int] = {}
         """up to where each partition was looked at, which may be beyond its cursor"""
+        self.rest = 0.0
+        """seconds until it wants to look again, should it have found nothing"""
         self._outages = 0
         self._write_beyond = WRITE_BEYOND
         self._closing = threading.Event()
@@ -91,12 +93,12 @@ class Courier:
         """Deliver what there is; returns in how many seconds to look again at the latest."""
         found = self.fetch()
         if found is None:
-            return min(POLL, self._lease.total_seconds() / 3)
+            return self.rest
         if found.deliveries:
             self.perform(found)
         else:
             self.settle(found, Report())
-        return 0.0 if found.more or found.deliveries else POLL
+        return 0.0 if found.more or found.deliveries else self.rest
 
     def perform(self, found: Round) -> None:
         """Deliver a round, and move the cursors."""
@@ -107,13 +109,16 @@ class Courier:
         """What is to be delivered now; None: nothing is this member's, or all of it waits."""
         if self._monotonic() - self._shared_at >= self._lease.total_seconds() / 3:
             self.share()
+        self.rest = min(POLL, self._lease.total_seconds() / 3)
         if not self._cursors:
             return None
         return self._store.read(self._fetch)
 
     def _fetch(self, tx: Tx) -> Round | None:
-        consumer, now = self.consumer, tx.now
-        ready = [c for c in self._cursors.values() if c.retry_at is None or c.retry_at <= now]
+        consumer, now, cursors = self.consumer, tx.now, list(self._cursors.values())
+        waits = [(c.retry_at - now).total_seconds() if c.retry_at else 0.0 for c in cursors]
+        ready = [cursor for cursor, wait in zip(cursors, waits, strict=True) if wait <= 0]
+        self.rest = min([self.rest, *(wait for wait in waits if wait > 0)])
         parts = [cursor.part for cursor in ready]
         if not parts:
             return None
@@ -215,7 +220,10 @@ class Courier:
         self._beating.start()
 
     def _beat(self) -> None:
-        while not self._closing.wait(self._lease.total_seconds() / 3):
+        pause = self._lease.total_seconds() / 3
+        while not self._closing.wait(pause):
+            if self._monotonic() - self._shared_at < pause:
+                continue  # by then it showed it itself
             try:
                 self._store.transact(
                     lambda tx: tx.renew_member(self.consumer, self.member, self._lease)

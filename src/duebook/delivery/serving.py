@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from duebook.chance import fraction
 from duebook.errors import DuebookError
@@ -19,6 +20,9 @@ __all__ = ["serve"]
 
 log = logging.getLogger(__name__)
 
+LONGEST: Final = 1.0
+"""Seconds after which it is seen that it shall stop, when nothing comes."""
+
 
 def serve(store: Store, courier: Courier, stop: threading.Event) -> None:
     """Step until `stop` is set, and leave the partitions to others then."""
@@ -30,7 +34,7 @@ def serve(store: Store, courier: Courier, stop: threading.Event) -> None:
                 wait = courier.step()
                 failures = 0
                 if wait:
-                    seen = store.wait_for_log(seen, wait)
+                    seen = _wait(store, seen, wait, stop)
             except Exception as error:
                 failures += 1
                 if isinstance(error, DuebookError):
@@ -41,3 +45,11 @@ def serve(store: Store, courier: Courier, stop: threading.Event) -> None:
                 stop.wait(patience(failures, fraction(courier.member, failures)))
     finally:
         courier.close()
+
+
+def _wait(store: Store, seen: int, seconds: float, stop: threading.Event) -> int:
+    until = time.monotonic() + seconds
+    grown = seen
+    while grown == seen and not stop.is_set() and (left := until - time.monotonic()) > 0:
+        grown = store.wait_for_log(seen, min(left, LONGEST))
+    return grown
