@@ -3,8 +3,9 @@ an identity that others have too, an end or a stop at a named point of its work 
 
 Usage: python node_driver.py BOOKS '{"lease": 2, "slots": 10, ...}'. A point is the name of a thread
 and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a file with the
-seconds by which the clock is wrong. `kill_at`, `stop_at`: a point. `seen`: a file for every point
-that was reached. `deaf`: no hint comes or goes. `descriptors`: the most that it may have.
+seconds by which the clock is wrong. `kill_at`, `stop_at`: a point, when it is first reached, or
+first after the point `armed_by`. `seen`: a file for every point that was reached. `deaf`: no hint
+comes or goes. `descriptors`: the most that it may have.
 `app`: a program as MODULE:BOOK, whose tasks it knows.
 """
 
@@ -87,6 +88,10 @@ def _open(place: str, options: dict[str, Any]) -> Store:
         if options.get("deaf"):
             _hear_nothing()
         return PostgresStore(place, hook=_hook(options))
+    if "kill_at" in options:
+        from duebook.store.sqlite import SqliteStore
+
+        return SqliteStore(Path(place), hook=_hook(options))
     return open_store(place, options.get("listen_url"))
 
 
@@ -113,18 +118,19 @@ def _hear_nothing() -> None:
 
 def _hook(options: dict[str, Any]) -> Callable[[str], None] | None:
     faults = {options.get("kill_at"): signal.SIGKILL, options.get("stop_at"): signal.SIGSTOP}
-    seen: set[str] = set()
+    armed_by, seen = options.get("armed_by"), set[str]()
 
     def reach(name: str) -> None:
         thread = threading.current_thread().name.removeprefix("duebook-").rstrip("-0123456789")
         point = f"{thread} {name}"
-        if point in seen:
+        if point in seen and armed_by is None:
             return
-        seen.add(point)
-        if "seen" in options:
+        if point not in seen and "seen" in options:
             with Path(options["seen"]).open("a") as file:
                 file.write(f"{point}\n")
-        for fault in faults.keys() & {point, f"* {name}"}:
+        armed = armed_by is None or armed_by in seen
+        seen.update((point, f"* {name}"))
+        for fault in faults.keys() & {point, f"* {name}"} if armed else ():
             os.kill(os.getpid(), faults[fault])
 
     return reach if options.keys() & {"kill_at", "stop_at", "seen"} else None

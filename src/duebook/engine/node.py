@@ -176,7 +176,7 @@ class Node:
             for _ in range(2)
         )
         self._sequencer = Sequencer(self._store)
-        self._relay = Relay(self._store, options.http_allow)
+        self._relay = Relay(self._store, options.http_allow, options.lease)
         self._dispatcher = Dispatcher(
             self._store,
             self._slots,

@@ -6,12 +6,13 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duebook.delivery.courier import Courier, Outlet
+from duebook.delivery.courier import LEASE, Courier, Outlet
 from duebook.delivery.serving import serve
 from duebook.errors import DuebookError, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from duebook.model.consumer import Consumer
     from duebook.store.base import Store
@@ -52,9 +53,10 @@ def open_sink(consumer: Consumer, allowed: tuple[Network, ...]) -> Sink:
 class _Serving:
     """A sink that is being served, until it is told to end."""
 
-    def __init__(self, store: Store, consumer: Consumer, sink: Sink) -> None:
+    def __init__(self, store: Store, consumer: Consumer, sink: Sink, lease: timedelta) -> None:
         self.consumer = consumer
         self._sink = sink
+        self._lease = lease
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(store,), name=f"duebook-sink-{consumer.name}", daemon=True
@@ -63,7 +65,8 @@ class _Serving:
 
     def _run(self, store: Store) -> None:
         try:
-            serve(store, Courier(store, self.consumer, self._sink), self._stop)
+            courier = Courier(store, self.consumer, self._sink, lease=self._lease)
+            serve(store, courier, self._stop)
         finally:
             self._sink.close()
 
@@ -76,15 +79,18 @@ class _Serving:
 
 
 class Relay:
-    """Serves all sinks of all namespaces, together with the relays of other nodes."""
+    """Serves all sinks of all namespaces, together with the relays of other nodes, who take over
+    what it has when it gives no sign of life for a `lease`."""
 
     def __init__(
         self,
         store: Store,
         allowed: tuple[Network, ...] = (),
+        lease: timedelta = LEASE,
         opening: Callable[[Consumer, tuple[Network, ...]], Sink] = open_sink,
     ) -> None:
         self._store = store
+        self._lease = lease
         self._allowed = allowed
         self._opening = opening
         self.sinks: tuple[Consumer, ...] = ()
@@ -112,7 +118,7 @@ class Relay:
             log.warning("sink %s cannot be served here: %s", consumer.name, error)
             return
         log.info("serving sink %s", consumer.name)
-        self._serving[key] = _Serving(self._store, consumer, sink)
+        self._serving[key] = _Serving(self._store, consumer, sink, self._lease)
 
     def _end(self, key: tuple[str, str]) -> None:
         serving = self._serving.pop(key)
