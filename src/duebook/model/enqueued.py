@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Length = str | timedelta
 
-__all__ = ["EnqueuePolicies", "Enqueued", "enqueued_spec", "load_enqueued"]
+__all__ = ["EnqueuePolicies", "Enqueued", "enqueued_spec", "load_enqueued", "step_spec"]
 
 LONGEST_KEY: Final = 200
 
@@ -92,6 +92,13 @@ def enqueued_spec(task: str, options: str | None) -> ScheduleSpec:
     return ScheduleSpec(triggers=(), target=TaskTarget(task), overlap="allow", **values)
 
 
+@lru_cache(maxsize=10_000)
+def step_spec(task: str | None, options: str | None) -> ScheduleSpec:
+    """As `enqueued_spec`, of a flow's step: what it executes only its flow knows."""
+    return enqueued_spec(_UNKNOWN if task is None else task, options)
+
+
+_UNKNOWN: Final = "flow"
 _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "delay": read_length,
     "queue": read_name,

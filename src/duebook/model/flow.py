@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from duebook.model.flow_target import FlowTarget
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
@@ -119,22 +120,8 @@ class Script:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class FlowTarget:
-    """Another flow, with what it gets as params."""
-
-    name: str
-    params: tuple[tuple[str, Any], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"flow": self.name} | ({"params": dict(self.params)} if self.params else {})
-
-    def __str__(self) -> str:
-        return f"flow {self.name}"
-
-
 if TYPE_CHECKING:
-    StepTarget = Target | Script | FlowTarget
+    StepTarget = Target | Script
 
 
 @dataclass(frozen=True, slots=True)

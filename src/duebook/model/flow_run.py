@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from duebook.model.run import Origin, RunStatus
+
 __all__ = [
+    "MATCHED",
     "Advance",
     "FlowEnd",
+    "FlowMove",
+    "FlowParent",
+    "NewStep",
     "Skip",
     "SkipReason",
     "Standing",
     "StepEnd",
+    "StepRow",
     "StepState",
     "StopReason",
+    "Surroundings",
+    "step_state",
 ]
 
 StepStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "skipped"]
 StopReason = Literal["flow_cancelled", "flow_timeout"]
 """of a step that its flow ended, or did not begin any more"""
-SkipReason = (
-    Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"] | StopReason
-)
+_Skipped = Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"]
+SkipReason = _Skipped | StopReason
+MATCHED: Final = "matched"
+"""Why a step failed that printed what its `continue_on.output` looks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +104,88 @@ class Advance:
     end: FlowEnd | None = None
     wake_at: datetime | None = None
     """when to ask again, should nothing happen before"""
+
+
+class StepRow(NamedTuple):
+    """A step's run as the books have it."""
+
+    step: str
+    run_id: str
+    status: RunStatus
+    reason: str | None
+    exit_code: int | None
+
+
+def step_state(status: RunStatus, reason: str | None, exit_code: int | None) -> StepState:
+    """What a run says about its step: one that was never to run is a cancelled run."""
+    if status == "cancelled" and reason in get_args(_Skipped):
+        return StepState("skipped", reason)
+    return StepState(status, reason, exit_code, status == "failed" and reason == MATCHED)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowParent:
+    """A run of a flow that wants to be looked at, and those of its steps."""
+
+    run_id: str
+    namespace: str
+    flow: str
+    digest: str | None
+    params: dict[str, Any]
+    depth: int
+    status: RunStatus
+    stop_asked: bool
+    begun_at: datetime | None
+    priority: int
+    user: str
+    steps: tuple[StepRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewStep:
+    """A step that begins, as its run is kept."""
+
+    run_id: str
+    step: str
+    queue: str
+    task: str | None = None
+    needs: str | None = None
+    """labels that its worker must have, as JSON"""
+    options: str | None = None
+    """retry and timeout, as JSON"""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowMove:
+    """What an advancer decided about a run of a flow."""
+
+    parent: FlowParent
+    start: tuple[NewStep, ...] = ()
+    skip: tuple[tuple[str, Skip], ...] = ()
+    """each with the id of the run that says so"""
+    cancel: tuple[str, ...] = ()
+    """runs"""
+    cancel_reason: StopReason | None = None
+    end: FlowEnd | None = None
+    error: str | None = None
+    output: str | None = None
+    """what the flow returns, as JSON"""
+    wake_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a step may know of its flow's run when it begins."""
+
+    flow: str
+    digest: str | None
+    params: dict[str, Any]
+    run_id: str
+    origin: Origin
+    trigger: str
+    due_at: datetime | None
+    created_at: datetime
+    schedule_id: str | None
+    schedule: str | None
+    ends: Mapping[str, tuple[StepState, Any]]
+    """of the steps that have ended, and what each returned"""

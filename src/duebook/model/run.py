@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.event import Draft
+    from duebook.model.flow_run import Surroundings
+    from duebook.model.flow_target import FlowTarget
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
@@ -70,6 +72,12 @@ class Run:
     progress_text: str | None = None
     beat_at: datetime | None = None
     """the latest sign of life that its task gave by itself"""
+    parent_run_id: str | None = None
+    """the run of the flow whose step it is"""
+    step: str | None = None
+    """None also once its flow was retried, and began the step again"""
+    flow: str | None = None
+    """the flow that it is a run of, or of which it is a step"""
 
 
 class Token(NamedTuple):
@@ -88,6 +96,8 @@ class Claim(NamedTuple):
     spec: ScheduleSpec
     user: str = ""
     """who made the schedule"""
+    around: Surroundings | None = None
+    """of a step: what it may know of its flow's run"""
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -120,6 +130,8 @@ class Outcome:
     """the names of the exception's class and of those it derives from, for `retry`"""
     events: tuple[Draft, ...] = ()
     """what is written to the log if the attempt succeeded"""
+    call: FlowTarget | None = None
+    """the flow that its run becomes now, rather than to end"""
 
 
 @dataclass(frozen=True, slots=True)

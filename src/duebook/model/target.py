@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.model.event_target import EventTarget, load_event
+from duebook.model.flow_target import FlowTarget, load_flow
 from duebook.model.http_target import HttpTarget, load_http
 from duebook.model.secret import HIDDEN
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CommandTarget",
     "EventTarget",
+    "FlowTarget",
     "HttpTarget",
     "Target",
     "TaskTarget",
@@ -25,7 +27,7 @@ __all__ = [
     "payload_variables",
 ]
 
-_KINDS: Final = frozenset({"task", "command", "shell", "http", "event"})
+_KINDS: Final = frozenset({"task", "command", "shell", "http", "event", "flow"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 _COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
 
@@ -73,7 +75,7 @@ class TaskTarget:
         return f"task {self.name}"
 
 
-Target = CommandTarget | HttpTarget | TaskTarget | EventTarget
+Target = CommandTarget | HttpTarget | TaskTarget | EventTarget | FlowTarget
 
 
 def payload_variables(keys: Iterable[str]) -> dict[str, str]:
@@ -102,8 +104,10 @@ def load_target(form: object) -> Target:
         raise Invalid(
             f'target {shorten(form)} is not one of "task", {{"task": "name"}}, '
             '{"command": ["program", "argument"]}, {"shell": "text"}, '
-            '{"http": {"url": "https://…"}}, {"event": {"topic": "name"}}'
+            '{"http": {"url": "https://…"}}, {"event": {"topic": "name"}}, {"flow": "name"}'
         )
+    if "flow" in form:
+        return load_flow(form)
     for kind, load in _LOADERS.items():
         if kind in form:
             if len(form) > 1:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from duebook.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from duebook.model.access import AccessToken
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from duebook.model.event import Draft, Event
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
+    from duebook.model.flow import Revision as FlowRevision
+    from duebook.model.flow_run import FlowMove, FlowParent
+    from duebook.model.flow_target import FlowTarget
     from duebook.model.insight import HourLoad, Planned, RunMark
     from duebook.model.listing import Found, Place
     from duebook.model.node import LiveNode
@@ -45,8 +48,11 @@ __all__ = [
     "START",
     "Account",
     "Batch",
+    "FlowControl",
+    "FlowWake",
     "Health",
     "Inventory",
+    "KeptFlow",
     "LedgerEntry",
     "Load",
     "Mark",
@@ -125,6 +131,8 @@ class News(Flag):
     """the log has become longer"""
     SINKS = auto()
     """somebody else reads the log, or otherwise than before"""
+    FLOW = auto()
+    """a run of a flow wants to be looked at"""
     LOOK = auto()
     """nobody tells anything here for now: only a pulse shows what there is to do"""
 
@@ -158,6 +166,8 @@ class Pulse:
     """whether events wait for their position"""
     sinks: tuple[Consumer, ...] = ()
     """where events are published, by namespace and name"""
+    flow_at: datetime | None = None
+    """when the next run of a flow, or its stop or restart, wants to be looked at"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +305,38 @@ class Health:
     tasks: tuple[str, ...]
     """those of the runs that are first in their queues"""
     overdue: Overdue | None
+
+
+class FlowWake(NamedTuple):
+    """When runs of flows want to be looked at, and stop and restart schedules."""
+
+    run_at: datetime | None
+    control_at: datetime | None
+
+    @property
+    def earliest(self) -> datetime | None:
+        return min((moment for moment in self if moment is not None), default=None)
+
+
+class KeptFlow(NamedTuple):
+    """A flow by its newest good revision."""
+
+    name: str
+    place: str
+    digest: str
+    updated_at: datetime
+
+
+class FlowControl(NamedTuple):
+    """A flow whose stop or restart schedules want to be looked at."""
+
+    namespace: str
+    name: str
+    digest: str
+    controlled_at: datetime
+    """up to when they have been looked at"""
+    restarting: bool
+    """whether a restart is under way"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,6 +616,101 @@ class Tx(Protocol):
         self, namespace: str | None, wanted: ChangeFilter, after: Place | None, limit: int
     ) -> Found[Change]:
         """The newest first, of a namespace or of all; an instant and an id are a place."""
+
+    # -- runs of flows
+    def take_flows(self, limit: int) -> list[FlowParent]:
+        """Runs of flows that want to be looked at, with those of their steps.
+
+        They stay locked until the transaction ends. A step that ends meanwhile wakes its flow
+        again.
+        """
+
+    def begin_flows(self, run_ids: Sequence[str]) -> set[str]:
+        """Of queued runs of flows, those that may begin by the limits of their schedules; they
+        have begun then."""
+
+    def commit_flows(self, moves: Sequence[FlowMove]) -> None:
+        """Write the runs of steps, ask others to end, end runs of flows; wake who waits for it."""
+
+    def earliest_flow(self) -> FlowWake:
+        """When somebody has to look at runs of flows again."""
+
+    def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """What the steps of runs of flows returned, of those that have ended."""
+
+    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> FlowRevision | None:
+        """The file of a flow as it once was."""
+
+    def call_flow(self, token: Token, target: FlowTarget) -> bool:
+        """A step becomes the run of a flow; False when the token is no longer current."""
+
+    def take_controls(self, limit: int) -> list[FlowControl]:
+        """Flows whose stop or restart schedules want to be looked at; locked."""
+
+    def control_flow(
+        self, namespace: str, name: str, control_at: datetime | None, restarting: bool
+    ) -> None:
+        """They have been looked at now; look again at `control_at`."""
+
+    def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
+        """Id and status of the runs of a flow that have not ended; not those that steps called."""
+
+    def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
+        """When its latest run ended that did."""
+
+    def start_flow(
+        self,
+        run_id: str,
+        namespace: str,
+        target: FlowTarget,
+        priority: int,
+        trigger: str,
+        schedule: Snapshot | None,
+    ) -> None:
+        """A run of a flow, by the limits of its schedule if it has one."""
+
+    def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
+        """Digest, params and depth of a run of a flow; None for any other run."""
+
+    def list_steps_of(self, run_id: str) -> list[Run]:
+        """The runs of its steps in order, also those that a retry began again."""
+
+    def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
+        """The newest first."""
+
+    def lock_flow_run(self, run_id: str) -> bool:
+        """Nobody advances it before the transaction ends; False when it is no run of a flow."""
+
+    def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
+        """Go on with a run of a flow that has ended, as if these steps had not begun."""
+
+    # -- flows of files
+    def get_flow(self, namespace: str, name: str) -> KeptFlow | None: ...
+
+    def list_flows(self, namespace: str) -> list[KeptFlow]:
+        """By name."""
+
+    def save_flow(
+        self, namespace: str, revision: FlowRevision, control_at: datetime | None
+    ) -> None:
+        """Put a revision of a flow in force; look at its stops and restarts at `control_at`."""
+
+    def move_flow(self, namespace: str, name: str, place: str) -> None: ...
+
+    def remove_flow(self, namespace: str, name: str) -> None: ...
+
+    def save_problems(
+        self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """What is wrong with the files of some directories, by place, in place of what was."""
+
+    def list_flow_problems(self, namespace: str) -> dict[str, list[dict[str, Any]]]:
+        """By place."""
+
+    def lease_flows(
+        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
+    ) -> None:
+        """Look after the flows of directories for a while; raises Conflict when another does."""
 
     # -- a part of a transaction
     def undoable(self, work: Callable[[], T]) -> T:

@@ -389,7 +389,10 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
     (SELECT json_agg(
             json_build_array(namespace, name, kind, topics, partitions, attempts, options)
             ORDER BY namespace, name)
-        FROM consumers WHERE kind <> 'group')
+        FROM consumers WHERE kind <> 'group'),
+    CASE WHEN EXISTS (SELECT 1 FROM flow_wakes) THEN at.now ELSE least(
+        (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
+        (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)) END
 FROM at
 
 -- name: get_session_alive
@@ -511,7 +514,7 @@ SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claim
 WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow
 
 -- name: claim_limited
 -- As claim_runs, as far as the limits of their schedules allow now.
@@ -531,7 +534,7 @@ WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND ranked.running + ranked.rank <= ranked.most
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
-    r.expires_at, r.task
+    r.expires_at, r.task, r.parent_run_id, r.step, r.flow
 
 -- name: wake_dependents
 -- Look again at schedules that wait for the success of the given ones.
@@ -553,7 +556,7 @@ SET status = :status, finished_at = :now, reason = :reason, error = :error,
     failures = r.failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE r.id = :run_id AND r.attempt = :attempt AND r.session_id = :session_id
     AND r.status || '' = 'running'
-RETURNING r.wakes, r.schedule_id,
+RETURNING r.wakes, r.schedule_id, r.parent_run_id,
     EXISTS (SELECT 1 FROM queues AS q WHERE q.name = r.queue AND q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
         SELECT 1 FROM runs AS other
@@ -572,7 +575,7 @@ FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND r.status || '' = 'running'
-RETURNING r.id, r.attempt, r.wakes, r.schedule_id, v.status = 'succeeded',
+RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, v.status = 'succeeded',
     r.queue IN (SELECT q.name FROM queues AS q WHERE q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
         SELECT 1 FROM runs AS other
@@ -601,7 +604,7 @@ WHERE id IN (
     WHERE id = ANY (:ids::text[]) AND status || '' = 'queued' AND attempt = 0
     ORDER BY id
     FOR UPDATE SKIP LOCKED)
-RETURNING wakes, schedule_id
+RETURNING wakes, schedule_id, parent_run_id
 
 -- name: note_progress
 -- How far attempts under way have come, as they say themselves.
@@ -624,7 +627,7 @@ ORDER BY task
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.
 SELECT id, losses, max_takeovers,
-    CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id
+    CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
 FROM runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
     AND session_id IN (SELECT n.id FROM node_sessions AS n WHERE n.ended_at IS NOT NULL)
@@ -860,3 +863,166 @@ SELECT schedule_id, avg(extract(epoch FROM finished_at - started_at)) FROM (
     ORDER BY place DESC LIMIT :looked) AS newest
 WHERE status = 'succeeded' AND schedule_id IS NOT NULL
 GROUP BY schedule_id
+
+-- name: insert_flow_run
+-- Runs of flows that exist get the newest revision, and want to be looked at now.
+INSERT INTO flow_runs (run_id, digest, params, wake_at)
+SELECT r.id, (SELECT f.digest FROM flows AS f WHERE f.namespace = r.namespace AND f.name = v.flow),
+    v.params, v.wake_at
+FROM unnest(:id::text[], :flow::text[], :params::text[], :wake_at::timestamptz[])
+    AS v (id, flow, params, wake_at)
+JOIN runs AS r ON r.id = v.id
+
+-- name: name_flow
+-- Of which flow runs are.
+UPDATE runs SET flow = v.flow FROM unnest(:flow::text[], :id::text[]) AS v (flow, id)
+WHERE runs.id = v.id
+
+-- name: wake_flow
+-- Runs of flows want to be looked at; nothing is locked for it.
+INSERT INTO flow_wakes (run_id) SELECT v.id FROM unnest(:run_id::text[]) AS v (id)
+
+-- name: take_flows
+-- Runs of flows whose time has come, and that nobody else looks at.
+SELECT run_id FROM flow_runs WHERE wake_at <= :now
+ORDER BY wake_at, run_id
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: take_woken
+-- Runs of flows with steps that ended, and that nobody else looks at.
+SELECT run_id FROM flow_runs
+WHERE run_id IN (SELECT w.run_id FROM flow_wakes AS w ORDER BY w.id LIMIT :limit)
+ORDER BY run_id
+FOR UPDATE SKIP LOCKED
+
+-- name: lock_flow_run
+-- Nobody advances this run of a flow before the transaction ends.
+SELECT run_id FROM flow_runs WHERE run_id = :id
+FOR UPDATE
+
+-- name: use_wakes
+-- What is looked at after this need not be woken any more.
+DELETE FROM flow_wakes WHERE run_id = ANY (:ids::text[])
+
+-- name: list_parents
+-- The given runs of flows.
+SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
+    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, coalesce(s.created_by, '')
+FROM flow_runs AS f
+JOIN runs AS r ON r.id = f.run_id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE f.run_id = ANY (:ids::text[])
+
+-- name: list_steps
+-- How far the steps of the given runs of flows have come.
+SELECT parent_run_id, step, id, status, reason, exit_code FROM runs
+WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
+
+-- name: list_outputs
+-- What the steps of the given runs of flows returned.
+SELECT parent_run_id, step, status, reason, exit_code, output FROM runs
+WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL AND finished_at IS NOT NULL
+
+-- name: list_surroundings
+-- What the steps of the given runs may know of their flows' runs.
+SELECT r.id, p.flow, f.digest, f.params, p.id, p.origin, p.trigger, p.due_at, p.created_at,
+    p.schedule_id, s.name, coalesce(s.created_by, ''), r.options
+FROM runs AS r
+JOIN runs AS p ON p.id = r.parent_run_id
+JOIN flow_runs AS f ON f.run_id = p.id
+LEFT JOIN schedules AS s ON s.id = p.schedule_id
+WHERE r.id = ANY (:ids::text[])
+
+-- name: lock_beginning
+-- Runs of flows that wait to begin, with the limits of their schedules.
+SELECT id, schedule_id, exclusive, max_concurrent FROM runs
+WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
+ORDER BY id
+FOR UPDATE
+
+-- name: count_under_way
+-- How many runs of the given schedules are under way.
+SELECT schedule_id, count(*) FROM runs
+WHERE schedule_id = ANY (:ids::text[]) AND status = 'running' AND status IN ('queued', 'running')
+GROUP BY schedule_id
+
+-- name: begin_flow_run
+-- Runs of flows begin; they are nobody's.
+UPDATE runs SET status = 'running', attempt = attempt + 1, session_id = '', claimed_at = :now,
+    started_at = :now
+WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
+
+-- name: insert_step_run
+-- Steps that begin.
+INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
+    needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
+SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, v.priority,
+    v.task, v.needs, v.options, false, true, 3, 'queued', v.now, v.now
+FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::text[],
+    :step::text[], :flow::text[], :queue::text[], :priority::integer[], :task::text[],
+    :needs::text[], :options::text[], :now::timestamptz[])
+    AS v (id, namespace, trigger, parent_run_id, step, flow, queue, priority, task, needs, options,
+        now)
+ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
+
+-- name: insert_skipped_run
+-- Steps that will not run.
+INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+    exclusive, wakes, max_takeovers, status, reason, created_at, ready_at, finished_at)
+SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, v.priority,
+    false, true, 0, 'cancelled', v.reason, v.now, v.now, v.now
+FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::text[],
+    :step::text[], :flow::text[], :queue::text[], :priority::integer[], :reason::text[],
+    :now::timestamptz[])
+    AS v (id, namespace, trigger, parent_run_id, step, flow, queue, priority, reason, now)
+ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
+
+-- name: end_flow_runs
+-- Runs of flows that are over, and whom that wakes.
+UPDATE runs AS r
+SET status = v.status, finished_at = :now, reason = v.reason, error = v.error, output = v.output,
+    failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
+FROM unnest(:id::text[], :status::text[], :reason::text[], :error::text[], :output::text[])
+    AS v (id, status, reason, error, output)
+WHERE r.id = ANY (:id::text[]) AND r.id = v.id AND r.session_id = '' AND r.status || '' = 'running'
+RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, v.status = 'succeeded',
+    r.exclusive OR r.max_concurrent IS NOT NULL
+
+-- name: list_waiting_flows
+-- Runs of flows that may begin once others of their schedules have ended.
+SELECT id FROM runs
+WHERE schedule_id = ANY (:ids::text[]) AND queue = '@flow' AND status = 'queued'
+    AND status IN ('queued', 'running')
+
+-- name: rest_flow
+-- When runs of flows want to be looked at next, should nothing happen before.
+UPDATE flow_runs AS f SET wake_at = v.wake_at
+FROM unnest(:wake_at::timestamptz[], :run_id::text[]) AS v (wake_at, run_id)
+WHERE f.run_id = v.run_id
+
+-- name: call_flow
+-- A step that calls a flow becomes the run of it, by its token.
+UPDATE runs SET session_id = '', queue = '@flow', flow = :flow, progress = NULL
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+RETURNING namespace, parent_run_id
+
+-- name: insert_called
+-- The flow that a step called: of the caller's file, or the newest there is.
+INSERT INTO flow_runs (run_id, digest, params, depth, wake_at)
+SELECT :id, coalesce(
+        (SELECT v.digest FROM flow_revisions AS v
+            WHERE v.namespace = :namespace AND v.flow = :flow AND v.digest = p.digest),
+        (SELECT f.digest FROM flows AS f WHERE f.namespace = :namespace AND f.name = :flow)),
+    :params, p.depth + 1, :now
+FROM flow_runs AS p WHERE p.run_id = :parent_run_id
+ON CONFLICT (run_id) DO UPDATE
+SET digest = excluded.digest, params = excluded.params, wake_at = excluded.wake_at
+
+-- name: take_controls
+-- Flows whose stop or restart schedules want to be looked at.
+SELECT namespace, name, digest, controlled_at, restarting FROM flows
+WHERE control_at <= :now
+ORDER BY control_at
+LIMIT :limit
+FOR UPDATE SKIP LOCKED

@@ -149,8 +149,8 @@ class PostgresStore:
         patience = max(lease.total_seconds() / 6, SHORTEST_PATIENCE)
         row = self._ask_alone("renew_all", values, self._urgent, patience)
         self._pool.drop_idle(IDLE)
-        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, *events = row
-        unstamped, sinks = events
+        now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, *rest = row
+        unstamped, sinks, flow_at = rest
         return Pulse(
             now=_utc(now),
             alive=alive,
@@ -167,6 +167,7 @@ class PostgresStore:
             ),
             unstamped=unstamped,
             sinks=tuple(read_consumer(sink) for sink in sinks or ()),
+            flow_at=_utc(flow_at),
         )
 
     def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:

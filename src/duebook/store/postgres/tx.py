@@ -12,6 +12,7 @@ from duebook.store.base import News
 from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
+from duebook.store.sql.advancing import Advancing
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
@@ -23,6 +24,7 @@ from duebook.store.sql.watching import Watching
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.model.flow_run import FlowMove
     from duebook.model.run import Outcome, Token
     from duebook.store.sql.planning import Definition
     from duebook.store.sql.statements import Row, Values
@@ -34,7 +36,15 @@ LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
 
 
 class PostgresTx(
-    PostgresStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights
+    PostgresStatements,
+    Access,
+    Auditing,
+    Quotas,
+    Delivering,
+    Advancing,
+    Checking,
+    Watching,
+    Insights,
 ):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
@@ -98,6 +108,9 @@ class PostgresTx(
             expires_at,
             node,
             task=row[16],
+            parent_run_id=row[17],
+            step=row[18],
+            flow=row[19],
         )
 
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
@@ -123,11 +136,12 @@ class PostgresTx(
         self._tell_runs([token.run_id for token in settled])
         if any(others_wait for *_, others_wait in rows):
             self._tell(News.WORK)
-        if woken := [schedule_id for _, _, wakes, schedule_id, *_ in rows if wakes]:
+        self._wake_flows(row[4] for row in rows)
+        if woken := [row[3] for row in rows if row[2] and row[3] is not None]:
             self._run("wake_schedules", ids=woken, now=self.now)
             self._tell(News.WAKE)
         if self._anybody_depends:
-            self._wake_dependents({row[3] for row in rows if row[4]})
+            self._wake_dependents({row[3] for row in rows if row[5]})
         return settled | {token for token in tokens.values() if self._settled_before(token)}
 
     def stamp_events(self, limit: int) -> int | None:
@@ -138,6 +152,20 @@ class PostgresTx(
         if stamped:
             self._tell(News.LOG)
         return stamped
+
+    def _alone_with(self, schedule_ids: set[str]) -> set[str]:
+        return self._locked("lock_exclusive", schedule_ids)
+
+    def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
+        ends = [(move, move.end) for move in ended if move.end is not None]
+        columns: Values = {
+            "id": [move.parent.run_id for move, _ in ends],
+            "status": [end.status for _, end in ends],
+            "reason": [end.reason for _, end in ends],
+            "error": [clean(move.error) for move, _ in ends],
+            "output": [clean(move.output) for move, _ in ends],
+        }
+        return self._all("end_flow_runs", now=self.now, **columns)
 
     def _extend_ledger(self, rows: list[Values]) -> list[Values]:
         """One statement for the first of each schedule, which is mostly the only one."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import SHORT_ID, looks_like_id, new_id
+from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
@@ -245,6 +246,7 @@ class People(Lists):
         row = self._new_run(run_id, snapshot, Fire(self.now, "manual", wakes=True))
         text = None if payload is None else json.dumps(payload)
         self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
+        self._follow([run_id], snapshot, payload)
         self._tell(News.WORK)
 
     def create_ended(
@@ -290,10 +292,21 @@ class People(Lists):
         ]
         ids = [row.id for row in rows]
         self._tell(News.WORK)
-        if self._insert("insert_run", rows) == len(rows):
+        made = self._insert("insert_run", rows)
+        self._follow(ids, snapshot, None)
+        if made == len(rows):
             return ids
         missing = {row[0] for row in self._all("list_missing_runs", ids=ids)}
         return [id_ for id_ in ids if id_ not in missing]
+
+    def _follow(
+        self, run_ids: Sequence[str], snapshot: Snapshot, payload: dict[str, Any] | None
+    ) -> None:
+        """What a person gives a run of a flow are its params."""
+        target = snapshot.spec.target
+        if isinstance(target, FlowTarget):
+            params = dict(target.params) if payload is None else payload
+            self._follow_flows((id_, target.name, params) for id_ in run_ids)
 
     def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
         definition, stamp = self._definition_of(snapshot), self._stamp
@@ -317,13 +330,12 @@ class People(Lists):
         row = self._one("cancel_queued_run", **how)
         if row:
             self._tell_runs([run_id])
-            self._wake(*row)
+            self._wake_owner(*row)
             return "cancelled"
         run = self.get_run(run_id)
         if run.status != "running":
             raise Conflict(f"run {run_id} has ended already: {run.status}")
-        self._run("request_cancel", **how)
-        self._tell(News.CANCEL)
+        self._ask_to_end(run_id, how["reason"])
         return "requested"
 
     def find_run(self, namespace: str, text: str) -> str:

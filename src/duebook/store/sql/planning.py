@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import new_id
+from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import (
     ActiveRun,
     DueException,
@@ -22,6 +23,7 @@ from duebook.model.plan import (
     Upstream,
 )
 from duebook.store.base import FIRST, Mark, News, Taken
+from duebook.store.sql.flowing import Flowing
 from duebook.store.sql.rows import (
     Copied,
     MovedState,
@@ -81,7 +83,7 @@ def remember(known: Definitions, learned: Definitions) -> None:
     known.update(learned)
 
 
-class Planning(Telling):
+class Planning(Telling, Flowing):
     """Takes snapshots of schedules and commits what the planner made of them."""
 
     _taken = False
@@ -262,6 +264,11 @@ class Planning(Telling):
         doubled = self._doubled(fires) if inserted < len(fires) else []
         if ended:
             doubled += self._end_at_once(ended, session_id)
+        self._follow_flows(
+            (id_, target.name, dict(target.params))
+            for id_, plan, _ in fires
+            if isinstance(target := self._definition_of(plan).spec.target, FlowTarget)
+        )
         kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
         replaced = [
             run_id
@@ -298,10 +305,17 @@ class Planning(Telling):
         """A run that a newer due time replaces: it ends, or is asked to."""
         how: Values = {"id": run_id, "now": self.now, "reason": Reason.SUPERSEDED.value}
         if not self._one("cancel_queued_run", **how):
-            self._run("request_cancel", **how)
-            self._tell(News.CANCEL)
+            self._ask_to_end(run_id, Reason.SUPERSEDED.value)
         else:
             self._tell_runs([run_id])
+
+    def _ask_to_end(self, run_id: str, reason: str) -> None:
+        """Its owner ends it; that of a run of a flow is whoever advances it."""
+        is_flow = self._value("request_cancel", id=run_id, now=self.now, reason=reason)
+        if is_flow:
+            self._wake_flows([run_id])
+        else:
+            self._tell(News.CANCEL)
 
     def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
         """Write what follows for the schedules; returns the plans of versions still in force."""

@@ -490,7 +490,7 @@ FROM runs WHERE session_id = :id AND status = 'running'
 -- A run that nobody has begun ends at once.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE id = :id AND status || '' = 'queued'
-RETURNING wakes, schedule_id
+RETURNING wakes, schedule_id, parent_run_id
 
 -- name: cancel_queued_runs
 -- The queued runs of a schedule that is deleted.
@@ -506,6 +506,7 @@ WHERE schedule_id = :id AND status = 'queued'
 -- The owner of a running run is asked to end it, and why.
 UPDATE runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
+RETURNING session_id = ''
 
 -- name: enqueue_run
 -- A run without a schedule, unless another has its key.
@@ -673,7 +674,7 @@ LIMIT :limit
 -- A run under way has an owner, whose death somebody notices.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.session_id FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.status = 'running'
+WHERE r.status = 'running' AND r.session_id <> ''
     AND NOT EXISTS (SELECT 1 FROM node_sessions AS n WHERE n.id = r.session_id)
 LIMIT :limit
 
@@ -1133,3 +1134,126 @@ SELECT (SELECT max(finished_at) FROM runs WHERE finished_at IS NOT NULL),
     (SELECT max(beat_at) FROM runs WHERE status = 'running'),
     (SELECT max(attempt) FROM runs WHERE status = 'queued'),
     (SELECT count(*) FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now)
+
+-- name: get_flow_wake
+-- When the next run of a flow wants to be looked at, and whether a step that ended says: now.
+SELECT (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
+    EXISTS (SELECT 1 FROM flow_wakes),
+    (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)
+
+-- name: get_flow_revision
+-- A flow as it once was.
+SELECT flow, place, digest, source FROM flow_revisions
+WHERE namespace = :namespace AND flow = :flow AND digest = :digest
+
+-- name: get_flow
+-- A flow as it is known now.
+SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name = :name
+
+-- name: list_flows
+-- The flows of a namespace by name.
+SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace ORDER BY name
+
+-- name: save_flow
+-- A flow, or another revision of it.
+INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
+VALUES (:namespace, :name, :place, :digest, :now, :control_at, :now)
+ON CONFLICT (namespace, name) DO UPDATE
+SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
+    control_at = excluded.control_at
+
+-- name: move_flow
+-- The file of a flow has another name.
+UPDATE flows SET place = :place WHERE namespace = :namespace AND name = :name
+
+-- name: remove_flow
+-- Nothing starts it any more; its revisions stay with its runs.
+DELETE FROM flows WHERE namespace = :namespace AND name = :name
+
+-- name: save_flow_revision
+-- The file of a flow as it is now.
+INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
+VALUES (:namespace, :flow, :digest, :place, :source, :now)
+ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
+
+-- name: delete_flow_problems
+-- What was wrong with the files of a directory.
+DELETE FROM flow_problems WHERE namespace = :namespace AND root = :root
+
+-- name: insert_flow_problems
+-- What is wrong with a file.
+INSERT INTO flow_problems (namespace, root, place, problems, at)
+VALUES (:namespace, :root, :place, :problems, :now)
+
+-- name: list_flow_problems
+-- What is wrong with files, by their place.
+SELECT place, problems FROM flow_problems WHERE namespace = :namespace ORDER BY place
+
+-- name: control_flow
+-- Up to when the stop and restart schedules of a flow have been looked at.
+UPDATE flows SET controlled_at = :now, control_at = :control_at, restarting = :restarting
+WHERE namespace = :namespace AND name = :name
+
+-- name: list_active_flow_runs
+-- The runs of a flow that have not ended, the oldest first.
+SELECT id, status FROM runs
+WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
+    AND status IN ('queued', 'running')
+ORDER BY created_at, id
+
+-- name: get_last_flow_end
+-- When the latest run of a flow ended that did.
+SELECT finished_at FROM runs
+WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL AND finished_at IS NOT NULL
+ORDER BY created_at DESC LIMIT 1
+
+-- name: list_steps_of
+-- The runs of a flow's steps, in the order in which they were made.
+SELECT * FROM run_details WHERE parent_run_id = :id ORDER BY place
+
+-- name: list_flow_runs_of
+-- The newest runs of a flow.
+SELECT * FROM run_details
+WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
+ORDER BY created_at DESC, place DESC LIMIT :limit
+
+-- name: get_flow_run
+-- What a run of a flow began with.
+SELECT digest, params, depth FROM flow_runs WHERE run_id = :id
+
+-- name: insert_flow_start
+-- A run of a flow that somebody starts.
+INSERT INTO runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
+    exclusive, max_concurrent, wakes, max_takeovers, status, created_at, ready_at)
+VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', :priority,
+    :exclusive, :max_concurrent, :wakes, 0, 'queued', :now, :now)
+
+-- name: forget_step
+-- A step that begins again: what became of it before stays, without its name.
+UPDATE runs SET step = NULL WHERE parent_run_id = :id AND step = :step
+
+-- name: delete_skipped_step
+-- A step that was not to run, and may do so now.
+DELETE FROM runs WHERE parent_run_id = :id AND step = :step AND attempt = 0
+
+-- name: take_flow_lease
+-- Who may change the flows of a directory, for a while; no row when another does.
+INSERT INTO leases (name, term, session_id, expires_at)
+VALUES (:name, 1, :session_id, :expires_at)
+ON CONFLICT (name) DO UPDATE
+SET session_id = excluded.session_id, expires_at = excluded.expires_at, term = leases.term + 1
+WHERE leases.session_id = excluded.session_id OR leases.expires_at <= :now
+RETURNING term
+
+-- name: delete_lost_wakes
+-- Retention: wakes of runs that are forgotten.
+DELETE FROM flow_wakes WHERE run_id NOT IN (SELECT run_id FROM flow_runs)
+
+-- name: delete_old_flow_revisions
+-- Retention: revisions that neither a flow nor a run of it has.
+DELETE FROM flow_revisions
+WHERE at < :before
+    AND NOT EXISTS (
+        SELECT 1 FROM flows AS f WHERE f.namespace = flow_revisions.namespace
+            AND f.name = flow_revisions.flow AND f.digest = flow_revisions.digest)
+    AND NOT EXISTS (SELECT 1 FROM flow_runs AS r WHERE r.digest = flow_revisions.digest)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid
+from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
 from duebook.model.plan import Stretch
 from duebook.model.queue import Gate, Queue, Rate
 from duebook.model.run import Run
@@ -106,7 +107,7 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
     return Copied(
         namespace,
         f"schedule:{spec.trigger_text}",
-        spec.queue,
+        FLOW_QUEUE if isinstance(spec.target, FlowTarget) else spec.queue,
         spec.priority,
         spec.target.name if isinstance(spec.target, TaskTarget) else None,
         spec.overlap != "allow" and not spec.instant,
@@ -116,7 +117,7 @@ def copied(namespace: str, spec: ScheduleSpec) -> Copied:
 
 
 def target_text(spec: ScheduleSpec) -> str:
-    """What a schedule runs, as lists filter it: task:NAME, command, http or event."""
+    """What a schedule runs, as lists filter it: task:NAME, flow:NAME, command, http or event."""
     match spec.target:
         case TaskTarget(name):
             return f"task:{name}"
@@ -124,6 +125,8 @@ def target_text(spec: ScheduleSpec) -> str:
             return "http"
         case EventTarget():
             return "event"
+        case FlowTarget(name):
+            return f"flow:{name}"
     return "command"
 
 

@@ -34,6 +34,8 @@ class Upkeep(Statements):
             "delete_old_tokens",
         ):
             left -= self._run(query, before=before, limit=left)
+        self._run("delete_lost_wakes")
+        self._run("delete_old_flow_revisions", before=before)
         left -= self._run("delete_old_keys", before=self.now - KEYS_KEPT, limit=left)
         forgotten = self._all("list_old_schedules", before=before, limit=left)
         for (schedule_id,) in forgotten:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid
-from duebook.model.enqueued import enqueued_spec
+from duebook.model.enqueued import enqueued_spec, step_spec
+from duebook.model.flow_run import StepState, Surroundings, step_state
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, Work
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Progress
     from duebook.model.schedule import ScheduleSpec
+    from duebook.store.base import FlowWake
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Working"]
@@ -38,6 +40,7 @@ class Orphan(NamedTuple):
     cancel_reason: str | None
     wakes: bool
     schedule_id: str | None
+    parent_run_id: str | None
 
     @property
     def may_go_on(self) -> bool:
@@ -99,7 +102,7 @@ class Working(Planning):
         how = {"status": status, "reason": reason, "error": error}
         self._run("fail_lost_run", id=orphan.id, now=self.now, **how)
         self._tell_runs([orphan.id])
-        self._wake(orphan.wakes, orphan.schedule_id)
+        self._wake_owner(orphan.wakes, orphan.schedule_id, orphan.parent_run_id)
 
     def pulse(self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool) -> Pulse:
         """What Store.pulse says, one statement after another."""
@@ -118,7 +121,12 @@ class Working(Planning):
             own=tuple(self.own_runs(session_id)),
             behind=self.behind,
             sinks=tuple(read_consumer(row) for row in self._all("list_sinks")),
+            flow_at=self.earliest_flow().earliest,
         )
+
+    @abstractmethod
+    def earliest_flow(self) -> FlowWake:
+        """When somebody has to look at runs of flows again."""
 
     def _lead(self, session_id: str, lease: timedelta) -> int | None:
         """The term of this node's leadership, kept or taken."""
@@ -198,7 +206,8 @@ class Working(Planning):
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
         specs = self._definitions([pair for pair in pairs if pair[0]])
-        enqueued = [run.id for run in runs if run.schedule_id is None]
+        steps = self._surroundings([run.id for run in runs if run.parent_run_id is not None])
+        enqueued = [run.id for run in runs if run.schedule_id is None and run.id not in steps]
         options: dict[str, str | None] = (
             dict(self._all("list_options", ids=enqueued)) if enqueued else {}
         )
@@ -207,11 +216,44 @@ class Working(Planning):
             token = Token(run.id, run.attempt, session_id)
             if pair in specs:
                 claims.append(Claim(run, token, specs[pair].spec, specs[pair].owner.user))
+            elif run.id in steps:
+                around, user, text = steps[run.id]
+                claims.append(Claim(run, token, step_spec(run.task, text), user, around))
             elif (spec := _enqueued(run, options)) is not None:
                 claims.append(Claim(run, token, spec))
             else:  # somebody else may know how, and this node shall not ask again at once
                 self.hand_back(token, UNREADABLE_AGAIN)
         return claims
+
+    def _surroundings(self, run_ids: list[str]) -> dict[str, tuple[Surroundings, str, str | None]]:
+        """What steps may know of their flows' runs, who made those, and their own policies."""
+        if not run_ids:
+            return {}
+        rows = self._all("list_surroundings", ids=run_ids)
+        ends: dict[str, dict[str, tuple[StepState, Any]]] = {row[4]: {} for row in rows}
+        for parent_id, step, status, reason, code, output in self._all(
+            "list_outputs", ids=list(ends)
+        ):
+            returned = None if output is None else json.loads(output)
+            ends[parent_id][step] = (step_state(status, reason, code), returned)
+        found = {}
+        for id_, flow, digest, params, parent_id, origin, trigger, *rest in rows:
+            due_at, created_at, schedule_id, schedule, user, options = rest
+            around = Surroundings(
+                flow,
+                digest,
+                json.loads(params),
+                parent_id,
+                origin,
+                trigger,
+                self._time(due_at),
+                self._time(created_at),
+                schedule_id,
+                schedule,
+                ends[parent_id],
+            )
+            found[id_] = (around, user, options)
+        return found
 
     def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:
         how: Values = {
@@ -226,8 +268,8 @@ class Working(Planning):
         how |= {"output": clean(outcome.output), "output_ref": clean(outcome.output_ref)}
         row = self._one("settle_run", **_token(token), now=now, status=status, **how)
         if row:
-            wakes, schedule_id, others_wait = row
-            self._wake(wakes, schedule_id)
+            wakes, schedule_id, parent_run_id, others_wait = row
+            self._wake_owner(wakes, schedule_id, parent_run_id)
             if status == "succeeded" and schedule_id is not None and self._anybody_depends:
                 self._wake_dependents([schedule_id])
             if others_wait:
@@ -284,7 +326,7 @@ class Working(Planning):
         self._hold(ids)
         rows = self._all("expire_runs", now=self.now, ids=ids)
         for row in rows:
-            self._wake(*row)
+            self._wake_owner(*row)
         self._tell_runs(ids)
         return len(rows)
 

@@ -355,13 +355,13 @@ SET status = :status, finished_at = :now, reason = :reason, error = :error,
     exit_code = :exit_code, output = :output, output_ref = :output_ref,
     failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
-RETURNING wakes, schedule_id, 0
+RETURNING wakes, schedule_id, parent_run_id, 0
 
 -- name: expire_runs
 -- Work that nobody began in time is not begun any more.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired'
 WHERE status = 'queued' AND attempt = 0 AND id IN (SELECT value FROM json_each(:ids))
-RETURNING wakes, schedule_id
+RETURNING wakes, schedule_id, parent_run_id
 
 -- name: get_own_run
 -- The run under way under this token: why it shall end, and whether its schedule was deleted.
@@ -387,7 +387,7 @@ ORDER BY task
 -- name: take_orphans
 -- What to do with each of the given runs, of those that are still running.
 SELECT id, losses, max_takeovers,
-    CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id
+    CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, wakes, schedule_id, parent_run_id
 FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: list_options
@@ -633,3 +633,145 @@ SELECT schedule_id, avg(finished_at - started_at) / 1000000.0 FROM (
     ORDER BY rowid DESC LIMIT :looked)
 WHERE namespace = :namespace AND status = 'succeeded' AND schedule_id IS NOT NULL
 GROUP BY schedule_id
+
+-- name: insert_flow_run
+-- Runs of flows that exist get the newest revision, and want to be looked at now.
+INSERT INTO flow_runs (run_id, digest, params, wake_at)
+SELECT r.id, (SELECT f.digest FROM flows AS f WHERE f.namespace = r.namespace AND f.name = :flow),
+    :params, :wake_at
+FROM runs AS r WHERE r.id = :id
+
+-- name: name_flow
+-- Of which flow runs are.
+UPDATE runs SET flow = :flow WHERE id = :id
+
+-- name: wake_flow
+-- Runs of flows want to be looked at; nothing is locked for it.
+INSERT INTO flow_wakes (run_id) VALUES (:run_id)
+
+-- name: take_flows
+-- Runs of flows whose time has come, and that nobody else looks at.
+SELECT run_id FROM flow_runs WHERE wake_at <= :now
+ORDER BY wake_at, run_id
+LIMIT :limit
+
+-- name: take_woken
+-- Runs of flows with steps that ended, and that nobody else looks at.
+SELECT run_id FROM flow_runs
+WHERE run_id IN (SELECT w.run_id FROM flow_wakes AS w ORDER BY w.id LIMIT :limit)
+ORDER BY run_id
+
+-- name: lock_flow_run
+-- Nobody advances this run of a flow before the transaction ends.
+SELECT run_id FROM flow_runs WHERE run_id = :id
+
+-- name: use_wakes
+-- What is looked at after this need not be woken any more.
+DELETE FROM flow_wakes WHERE run_id IN (SELECT value FROM json_each(:ids))
+
+-- name: list_parents
+-- The given runs of flows.
+SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
+    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, coalesce(s.created_by, '')
+FROM flow_runs AS f
+JOIN runs AS r ON r.id = f.run_id
+LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE f.run_id IN (SELECT value FROM json_each(:ids))
+
+-- name: list_steps
+-- How far the steps of the given runs of flows have come.
+SELECT parent_run_id, step, id, status, reason, exit_code FROM runs
+WHERE parent_run_id IN (SELECT value FROM json_each(:ids)) AND step IS NOT NULL
+
+-- name: list_outputs
+-- What the steps of the given runs of flows returned.
+SELECT parent_run_id, step, status, reason, exit_code, output FROM runs
+WHERE parent_run_id IN (SELECT value FROM json_each(:ids)) AND step IS NOT NULL AND finished_at IS NOT NULL
+
+-- name: list_surroundings
+-- What the steps of the given runs may know of their flows' runs.
+SELECT r.id, p.flow, f.digest, f.params, p.id, p.origin, p.trigger, p.due_at, p.created_at,
+    p.schedule_id, s.name, coalesce(s.created_by, ''), r.options
+FROM runs AS r
+JOIN runs AS p ON p.id = r.parent_run_id
+JOIN flow_runs AS f ON f.run_id = p.id
+LEFT JOIN schedules AS s ON s.id = p.schedule_id
+WHERE r.id IN (SELECT value FROM json_each(:ids))
+
+-- name: lock_beginning
+-- Runs of flows that wait to begin, with the limits of their schedules.
+SELECT id, schedule_id, exclusive, max_concurrent FROM runs
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
+ORDER BY id
+
+-- name: count_under_way
+-- How many runs of the given schedules are under way.
+SELECT schedule_id, count(*) FROM runs
+WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status = 'running' AND status IN ('queued', 'running')
+GROUP BY schedule_id
+
+-- name: begin_flow_run
+-- Runs of flows begin; they are nobody's.
+UPDATE runs SET status = 'running', attempt = attempt + 1, session_id = '', claimed_at = :now,
+    started_at = :now
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
+
+-- name: insert_step_run
+-- Steps that begin.
+INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
+    needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
+VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue, :priority, :task,
+    :needs, :options, 0, 1, 3, 'queued', :now, :now)
+ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
+
+-- name: insert_skipped_run
+-- Steps that will not run.
+INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+    exclusive, wakes, max_takeovers, status, reason, created_at, ready_at, finished_at)
+VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue, :priority, 0, 1,
+    0, 'cancelled', :reason, :now, :now, :now)
+ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
+
+-- name: end_flow_run
+-- A run of a flow that is over, and whom that wakes.
+UPDATE runs
+SET status = :status, finished_at = :now, reason = :reason, error = :error, output = :output,
+    failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
+WHERE id = :id AND session_id = '' AND status = 'running'
+RETURNING id, wakes, schedule_id, parent_run_id, :status = 'succeeded',
+    exclusive OR max_concurrent IS NOT NULL
+
+-- name: list_waiting_flows
+-- Runs of flows that may begin once others of their schedules have ended.
+SELECT id FROM runs INDEXED BY runs_active
+WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND queue = '@flow'
+    AND status = 'queued' AND status IN ('queued', 'running')
+
+-- name: rest_flow
+-- When runs of flows want to be looked at next, should nothing happen before.
+UPDATE flow_runs SET wake_at = :wake_at WHERE run_id = :run_id
+
+-- name: call_flow
+-- A step that calls a flow becomes the run of it, by its token.
+UPDATE runs SET session_id = '', queue = '@flow', flow = :flow, progress = NULL
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
+RETURNING namespace, parent_run_id
+
+-- name: insert_called
+-- The flow that a step called: of the caller's file, or the newest there is.
+INSERT INTO flow_runs (run_id, digest, params, depth, wake_at)
+SELECT :id, coalesce(
+        (SELECT v.digest FROM flow_revisions AS v
+            WHERE v.namespace = :namespace AND v.flow = :flow AND v.digest = p.digest),
+        (SELECT f.digest FROM flows AS f WHERE f.namespace = :namespace AND f.name = :flow)),
+    :params, p.depth + 1, :now
+FROM flow_runs AS p WHERE p.run_id = :parent_run_id
+ON CONFLICT (run_id) DO UPDATE
+SET digest = excluded.digest, params = excluded.params, wake_at = excluded.wake_at
+
+-- name: take_controls
+-- Flows whose stop or restart schedules want to be looked at.
+SELECT namespace, name, digest, controlled_at, restarting FROM flows
+WHERE control_at <= :now
+ORDER BY control_at
+LIMIT :limit

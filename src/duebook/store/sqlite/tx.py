@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from duebook.model.finding import Finding
 from duebook.store.base import Work
 from duebook.store.sql.access import Access
+from duebook.store.sql.advancing import Advancing
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.quotas import Quotas
-from duebook.store.sql.rows import read_run
+from duebook.store.sql.rows import clean, read_run
 from duebook.store.sql.watching import Watching
 from duebook.store.sqlite.migrate import available
 from duebook.store.sqlite.statements import SqliteStatements
@@ -21,6 +22,7 @@ from duebook.store.sqlite.statements import SqliteStatements
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.model.flow_run import FlowMove
     from duebook.model.run import Claim, Run
     from duebook.store.sql.statements import Row
 
@@ -39,7 +41,15 @@ def within_limits(found: list[Row]) -> list[str]:
 
 
 class SqliteTx(
-    SqliteStatements, Access, Auditing, Quotas, Delivering, Checking, Watching, Insights
+    SqliteStatements,
+    Access,
+    Auditing,
+    Quotas,
+    Delivering,
+    Advancing,
+    Checking,
+    Watching,
+    Insights,
 ):
     """Implements store.base.Tx on a connection whose transaction the caller opens and ends."""
 
@@ -89,6 +99,22 @@ class SqliteTx(
                 break
         rows = self._all("list_runs_by_id", ids=claimed) if claimed else []
         return [read_run(row, self._time) for row in rows]
+
+    def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
+        return [
+            row
+            for move in ended
+            if move.end is not None
+            for row in self._all(
+                "end_flow_run",
+                id=move.parent.run_id,
+                now=self.now,
+                status=move.end.status,
+                reason=move.end.reason,
+                error=clean(move.error),
+                output=clean(move.output),
+            )
+        ]
 
     def _damage(self, deep: bool) -> list[Finding]:
         """These two read the whole file."""

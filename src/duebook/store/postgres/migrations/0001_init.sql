@@ -8,7 +8,7 @@ CREATE TABLE schedules (
     name text COLLATE "C" NOT NULL,
     version integer NOT NULL CHECK (version >= 1),
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL),
-    target text COLLATE "C" NOT NULL DEFAULT '', -- what it runs: task:NAME, command, http
+    target text COLLATE "C" NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
     created_at timestamptz NOT NULL,
     created_by text NOT NULL DEFAULT '',
     deleted_at timestamptz
@@ -191,8 +191,10 @@ CREATE TABLE runs (
     origin text NOT NULL
         CHECK (origin IN ('schedule', 'catchup', 'backfill', 'manual', 'enqueue', 'flow')),
     trigger text NOT NULL,
-    parent_run_id text COLLATE "C" REFERENCES runs (id),
-    step text,
+    parent_run_id text COLLATE "C", -- no reference: a step would lock the row of its flow's run
+    step text COLLATE "C", -- of a flow, none any more once a retry of the flow began it again
+    flow text COLLATE "C", -- the flow that it is a run of, or of which it is a step
+    needs text CHECK (needs IS NULL OR needs::json IS NOT NULL), -- the labels that its worker must have
     queue text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
     task text COLLATE "C",
@@ -241,7 +243,9 @@ CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 CREATE INDEX runs_by_place ON runs (namespace, place);
-CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
+CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
+CREATE INDEX runs_of_flow ON runs (namespace, flow, place)
+    WHERE flow IS NOT NULL AND parent_run_id IS NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
     WHERE schedule_id IS NOT NULL AND finished_at IS NOT NULL;
@@ -272,10 +276,64 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
-    r.progress, r.progress_text, r.beat_at, r.place
+    r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow, r.place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
+
+-- Flows by the newest good revision of each, and what their stop and restart schedules wait for.
+CREATE TABLE flows (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    place text COLLATE "C" NOT NULL, -- the directory's name and the path in it
+    digest text COLLATE "C" NOT NULL, -- of the whole file
+    updated_at timestamptz NOT NULL,
+    control_at timestamptz, -- when to look whether a stop or restart is due
+    controlled_at timestamptz NOT NULL, -- up to when they have been looked at
+    restarting boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (namespace, name)
+);
+CREATE INDEX flows_by_control ON flows (control_at) WHERE control_at IS NOT NULL;
+
+-- The files of flows as they once were; a run keeps the one that it began with.
+CREATE TABLE flow_revisions (
+    namespace text COLLATE "C" NOT NULL,
+    flow text COLLATE "C" NOT NULL,
+    digest text COLLATE "C" NOT NULL,
+    place text COLLATE "C" NOT NULL,
+    source text NOT NULL,
+    at timestamptz NOT NULL,
+    PRIMARY KEY (namespace, flow, digest)
+);
+
+-- What is wrong with the files of directories.
+CREATE TABLE flow_problems (
+    namespace text COLLATE "C" NOT NULL,
+    root text COLLATE "C" NOT NULL,
+    place text COLLATE "C" NOT NULL,
+    problems text NOT NULL CHECK (problems::json IS NOT NULL),
+    at timestamptz NOT NULL,
+    PRIMARY KEY (namespace, root, place)
+);
+
+-- Runs of flows: no worker claims them, an advancer looks at them when it is time.
+CREATE TABLE flow_runs (
+    run_id text COLLATE "C" PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    digest text COLLATE "C", -- none: there was no such flow
+    params text NOT NULL CHECK (params::json IS NOT NULL),
+    depth integer NOT NULL DEFAULT 0 CHECK (depth >= 0), -- how many flows called it
+    wake_at timestamptz
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX flow_runs_by_wake ON flow_runs (wake_at, run_id) WHERE wake_at IS NOT NULL;
+
+-- Steps that ended put the run of their flow here, and nobody has to lock that for it.
+CREATE TABLE flow_wakes (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX flow_wakes_by_run ON flow_wakes (run_id);
 
 CREATE TABLE run_logs (
     run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

@@ -11,7 +11,7 @@ CREATE TABLE schedules (
     name TEXT NOT NULL,
     version INTEGER NOT NULL CHECK (version >= 1),
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
-    target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, command, http
+    target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
     deleted_at INTEGER
@@ -194,8 +194,10 @@ CREATE TABLE runs (
         CHECK (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'
             OR origin = 'manual' OR origin = 'enqueue' OR origin = 'flow'),
     trigger TEXT NOT NULL,
-    parent_run_id TEXT REFERENCES runs (id),
-    step TEXT,
+    parent_run_id TEXT REFERENCES runs (id) ON DELETE CASCADE,
+    step TEXT, -- of a flow, none any more once a retry of the flow began it again
+    flow TEXT, -- the flow that it is a run of, or of which it is a step
+    needs TEXT CHECK (needs IS NULL OR json_valid(needs)), -- the labels that its worker must have
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
     task TEXT,
@@ -243,7 +245,9 @@ CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
-CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL;
+CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
+CREATE INDEX runs_of_flow ON runs (namespace, flow, created_at)
+    WHERE flow IS NOT NULL AND parent_run_id IS NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
     WHERE schedule_id IS NOT NULL AND finished_at IS NOT NULL;
@@ -274,10 +278,62 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
-    r.progress, r.progress_text, r.beat_at, r.rowid AS place
+    r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow, r.rowid AS place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
+
+-- Flows by the newest good revision of each, and what their stop and restart schedules wait for.
+CREATE TABLE flows (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    place TEXT NOT NULL, -- the directory's name and the path in it
+    digest TEXT NOT NULL, -- of the whole file
+    updated_at INTEGER NOT NULL,
+    control_at INTEGER, -- when to look whether a stop or restart is due
+    controlled_at INTEGER NOT NULL, -- up to when they have been looked at
+    restarting INTEGER NOT NULL DEFAULT 0 CHECK (restarting IN (0, 1)),
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX flows_by_control ON flows (control_at) WHERE control_at IS NOT NULL;
+
+-- The files of flows as they once were; a run keeps the one that it began with.
+CREATE TABLE flow_revisions (
+    namespace TEXT NOT NULL,
+    flow TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    place TEXT NOT NULL,
+    source TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, flow, digest)
+) STRICT;
+
+-- What is wrong with the files of directories.
+CREATE TABLE flow_problems (
+    namespace TEXT NOT NULL,
+    root TEXT NOT NULL,
+    place TEXT NOT NULL,
+    problems TEXT NOT NULL CHECK (json_valid(problems)),
+    at INTEGER NOT NULL,
+    PRIMARY KEY (namespace, root, place)
+) STRICT, WITHOUT ROWID;
+
+-- Runs of flows: no worker claims them, an advancer looks at them when it is time.
+CREATE TABLE flow_runs (
+    run_id TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    digest TEXT, -- none: there was no such flow
+    params TEXT NOT NULL CHECK (json_valid(params)),
+    depth INTEGER NOT NULL DEFAULT 0 CHECK (depth >= 0), -- how many flows called it
+    wake_at INTEGER
+) STRICT;
+CREATE INDEX flow_runs_by_wake ON flow_runs (wake_at, run_id) WHERE wake_at IS NOT NULL;
+
+-- Steps that ended put the run of their flow here, and nobody has to lock that for it.
+CREATE TABLE flow_wakes (
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL
+) STRICT;
+CREATE INDEX flow_wakes_by_run ON flow_wakes (run_id);
 
 CREATE TABLE run_logs (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

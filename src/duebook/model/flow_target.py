@@ -1,0 +1,43 @@
+"""A flow as what a run executes: its name and what it gets as params; knows the JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.ids import check_name
+from duebook.model.fields import check_payload
+
+__all__ = ["FLOW_QUEUE", "FlowTarget", "load_flow"]
+
+FLOW_QUEUE: Final = "@flow"
+"""Where runs of flows are: no queue can be called so, and no worker serves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTarget:
+    """Another flow, with what it gets as params."""
+
+    name: str
+    params: tuple[tuple[str, Any], ...] = ()
+
+    def masked(self) -> FlowTarget:
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        return {"flow": self.name} | ({"params": dict(self.params)} if self.params else {})
+
+    def __str__(self) -> str:
+        return f"flow {self.name}"
+
+
+def load_flow(form: dict[str, Any]) -> FlowTarget:
+    """From `{"flow": "name", "params": {…}}`; raises Invalid that names the part."""
+    if unknown := sorted(str(key) for key in form if key not in ("flow", "params")):
+        raise Invalid(f'target key "{shorten(unknown[0])}" is unknown; known are flow, params')
+    name = form["flow"]
+    if not isinstance(name, str):
+        raise Invalid(f"target flow {shorten(name)} is no name of a flow")
+    params = check_payload("target params", form.get("params") or {})
+    return FlowTarget(check_name(name, "target flow"), tuple(params.items()))

@@ -1,0 +1,331 @@
+"""The advancer's part of a transaction: runs of flows out, what becomes of their steps in."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import Conflict
+from duebook.model.flow import Revision
+from duebook.model.flow_run import FlowParent, StepRow
+from duebook.store.base import FlowControl, FlowWake, KeptFlow, News
+from duebook.store.sql.people import People
+from duebook.store.sql.rows import clean, read_run, without_nul
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from duebook.model.flow_run import FlowMove
+    from duebook.model.flow_target import FlowTarget
+    from duebook.model.plan import Snapshot
+    from duebook.model.run import Run, Token
+    from duebook.store.sql.statements import Row, Values
+
+__all__ = ["Advancing"]
+
+
+class Advancing(People):
+    """Runs of flows, and the flows themselves."""
+
+    # -- the advancer
+    def take_flows(self, limit: int) -> list[FlowParent]:
+        ids = {row[0] for row in self._all("take_woken", limit=limit)}
+        ids |= {row[0] for row in self._all("take_flows", now=self.now, limit=limit)}
+        if not ids:
+            return []
+        taken = sorted(ids)
+        self._hold(taken)  # what they may wake, before any run is locked
+        self._run("use_wakes", ids=taken)  # before their steps are read: a later end wakes again
+        steps: dict[str, list[StepRow]] = defaultdict(list)
+        for parent_id, *row in self._all("list_steps", ids=taken):
+            steps[parent_id].append(StepRow._make(row))
+        return [_parent(row, self._time, steps) for row in self._all("list_parents", ids=taken)]
+
+    def begin_flows(self, run_ids: Sequence[str]) -> set[str]:
+        found = self._all("lock_beginning", ids=sorted(run_ids))
+        limited = {row[1] for row in found if row[2] or row[3] is not None}
+        free = self._alone_with(limited)
+        busy: Counter[str] = Counter(
+            dict(self._all("count_under_way", ids=sorted(free))) if free else {}
+        )
+        begun = []
+        for id_, schedule_id, exclusive, limit in found:
+            most = 1 if exclusive else limit
+            if most is not None and (schedule_id not in free or busy[schedule_id] >= most):
+                continue
+            busy[schedule_id] += 1
+            begun.append(id_)
+        if begun:
+            self._run("begin_flow_run", ids=begun, now=self.now)
+        return set(begun)
+
+    def _alone_with(self, schedule_ids: set[str]) -> set[str]:
+        """Those of the schedules with limits that nobody else counts the runs of just now."""
+        return schedule_ids
+
+    def commit_flows(self, moves: Sequence[FlowMove]) -> None:
+        started = [
+            self._row_of(move) | asdict(step) | {"id": step.run_id}
+            for move in moves
+            for step in move.start
+        ]
+        skipped = [
+            self._row_of(move) | {"id": id_, "step": skip.step, "reason": skip.reason}
+            for move in moves
+            for id_, skip in move.skip
+        ]
+        if started:
+            self._many("insert_step_run", started)
+            self._tell(News.WORK)
+        if skipped:
+            self._many("insert_skipped_run", skipped)
+        cancelled = [(id_, move.cancel_reason) for move in moves for id_ in move.cancel]
+        for run_id, reason in sorted(cancelled, key=lambda item: item[0]):
+            self._stop_run(run_id, reason or "flow_cancelled")
+        ended = [move for move in moves if move.end is not None]
+        self._after_flows(self._end_flows(ended) if ended else [])
+        self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
+
+    def _row_of(self, move: FlowMove) -> Values:
+        """What all runs of a flow's steps have in common."""
+        parent = move.parent
+        return {
+            "namespace": parent.namespace,
+            "trigger": f"flow:{parent.flow}",
+            "parent_run_id": parent.run_id,
+            "flow": parent.flow,
+            "queue": "default",
+            "priority": parent.priority,
+            "now": self.now,
+        }
+
+    def _stop_run(self, run_id: str, reason: str) -> None:
+        how: Values = {"id": run_id, "now": self.now, "reason": reason}
+        if row := self._one("cancel_queued_run", **how):
+            self._tell_runs([run_id])
+            self._wake_owner(*row)
+        else:
+            self._ask_to_end(run_id, reason)
+
+    @abstractmethod
+    def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
+        """End runs of flows; returns of each who waits for that."""
+
+    def _after_flows(self, rows: Sequence[Row]) -> None:
+        ids = [row[0] for row in rows]
+        self._tell_runs(ids)
+        self._tell_runs(ids, "flow.finished")
+        limited, succeeded = set(), set()
+        for _, wakes, schedule_id, parent_run_id, well, is_limited in rows:
+            self._wake_owner(wakes, schedule_id, parent_run_id)
+            if schedule_id is not None and well:
+                succeeded.add(schedule_id)
+            if schedule_id is not None and is_limited:
+                limited.add(schedule_id)
+        if succeeded and self._anybody_depends:
+            self._wake_dependents(sorted(succeeded))
+        if limited:
+            waiting = self._all("list_waiting_flows", ids=sorted(limited))
+            self._wake_flows(id_ for (id_,) in waiting)
+
+    def earliest_flow(self) -> FlowWake:
+        wake_at, is_woken, control_at = self._all("get_flow_wake")[0]
+        moments = [self._time(wake_at), self.now if is_woken else None]
+        found = [moment for moment in moments if moment is not None]
+        return FlowWake(min(found, default=None), self._time(control_at))
+
+    def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {id_: {} for id_ in run_ids}
+        for parent_id, step, *_, output in self._all("list_outputs", ids=list(run_ids)):
+            found[parent_id][step] = None if output is None else json.loads(output)
+        return found
+
+    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> Revision | None:
+        row = self._one("get_flow_revision", namespace=namespace, flow=flow, digest=digest)
+        return None if row is None else Revision(*row)
+
+    def call_flow(self, token: Token, target: FlowTarget) -> bool:
+        row = self._one("call_flow", flow=target.name, **token._asdict())
+        if row is None:
+            return False
+        namespace, parent_run_id = row
+        self._run(
+            "insert_called",
+            id=token.run_id,
+            namespace=namespace,
+            flow=target.name,
+            params=json.dumps(dict(target.params)),
+            parent_run_id=parent_run_id,
+            now=self.now,
+        )
+        self._tell(News.FLOW)
+        return True
+
+    # -- stop and restart schedules
+    def take_controls(self, limit: int) -> list[FlowControl]:
+        rows = self._all("take_controls", now=self.now, limit=limit)
+        return [
+            FlowControl(namespace, name, digest, self._time(at), bool(restarting))
+            for namespace, name, digest, at, restarting in rows
+        ]
+
+    def control_flow(
+        self, namespace: str, name: str, control_at: datetime | None, restarting: bool
+    ) -> None:
+        self._run(
+            "control_flow",
+            namespace=namespace,
+            name=name,
+            now=self.now,
+            control_at=control_at,
+            restarting=restarting,
+        )
+
+    def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
+        return [
+            (id_, status)
+            for id_, status in self._all("list_active_flow_runs", namespace=namespace, flow=flow)
+        ]
+
+    def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
+        found = self._value("get_last_flow_end", namespace=namespace, flow=flow)
+        ended_at: datetime | None = self._time(found)
+        return ended_at
+
+    # -- runs of flows, for people
+    def start_flow(
+        self,
+        run_id: str,
+        namespace: str,
+        target: FlowTarget,
+        priority: int,
+        trigger: str,
+        schedule: Snapshot | None,
+    ) -> None:
+        limits = None if schedule is None else self._definition_of(schedule).copied
+        self._run(
+            "insert_flow_start",
+            id=run_id,
+            namespace=namespace,
+            schedule_id=None if schedule is None else schedule.schedule_id,
+            version=None if schedule is None else schedule.version,
+            trigger=trigger,
+            flow=target.name,
+            priority=priority,
+            exclusive=limits is not None and limits.exclusive,
+            max_concurrent=None if limits is None else limits.max_concurrent,
+            wakes=schedule is not None,
+            now=self.now,
+        )
+        self._follow_flows([(run_id, target.name, dict(target.params))])
+
+    def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
+        row = self._one("get_flow_run", id=run_id)
+        return None if row is None else (row[0], json.loads(row[1]), row[2])
+
+    def list_steps_of(self, run_id: str) -> list[Run]:
+        return [read_run(row, self._time) for row in self._all("list_steps_of", id=run_id)]
+
+    def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
+        rows = self._all("list_flow_runs_of", namespace=namespace, flow=flow, limit=limit)
+        return [read_run(row, self._time) for row in rows]
+
+    def lock_flow_run(self, run_id: str) -> bool:
+        return self._one("lock_flow_run", id=run_id) is not None
+
+    def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
+        for step in sorted(forgotten):
+            self._run("delete_skipped_step", id=run_id, step=step)
+            self._run("forget_step", id=run_id, step=step)
+        self.reopen(run_id)
+        self._wake_flows([run_id])
+
+    # -- the flows of files
+    def get_flow(self, namespace: str, name: str) -> KeptFlow | None:
+        row = self._one("get_flow", namespace=namespace, name=without_nul(name))
+        if row is None:
+            return None
+        found, place, digest, at = row
+        return KeptFlow(found, place, digest, self._time(at))
+
+    def list_flows(self, namespace: str) -> list[KeptFlow]:
+        return [
+            KeptFlow(name, place, digest, self._time(at))
+            for name, place, digest, at in self._all("list_flows", namespace=namespace)
+        ]
+
+    def save_flow(self, namespace: str, revision: Revision, control_at: datetime | None) -> None:
+        here: Values = {"namespace": namespace, "now": self.now, "digest": revision.digest}
+        self._run(
+            "save_flow_revision",
+            flow=revision.flow,
+            source=clean(revision.source),
+            place=revision.place,
+            **here,
+        )
+        self._run(
+            "save_flow", name=revision.flow, place=revision.place, control_at=control_at, **here
+        )
+        if control_at is not None:
+            self._tell(News.FLOW)
+
+    def move_flow(self, namespace: str, name: str, place: str) -> None:
+        self._run("move_flow", namespace=namespace, name=name, place=place)
+
+    def remove_flow(self, namespace: str, name: str) -> None:
+        self._run("remove_flow", namespace=namespace, name=name)
+
+    def save_problems(
+        self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]
+    ) -> None:
+        for root in sorted(roots):
+            self._run("delete_flow_problems", namespace=namespace, root=root)
+        for place, found in sorted(problems.items()):
+            self._run(
+                "insert_flow_problems",
+                namespace=namespace,
+                root=place.partition("/")[0],
+                place=place,
+                problems=clean(json.dumps(list(found))),
+                now=self.now,
+            )
+
+    def list_flow_problems(self, namespace: str) -> dict[str, list[dict[str, Any]]]:
+        rows = self._all("list_flow_problems", namespace=namespace)
+        return {place: json.loads(text) for place, text in rows}
+
+    def lease_flows(
+        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
+    ) -> None:
+        for root in sorted(roots):
+            row = self._one(
+                "take_flow_lease",
+                name=f"flows:{namespace}:{root}",
+                session_id=holder,
+                now=self.now,
+                expires_at=self.now + lease,
+            )
+            if row is None:
+                raise Conflict(f'another node looks after the flows of "{root}"')
+
+
+def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:
+    id_, namespace, flow, digest, params, depth, status, stop, begun_at, priority, user = row
+    return FlowParent(
+        run_id=id_,
+        namespace=namespace,
+        flow=flow,
+        digest=digest,
+        params=json.loads(params),
+        depth=depth,
+        status=status,
+        stop_asked=bool(stop),
+        begun_at=time(begun_at),
+        priority=priority,
+        user=user,
+        steps=tuple(steps.get(id_, ())),
+    )

@@ -1,0 +1,61 @@
+"""Small builders for the conformance tests of flows: a flow, a run of it, its steps."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+from duebook.ids import new_id
+from duebook.model.flow import Revision
+from duebook.model.flow_target import FlowTarget
+from tests.conformance.builders import BEGIN, MINUTE, claim, settle
+
+if TYPE_CHECKING:
+    from duebook.model.run import Claim, Run
+    from duebook.store.base import Store
+
+CHAIN = """
+name: chain
+steps:
+  - {name: one, command: "true"}
+  - {name: two, command: "true"}
+"""
+
+
+def put_flow(store: Store, text: str, name: str = "chain") -> str:
+    """The text of a file as the revision in force; returns its digest."""
+    source = dedent(text)
+    digest = sha256(source.encode()).hexdigest()
+    revision = Revision(name, f"flows/{name}.yaml", digest, source)
+    store.transact(lambda tx: tx.save_flow("default", revision, None))
+    return digest
+
+
+def start(store: Store, name: str = "chain", /, **params: Any) -> str:
+    """A run of a flow by hand; returns its id."""
+    run_id = new_id()
+    target = FlowTarget(name, tuple(params.items()))
+    store.transact(lambda tx: tx.start_flow(run_id, "default", target, 0, "manual", None))
+    return run_id
+
+
+def steps_of(store: Store, run_id: str) -> dict[str, Run]:
+    runs = store.read(lambda tx: tx.list_steps_of(run_id))
+    return {run.step: run for run in runs if run.step is not None}
+
+
+def claim_steps(store: Store, session_id: str = "node-1") -> dict[str, Claim]:
+    return {claimed.run.step or "": claimed for claimed in claim(store, session_id)}
+
+
+__all__ = [
+    "BEGIN",
+    "CHAIN",
+    "MINUTE",
+    "claim_steps",
+    "put_flow",
+    "settle",
+    "start",
+    "steps_of",
+]
