@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.chance import fraction
 from duebook.clock import utc_now
+from duebook.engine.advancer import Advancer
 from duebook.engine.alarm import Alarm
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
@@ -23,6 +24,7 @@ from duebook.engine.performer import TargetPerformer
 from duebook.engine.reach import Reach
 from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
+from duebook.engine.shelf import Shelf
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
@@ -100,6 +102,7 @@ class Node:
         self._options = options or NodeOptions()
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
         self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
+        self._advancing = Alarm()
         self._outage = Outage()
         self._stranded = Stranded(store)
         self._reach = Reach()
@@ -128,6 +131,7 @@ class Node:
             self._start("ticker", self._tick, self._ticking, self._planning_over)
             if self._store.parallel:
                 self._start("second ticker", self._help, self._helping, self._planning_over)
+            self._start("advancer", self._advance, self._advancing, self._planning_over)
         if "worker" in roles:
             self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
         if "relay" in roles and self._store.sequences:
@@ -150,19 +154,23 @@ class Node:
 
     def _prepare(self) -> None:
         options = self._options
+        shelf = Shelf()
         self._performer = TargetPerformer(
             self._store,
             self._spawner,
             self._revive_spawner,
             http_allow=options.http_allow,
             tasks=self._tasks,
+            shelf=shelf,
         )
+        self._advancer = Advancer(self._store, shelf)
         self._slots = Slots(
             self._store,
             self._performer,
             options.slots,
             self._dispatching.ring,
             measures=self.measures,
+            advance=self._advancing.ring,
         )
         term = self._term if options.coordination == "leader" else None
         self._ticker, self._second_ticker = (
@@ -276,6 +284,13 @@ class Node:
             self._dispatching.ring()  # it need not wait for the news
         return wake_at
 
+    def _advance(self) -> float:
+        before = self._advancer.begun
+        wake_at = self._advancer.step()
+        if self._advancer.begun > before:
+            self._dispatching.ring()
+        return self._seconds_until(wake_at)
+
     def _dispatch(self) -> float:
         try:
             return self._seconds_until(None if self._keeper.lost else self._dispatcher.step())
@@ -324,6 +339,8 @@ class Node:
         if pulse.queued:
             self._dispatching.ring()
             self._stranded.step()
+        if pulse.flow_at is not None:
+            self._advancing.ring_within(self._seconds_until(pulse.flow_at))
         if pulse.unstamped:
             self._sequencing.ring()
         if pulse.sinks != self._relay.sinks:
@@ -393,6 +410,8 @@ class Node:
             self._ticking.ring()
         if News.WORK in news:
             self._dispatching.ring()
+        if News.FLOW in news:
+            self._advancing.ring()
         if News.EVENTS in news:
             self._sequencing.ring()
         if News.SINKS in news:
@@ -410,7 +429,7 @@ class Node:
         *planning, _, keeping = self._threads
         self._planning_over.set()
         events = (self._sequencing, self._relaying)
-        for alarm in (self._ticking, self._helping, self._dispatching, *events):
+        for alarm in (self._ticking, self._helping, self._advancing, self._dispatching, *events):
             alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()

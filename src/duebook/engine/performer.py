@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.reports import Desk, TaskReports
+from duebook.engine.shelf import Shelf
+from duebook.engine.steps import StepRoom
 from duebook.errors import Unavailable
 from duebook.model.run import Outcome
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from duebook.engine.logs import RunLog
+    from duebook.engine.steps import Write
+    from duebook.model.flow_run import Surroundings
     from duebook.model.run import Claim
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
@@ -47,6 +52,7 @@ class TargetPerformer:
         log_cap: int = LOG_CAP,
         http_allow: tuple[Network, ...] = (),
         tasks: Tasks | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         self._spawner = spawner
         self._revive = revive
@@ -56,6 +62,7 @@ class TargetPerformer:
         self._loop: EventLoop | None = None
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
+        self._steps = StepRoom(store, spawner, self._inherited, shelf or Shelf())
 
     def new_stop(self, claim: Claim) -> AnyStop:
         return TaskStop() if self.is_cooperative(claim) else Stop()
@@ -76,7 +83,7 @@ class TargetPerformer:
 
         runs, rest = [], []
         for claim, stop in begun:
-            task = self._tasks.find(claim.run.task)
+            task = None if claim.around else self._tasks.find(claim.run.task)
             if task is not None and task.kind == "loop" and isinstance(stop, TaskStop):
                 reports = TaskReports(claim, stop, self._desk)
                 runs.append(AsyncRun(task, claim, stop, reports, ended))
@@ -88,6 +95,8 @@ class TargetPerformer:
         return rest
 
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
+        if claim.around is not None:
+            return self._perform_step(claim, claim.around, stop)
         if isinstance(claim.spec.target, TaskTarget):
             return self._perform_task(claim, stop)
         if isinstance(claim.spec.target, EventTarget):
@@ -102,17 +111,50 @@ class TargetPerformer:
             self._desk.close_log(log, lambda: stop.reason == "lost")
         return outcome
 
+    def _perform_step(self, claim: Claim, around: Surroundings, stop: AnyStop) -> Outcome:
+        """What has come with the values of its flow is never rendered again."""
+        try:
+            ready = self._steps.prepare(claim, around)
+        except Unavailable:
+            self._revive()
+            return Outcome("cancelled", "spawner")
+        if isinstance(ready, Outcome):
+            self._note(claim, ready)
+            return ready
+        if isinstance(ready.claim.spec.target, TaskTarget):
+            return self._perform_task(ready.claim, stop)
+        assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
+        log = self._desk.open_log(claim)
+        try:
+            printed = ready.watch(log.write)
+            outcome = ready.outcome(self._execute(ready.claim, stop, log, printed), printed)
+            if outcome.error:
+                log.note(outcome.error)
+        finally:
+            self._desk.close_log(log, lambda: stop.reason == "lost")
+        return outcome
+
+    def _note(self, claim: Claim, outcome: Outcome) -> None:
+        """Why a step did not run, where people look for it."""
+        if outcome.error:
+            log = self._desk.open_log(claim)
+            log.note(outcome.error)
+            self._desk.close_log(log, lambda: True)
+
     def _perform(self, claim: Claim, stop: Stop, log: RunLog) -> Outcome:
         try:
             claim = rendered(claim)
         except TemplateFailed as error:
             return Outcome("failed", "template", str(error))
+        return self._execute(claim, stop, log, log.write)
+
+    def _execute(self, claim: Claim, stop: Stop, log: RunLog, write: Write) -> Outcome:
         if isinstance(claim.spec.target, HttpTarget):
             from duebook.targets.http import perform_http  # a node without requests starts quicker
 
-            return perform_http(claim, stop, log.write, log.note, self._http_allow)
+            return perform_http(claim, stop, write, log.note, self._http_allow)
         try:
-            return perform_command(claim, self._spawner, stop, log.write, self._inherited)
+            return perform_command(claim, self._spawner, stop, write, self._inherited)
         except Unavailable:  # the spawner is gone, which says nothing about the work
             self._revive()
             return Outcome("cancelled", "spawner")
@@ -124,11 +166,24 @@ class TargetPerformer:
             return Outcome("failed", "missing_target", told)
         reports = TaskReports(claim, stop, self._desk)
         try:
+            if isinstance(stop, TaskStop) and task.kind == "loop":
+                return self._perform_in_loop(task, claim, stop)
             if isinstance(stop, TaskStop):
                 return perform_task(task, claim, stop, reports)
             return self._perform_in_process(task, claim, stop, reports)
         finally:
             reports.close()
+
+    def _perform_in_loop(self, task: Task, claim: Claim, stop: TaskStop) -> Outcome:
+        """A step of a flow, whose values were not known when others began together."""
+        from duebook.targets.loop import AsyncRun, EventLoop
+
+        ended: SimpleQueue[Outcome] = SimpleQueue()
+        reports = TaskReports(claim, stop, self._desk)
+        run = AsyncRun(task, claim, stop, reports, lambda _, outcome: ended.put(outcome))
+        self._loop = self._loop or EventLoop()
+        self._loop.begin([run])
+        return ended.get()
 
     def _perform_in_process(
         self, task: Task, claim: Claim, stop: Stop, reports: TaskReports

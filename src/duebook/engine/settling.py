@@ -21,6 +21,8 @@ HAND_BACK_DELAY: Final = timedelta(seconds=1)
 
 def is_final(claim: Claim, outcome: Outcome | None) -> bool:
     """Whether the run ends with this attempt: neither handed back nor tried again."""
+    if outcome is not None and outcome.call is not None:
+        return False
     return not _goes_back(outcome) and _delay(claim, outcome) is None
 
 
@@ -31,6 +33,8 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
     """
     if outcome is None or _goes_back(outcome):
         return "handed back" if tx.hand_back(claim.token, HAND_BACK_DELAY) else None
+    if outcome.call is not None:
+        return f"calls {outcome.call}" if tx.call_flow(claim.token, outcome.call) else None
     delay = _delay(claim, outcome)
     if not tx.settle(claim.token, outcome, delay):
         return None

@@ -89,9 +89,12 @@ class Slots(Generic[S]):
         grace: float = GRACE,
         monotonic: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
+        advance: Callable[[], None] = lambda: None,
     ) -> None:
+        """`ring` is called when a place gets free, `advance` when a step of a flow has ended."""
         self._performer = performer
         self._ring = ring
+        self._advance = advance
         self._number = number
         self._grace = grace
         self._monotonic = monotonic
@@ -255,3 +258,5 @@ class Slots(Generic[S]):
                 self._working.pop(claim.token, None)
             self._lock.notify_all()
         self._ring()
+        if any(claim.around is not None for claim in claims):
+            self._advance()

@@ -14,7 +14,7 @@ from duebook.flows.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
 __all__ = ["Content", "NotReadable", "default_name", "find", "read"]
 
@@ -40,7 +40,7 @@ class NotReadable(Exception):
         super().__init__(str(self.problem))
 
 
-def default_name(path: Path) -> str:
+def default_name(path: PurePath) -> str:
     """What a flow is called that has no name of its own."""
     return path.name.removesuffix(path.suffix)
 

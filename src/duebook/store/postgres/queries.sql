@@ -981,7 +981,9 @@ ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 -- name: end_flow_runs
 -- Runs of flows that are over, and whom that wakes.
 UPDATE runs AS r
-SET status = v.status, finished_at = :now, reason = v.reason, error = v.error, output = v.output,
+SET status = v.status, finished_at = :now, error = v.error, output = v.output,
+    reason = CASE WHEN v.status = 'cancelled' AND r.cancel_requested_at IS NOT NULL
+        THEN r.reason ELSE v.reason END,
     failures = r.failures + CASE WHEN v.status = 'failed' THEN 1 ELSE 0 END
 FROM unnest(:id::text[], :status::text[], :reason::text[], :error::text[], :output::text[])
     AS v (id, status, reason, error, output)

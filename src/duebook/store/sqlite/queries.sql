@@ -735,7 +735,9 @@ ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 -- name: end_flow_run
 -- A run of a flow that is over, and whom that wakes.
 UPDATE runs
-SET status = :status, finished_at = :now, reason = :reason, error = :error, output = :output,
+SET status = :status, finished_at = :now, error = :error, output = :output,
+    reason = CASE WHEN :status = 'cancelled' AND cancel_requested_at IS NOT NULL
+        THEN reason ELSE :reason END,
     failures = failures + CASE WHEN :status = 'failed' THEN 1 ELSE 0 END
 WHERE id = :id AND session_id = '' AND status = 'running'
 RETURNING id, wakes, schedule_id, parent_run_id, :status = 'succeeded',

@@ -1,0 +1,229 @@
+"""Lets runs of flows go on: takes those that wait, decides by flows/advance, commits.
+
+Any number of nodes share the work. A step that ends only wakes its flow, and whoever takes that
+sees all ends there are, so that the last two of a join cannot miss each other.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.engine.shelf import Shelf, Unreadable
+from duebook.errors import shorten
+from duebook.flows.advance import advance
+from duebook.flows.lifecycle import due_control, restart_step
+from duebook.ids import new_id
+from duebook.model.flow import CHECK
+from duebook.model.flow_run import FlowEnd, FlowMove, NewStep, Standing, step_state
+from duebook.model.flow_target import FlowTarget
+from duebook.model.target import TaskTarget
+from duebook.timetext import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from duebook.model.flow import Flow
+    from duebook.model.flow_run import FlowParent
+    from duebook.store.base import FlowControl, Store, Tx
+
+__all__ = ["Advancer", "next_control"]
+
+log = logging.getLogger(__name__)
+
+BATCH: Final = 200
+LOOK_AGAIN: Final = timedelta(seconds=5)
+"""For a run that may not begin yet: the end of the others wakes it, should that be a flow's."""
+RESTARTING: Final = timedelta(seconds=1)
+"""How often a restart looks whether what it stopped has ended."""
+TRY_AGAIN: Final = timedelta(minutes=1)
+"""For a run that cannot be advanced."""
+MOST_DEPTH: Final = 10
+
+
+class Advancer:
+    """One per scheduler node."""
+
+    def __init__(self, store: Store, shelf: Shelf | None = None, batch: int = BATCH) -> None:
+        self._store = store
+        self._shelf = Shelf() if shelf is None else shelf
+        self._limit = self._batch = batch
+        self.begun = 0
+        """how many steps it began; who counts them learns that there is work"""
+
+    def step(self) -> datetime | None:
+        """Advance what waits; returns when to look again, None when nothing is foreseen."""
+        while True:
+            wake, now = self._store.read(lambda tx: (tx.earliest_flow(), tx.now))
+            if wake.run_at is not None and wake.run_at <= now:
+                if not self._take_and_advance():
+                    return now + timedelta(milliseconds=20)  # others hold them
+            elif wake.control_at is not None and wake.control_at <= now:
+                self._store.transact(self._control)
+            else:
+                return wake.earliest
+
+    def _take_and_advance(self) -> int:
+        """How many it took; fewer at once after a failure."""
+        try:
+            taken = self._store.transact(self._advance)
+        except Exception:
+            self._limit = max(self._limit // 2, 1)  # perhaps one of them spoils it
+            raise
+        self._limit = min(self._limit * 2, self._batch)
+        return taken
+
+    def _advance(self, tx: Tx) -> int:
+        parents = tx.take_flows(self._limit)
+        if not parents:
+            return 0
+        begun = tx.begin_flows([p.run_id for p in parents if p.status == "queued"])
+        moves = [self._move(tx, parent, parent.run_id in begun) for parent in parents]
+        moves = self._with_outputs(tx, moves)
+        tx.commit_flows(moves)
+        self.begun += sum(len(move.start) for move in moves)
+        return len(parents)
+
+    def _move(self, tx: Tx, parent: FlowParent, begun: bool) -> FlowMove:
+        if parent.status == "queued" and not begun:
+            return FlowMove(parent, wake_at=tx.now + LOOK_AGAIN)
+        if parent.status not in ("queued", "running"):
+            return FlowMove(parent)
+        if parent.depth > MOST_DEPTH:
+            told = f"flows call each other more than {MOST_DEPTH} deep"
+            return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
+        try:
+            flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
+            return _decided(flow, parent, tx.now)
+        except Unreadable as error:
+            return FlowMove(parent, end=FlowEnd("failed", "missing_target"), error=str(error))
+        except Exception:  # it never holds up the others
+            log.exception("cannot advance run %s of flow %s", parent.run_id, parent.flow)
+            return FlowMove(parent, wake_at=tx.now + TRY_AGAIN)
+
+    def _with_outputs(self, tx: Tx, moves: Sequence[FlowMove]) -> list[FlowMove]:
+        """Flows that end return what their steps printed into variables."""
+        names: dict[str, dict[str, str]] = {}
+        for move in moves:
+            parent = move.parent
+            if move.end is not None and move.end.reason not in ("missing_target", "depth"):
+                flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
+                if kept := {s.name: s.output for s in flow.steps if s.output is not None}:
+                    names[parent.run_id] = kept
+        outputs = tx.flow_outputs(list(names)) if names else {}
+        return [
+            _returning(move, names[move.parent.run_id], outputs[move.parent.run_id])
+            if move.parent.run_id in names
+            else move
+            for move in moves
+        ]
+
+    # -- stop and restart schedules
+    def _control(self, tx: Tx) -> None:
+        for control in tx.take_controls(self._limit):
+            try:
+                flow = self._shelf.find(tx, control.namespace, control.name, control.digest)
+            except Unreadable as error:
+                log.warning("%s; its stops and restarts are not looked at", error)
+                tx.control_flow(control.namespace, control.name, None, restarting=False)
+                continue
+            self._control_one(tx, control, flow)
+
+    def _control_one(self, tx: Tx, control: FlowControl, flow: Flow) -> None:
+        """A stop acts only on what is running; a restart stops, waits, and starts."""
+        namespace, name, now = control.namespace, control.name, tx.now
+        due = due_control(flow, control.controlled_at, now)
+        restarting = control.restarting if due is None else due.command == "restart"
+        active = tx.active_flow_runs(namespace, name)
+        if due is not None and due.command == "stop":
+            self._stop(tx, active)
+        wake_at = next_control(flow, now)
+        if restarting:
+            ended_at = tx.last_flow_end(namespace, name)
+            what, until = restart_step(flow, bool(active), ended_at, now)
+            if what == "stop":
+                self._stop(tx, active)
+            elif what == "start":
+                _start(tx, namespace, flow, "restart")
+                restarting = False
+            if restarting:
+                again = until or now + RESTARTING
+                wake_at = again if wake_at is None else min(again, wake_at)
+        tx.control_flow(namespace, name, wake_at, restarting)
+
+    def _stop(self, tx: Tx, active: Iterable[tuple[str, str]]) -> None:
+        for run_id, _ in active:
+            tx.cancel(run_id, "stopped")
+
+
+def _start(tx: Tx, namespace: str, flow: Flow, trigger: str) -> None:
+    schedule = tx.list_taken(namespace, [flow.name]).get(flow.name)
+    snapshot = None
+    if schedule is not None:
+        found = tx.snapshot(schedule)
+        if found.spec.target == FlowTarget(flow.name):
+            snapshot = found
+    target = FlowTarget(flow.name)
+    tx.start_flow(new_id(), namespace, target, flow.priority, trigger, snapshot)
+
+
+def next_control(flow: Flow, now: datetime) -> datetime | None:
+    """When a stop or restart is due next."""
+    found = (trigger.next_after(now) for trigger in (*flow.stop, *flow.restart))
+    return min((moment for moment in found if moment is not None), default=None)
+
+
+def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
+    states = {row.step: step_state(row.status, row.reason, row.exit_code) for row in parent.steps}
+    standing = Standing(parent.begun_at or now, states, parent.stop_asked)
+    found = advance(flow, standing, now)
+    runs = {row.step: row.run_id for row in parent.steps}
+    return FlowMove(
+        parent,
+        start=tuple(_new_step(flow, name) for name in found.start),
+        skip=tuple((new_id(), skip) for skip in found.skip),
+        cancel=tuple(runs[name] for name in found.cancel),
+        cancel_reason=found.cancel_reason,
+        end=found.end,
+        error=None if found.end is None else _told(found.end),
+        wake_at=found.wake_at,
+    )
+
+
+def _told(end: FlowEnd) -> str | None:
+    """How a flow ended that did not end well, or not quite."""
+    if end.reason == "timeout":
+        return "it took longer than its timeout_sec"
+    if end.failed:
+        return shorten(f"failed: {', '.join(end.failed)}", 500)
+    if end.warnings:
+        return shorten(f"failed, and continued over: {', '.join(end.warnings)}", 500)
+    return None
+
+
+def _new_step(flow: Flow, name: str) -> NewStep:
+    if name == CHECK:
+        return NewStep(new_id(), name, flow.queue)
+    step = flow.step(name)
+    options: dict[str, Any] = {}
+    if step.retry is not None:
+        options["retry"] = step.retry.to_json()
+    if step.timeout is not None:
+        options["timeout"] = format_duration(step.timeout)
+    return NewStep(
+        new_id(),
+        name,
+        flow.queue,
+        step.target.name if isinstance(step.target, TaskTarget) else None,
+        json.dumps(dict(step.workers)) if step.workers else None,
+        json.dumps(options) if options else None,
+    )
+
+
+def _returning(move: FlowMove, names: dict[str, str], outputs: dict[str, Any]) -> FlowMove:
+    kept = {variable: outputs[step] for step, variable in names.items() if step in outputs}
+    return replace(move, output=json.dumps(kept, ensure_ascii=False) if kept else None)

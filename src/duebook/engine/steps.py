@@ -1,0 +1,185 @@
+"""Prepares the steps of flows for those who perform targets: their values, conditions, outputs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duebook.engine.shelf import Shelf, Unreadable
+from duebook.flows.advance import flow_status
+from duebook.flows.patterns import is_in_output
+from duebook.flows.render import Values, render_step, unmet
+from duebook.model.flow import CHECK, Script, Step
+from duebook.model.flow_run import MATCHED, StepEnd
+from duebook.model.flow_target import FlowTarget
+from duebook.model.run import Outcome
+from duebook.model.target import CommandTarget
+from duebook.targets.command import environment
+from duebook.targets.processes import Stop, supervise
+from duebook.targets.templates import TemplateFailed
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from duebook.flows.render import Rendered
+    from duebook.model.flow import Condition, Flow
+    from duebook.model.flow_run import Surroundings
+    from duebook.model.run import Claim
+    from duebook.store.base import Store
+    from duebook.targets.spawner import Spawner
+
+    Write = Callable[[Literal["stdout", "stderr"], bytes], None]
+
+__all__ = ["Printed", "Ready", "StepRoom"]
+
+CONDITION_TIME: Final = 60.0
+"""Seconds that the command of a condition may take."""
+MOST_ASKED: Final = 65_536
+"""Bytes of what the command of a condition prints."""
+MOST_WATCHED: Final = 1_000_000
+"""Bytes of its output in which `continue_on` looks."""
+
+
+class Printed:
+    """What a step writes to stdout, up to a limit, on its way to the log."""
+
+    def __init__(self, write: Write, most: int) -> None:
+        self._write = write
+        self._most = most
+        self._kept = bytearray()
+
+    def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
+        if stream == "stdout" and len(self._kept) < self._most:
+            self._kept += data[: self._most - len(self._kept)]
+        self._write(stream, data)
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A step that can be performed: its claim has the target without templates."""
+
+    claim: Claim
+    step: Step
+    most_output: int
+
+    def watch(self, write: Write) -> Printed:
+        most = self.most_output if self.step.output is not None else 0
+        return Printed(write, MOST_WATCHED if self.step.continue_on.output else most)
+
+    def outcome(self, outcome: Outcome, printed: Printed) -> Outcome:
+        """With what the step printed, and whether that is what `continue_on` looks for."""
+        wanted = self.step.continue_on.output
+        if outcome.status == "failed" and wanted and is_in_output(printed.text, wanted):
+            outcome = replace(outcome, reason=MATCHED)
+        if self.step.output is not None and outcome.output is None:
+            text = printed.text.strip()[: self.most_output]
+            outcome = replace(outcome, output=json.dumps(text, ensure_ascii=False))
+        return outcome
+
+
+class StepRoom:
+    """Where steps get ready, before anything of them is executed but their conditions."""
+
+    def __init__(
+        self, store: Store, spawner: Spawner, inherited: Mapping[str, str], shelf: Shelf
+    ) -> None:
+        self._store = store
+        self._spawner = spawner
+        self._inherited = inherited
+        self._shelf = shelf
+
+    def prepare(self, claim: Claim, around: Surroundings) -> Ready | Outcome:
+        """The step with its values; an Outcome when it ends here: it calls a flow, does not meet
+        its conditions, or cannot be had."""
+        name = claim.run.step or ""
+        try:
+            flow = self._shelf.load(self._store, claim.run.namespace, around.flow, around.digest)
+            step = _check(flow) if name == CHECK else flow.step(name)
+            values = _values(flow, claim, around)
+            rendered = render_step(flow, step, values, self._inherited)
+        except Unreadable as error:
+            return Outcome("failed", "missing_target", str(error))
+        except KeyError:
+            return Outcome("failed", "missing_target", f'flow "{around.flow}" has no step "{name}"')
+        except TemplateFailed as error:
+            return Outcome("failed", "template", str(error))
+        if (condition := self._unmet(claim, rendered)) is not None:
+            return Outcome("cancelled", "precondition", f"not met: {condition}")
+        if name == CHECK:
+            return Outcome("succeeded")
+        if isinstance(rendered.target, FlowTarget):
+            return Outcome("succeeded", call=rendered.target)
+        return Ready(_filled(claim, rendered), step, flow.max_output)
+
+    def _unmet(self, claim: Claim, rendered: Rendered) -> Condition | None:
+        if not rendered.conditions:
+            return None
+        variables = environment(claim, self._inherited) | dict(rendered.variables)
+
+        def ask(text: str) -> tuple[int, str]:
+            printed = Printed(lambda *_: None, MOST_ASKED)
+            process = self._spawner.spawn(("/bin/sh", "-c", text), variables, _cwd(rendered))
+            with Stop() as stop:
+                ended = supervise(process, printed, stop, CONDITION_TIME, grace=1.0)
+            return (1 if ended.code is None else ended.code), printed.text
+
+        return unmet(rendered.conditions, ask)
+
+
+def _check(flow: Flow) -> Step:
+    """The step that judges the conditions of the whole flow."""
+    return Step(CHECK, Script("true"), preconditions=flow.preconditions)
+
+
+def _cwd(rendered: Rendered) -> str | None:
+    return rendered.target.cwd if isinstance(rendered.target, CommandTarget) else None
+
+
+def _filled(claim: Claim, rendered: Rendered) -> Claim:
+    """Payloads of runs are data, and never templates."""
+    assert not isinstance(rendered.target, FlowTarget)  # noqa: S101 - looked at before
+    run = replace(claim.run, payload=rendered.payload)
+    spec = replace(claim.spec, target=rendered.target, payload=rendered.payload)
+    return claim._replace(run=run, spec=spec)
+
+
+def _values(flow: Flow, claim: Claim, around: Surroundings) -> Values:
+    ends = {
+        name: StepEnd(state.status, state.exit_code, output)
+        for name, (state, output) in around.ends.items()
+    }
+    return Values(around.params, ends, _facts(claim, around), _status(flow, claim, around))
+
+
+def _status(flow: Flow, claim: Claim, around: Surroundings) -> str:
+    """How the flow ended, for those who come after its steps."""
+    states = {name: state for name, (state, _) in around.ends.items()}
+    if any(step.name not in states for step in flow.steps):
+        return ""
+    if claim.run.step in {step.name for step in flow.steps}:
+        return ""
+    return flow_status(flow, states).status
+
+
+def _facts(claim: Claim, around: Surroundings) -> dict[str, Any]:
+    """What templates can name of the flow's run, as those of schedules have it."""
+    due_at = format_instant(around.due_at or around.created_at)
+    return {
+        "schedule": {
+            "id": around.schedule_id or "",
+            "name": around.schedule or around.flow,
+            "due_at": due_at,
+            "tz": "UTC",
+        },
+        "due_at": due_at,
+        "now": format_instant(claim.run.started_at or claim.run.created_at),
+        "namespace": claim.run.namespace,
+        "user": claim.user,
+        "run": {"id": around.run_id, "origin": around.origin, "trigger": around.trigger},
+    }

@@ -1,0 +1,390 @@
+"""The advancer on every store: steps begin in order, joins fire once, flows end as they should."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.engine.advancer import Advancer
+from duebook.model.flow_target import FlowTarget
+from duebook.model.run import Outcome
+from tests.conformance.builders import (
+    MINUTE,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    get_run,
+    get_runs,
+    get_schedule,
+    lose,
+    tick,
+)
+from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, start, steps_of
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
+
+DIAMOND = """
+name: diamond
+steps:
+  - {name: a, command: "true", output: ROWS}
+  - {name: b, command: "true", depends: a}
+  - {name: c, command: "true", depends: a}
+  - {name: d, command: "true", depends: [b, c]}
+"""
+
+
+def finish(store: Store, **ends: str) -> dict[str, str]:
+    """Work until nothing is left to do; steps succeed unless told otherwise. Each step's end."""
+    advancer = Advancer(store)
+    advancer.step()
+    told: dict[str, str] = {}
+    while claims := claim(store):
+        for claimed in claims:
+            step = claimed.run.step or ""
+            told[step] = ends.get(step.replace(".", "_"), "succeeded")
+            how: dict[str, Any] = {"exit_code": 1} if told[step] == "failed" else {}
+            assert settle(store, claimed.token, told[step], **how)  # type: ignore[arg-type]
+        advancer.step()
+    return told
+
+
+def states(store: Store, run_id: str) -> dict[str, tuple[str, str | None]]:
+    return {name: (run.status, run.reason) for name, run in steps_of(store, run_id).items()}
+
+
+def test_steps_begin_when_those_before_them_have_ended_and_the_flow_ends_last(
+    store: Store,
+) -> None:
+    put_flow(store, DIAMOND, "diamond")
+    run_id = start(store, "diamond")
+    begin(store)
+    advancer = Advancer(store)
+    assert advancer.step() is None
+    assert get_run(store, run_id).status == "running"
+    (first,) = claim(store)
+    assert first.run.step == "a"
+    settle(store, first.token, output=json.dumps("12"))
+    advancer.step()
+    pair = claim_steps(store)
+    assert set(pair) == {"b", "c"}
+    around = pair["b"].around
+    assert around is not None
+    assert around.ends["a"][1] == "12"
+    settle(store, pair["b"].token)
+    advancer.step()
+    assert claim(store) == []
+    settle(store, pair["c"].token)
+    advancer.step()
+    (last,) = claim(store)
+    settle(store, last.token)
+    assert advancer.step() is None
+    run = get_run(store, run_id)
+    assert (run.status, run.output) == ("succeeded", {"ROWS": "12"})
+
+
+def test_two_last_steps_that_end_together_let_the_join_begin_once(backend: Backend) -> None:
+    store = backend.open()
+    put_flow(store, DIAMOND, "diamond")
+    run_id = start(store, "diamond")
+    begin(store)
+    Advancer(store).step()
+    (first,) = claim(store)
+    settle(store, first.token)
+    Advancer(store).step()
+    pair = claim_steps(store)
+    barrier = threading.Barrier(2)
+
+    def end(name: str) -> None:
+        mine = backend.open()
+        barrier.wait()
+        settle(mine, pair[name].token)
+        Advancer(mine).step()
+
+    threads = [threading.Thread(target=end, args=(name,)) for name in ("b", "c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    Advancer(store).step()
+    assert [claimed.run.step for claimed in claim(store)] == ["d"]
+    assert len(steps_of(store, run_id)) == 4
+
+
+def test_a_failed_step_stops_those_after_it_and_fails_the_flow(store: Store) -> None:
+    put_flow(store, DIAMOND, "diamond")
+    run_id = start(store, "diamond")
+    begin(store)
+    finish(store, b="failed")
+    assert states(store, run_id)["d"] == ("cancelled", "upstream_failed")
+    run = get_run(store, run_id)
+    assert (run.status, run.reason, run.error) == ("failed", "step", "failed: b")
+
+
+def test_handlers_run_in_their_order_and_know_how_it_ended(store: Store) -> None:
+    put_flow(
+        store,
+        """
+        name: handled
+        steps: [{name: work, command: "true"}]
+        handler_on: {init: "true", failure: "true", success: "true", exit: "true"}
+        """,
+        "handled",
+    )
+    start(store, "handled")
+    begin(store)
+    told = finish(store, work="failed")
+    assert list(told) == ["handler_on.init", "work", "handler_on.failure", "handler_on.exit"]
+
+
+def test_a_flow_that_is_cancelled_cancels_its_steps_and_runs_its_handler(store: Store) -> None:
+    put_flow(
+        store,
+        """
+        name: long
+        steps:
+          - [{name: one, command: sleep 60}, {name: two, command: sleep 60}]
+          - {name: three, command: "true"}
+        handler_on: {abort: "true"}
+        """,
+        "long",
+    )
+    run_id = start(store, "long")
+    begin(store)
+    advancer = Advancer(store)
+    advancer.step()
+    (one,) = claim(store, limit=1)
+    assert store.transact(lambda tx: tx.cancel(run_id, "cancelled")) == "requested"
+    advancer.step()
+    own = store.read(lambda tx: tx.own_runs("node-1"))
+    assert [run.cancel_reason for run in own] == ["flow_cancelled"]
+    settle(store, one.token, "cancelled", reason="flow_cancelled")
+    told = finish(store)
+    assert list(told) == ["handler_on.abort"]
+    assert states(store, run_id)["three"] == ("cancelled", "flow_cancelled")
+    run = get_run(store, run_id)
+    assert (run.status, run.reason) == ("cancelled", "cancelled")
+
+
+def test_a_flow_that_has_not_begun_ends_at_once_when_it_is_cancelled(store: Store) -> None:
+    put_flow(store, CHAIN)
+    run_id = start(store)
+    assert store.transact(lambda tx: tx.cancel(run_id, "cancelled")) == "cancelled"
+    assert Advancer(store).step() is None
+    assert steps_of(store, run_id) == {}
+
+
+def test_a_flow_that_takes_too_long_fails(store: Store, clock: VirtualClock) -> None:
+    put_flow(store, CHAIN + "timeout_sec: 30\n")
+    run_id = start(store)
+    begin(store, lease=timedelta(minutes=5))
+    advancer = Advancer(store)
+    assert advancer.step() == clock.now + timedelta(seconds=30)
+    (one,) = claim(store)
+    clock.advance(timedelta(seconds=31))
+    advancer.step()
+    settle(store, one.token, "cancelled", reason="flow_timeout")
+    advancer.step()
+    run = get_run(store, run_id)
+    assert (run.status, run.reason) == ("failed", "timeout")
+
+
+def test_a_step_whose_node_is_lost_begins_again_and_the_flow_goes_on(store: Store) -> None:
+    put_flow(store, CHAIN)
+    run_id = start(store)
+    begin(store)
+    Advancer(store).step()
+    claim(store)
+    lose(store, "node-1")
+    begin(store, "node-2")
+    advancer = Advancer(store)
+    advancer.step()
+    (again,) = claim(store, "node-2")
+    assert (again.run.step, again.run.attempt) == ("one", 2)
+    settle(store, again.token)
+    advancer.step()
+    (two,) = claim(store, "node-2")
+    settle(store, two.token)
+    advancer.step()
+    assert get_run(store, run_id).status == "succeeded"
+
+
+def test_a_step_becomes_the_flow_that_it_calls_and_gets_its_outputs(store: Store) -> None:
+    put_flow(
+        store,
+        """
+        name: outer
+        steps:
+          - {name: inner, call: chain}
+          - {name: after, command: "true"}
+        """,
+        "outer",
+    )
+    put_flow(
+        store,
+        CHAIN.replace('name: two, command: "true"', 'name: two, command: "true", output: SUM'),
+    )
+    run_id = start(store, "outer")
+    begin(store)
+    advancer = Advancer(store)
+    advancer.step()
+    (call,) = claim(store)
+    target = FlowTarget("chain", (("DAY", "1"),))
+    assert store.transact(lambda tx: tx.call_flow(call.token, target))
+    assert not store.transact(lambda tx: tx.call_flow(call.token, target))
+    advancer.step()
+    (one,) = claim(store)
+    around = one.around
+    assert around is not None
+    assert (one.run.parent_run_id, around.flow, around.params) == (
+        call.run.id,
+        "chain",
+        {"DAY": "1"},
+    )
+    settle(store, one.token)
+    advancer.step()
+    (two,) = claim(store)
+    settle(store, two.token, output=json.dumps("3"))
+    advancer.step()
+    inner = steps_of(store, run_id)["inner"]
+    assert (inner.status, inner.output) == ("succeeded", {"SUM": "3"})
+    (after,) = claim(store)
+    assert after.run.step == "after"
+    settle(store, after.token)
+    advancer.step()
+    assert get_run(store, run_id).status == "succeeded"
+
+
+def test_cancelling_a_flow_cancels_the_flow_that_it_called(store: Store) -> None:
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: chain}]\n", "outer")
+    put_flow(store, CHAIN)
+    run_id = start(store, "outer")
+    begin(store)
+    advancer = Advancer(store)
+    advancer.step()
+    (call,) = claim(store)
+    store.transact(lambda tx: tx.call_flow(call.token, FlowTarget("chain")))
+    advancer.step()
+    store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
+    advancer.step()
+    assert get_run(store, call.run.id).status == "cancelled"
+    assert get_run(store, run_id).status == "cancelled"
+    assert claim(store) == []
+
+
+def test_a_flow_that_does_not_exist_fails_with_its_name(store: Store) -> None:
+    run_id = start(store, "ghost")
+    Advancer(store).step()
+    run = get_run(store, run_id)
+    assert (run.status, run.reason) == ("failed", "missing_target")
+    assert run.error == 'flow "ghost" does not exist'
+
+
+def test_runs_of_a_schedule_that_must_not_overlap_wait_for_each_other(store: Store) -> None:
+    put_flow(store, CHAIN)
+    schedule = add_schedule(store, target={"flow": "chain"})
+    ids = [add_run(store, schedule), add_run(store, schedule)]
+    begin(store)
+    advancer = Advancer(store)
+    advancer.step()
+    assert sorted(get_run(store, id_).status for id_ in ids) == ["queued", "running"]
+    finish(store)
+    assert {get_run(store, id_).status for id_ in ids} == {"succeeded"}
+    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+
+
+def test_the_end_of_a_flow_wakes_its_schedule(store: Store, clock: VirtualClock) -> None:
+    put_flow(store, CHAIN)
+    schedule = add_schedule(store, target={"flow": "chain"}, overlap="queue")
+    begin(store, lease=timedelta(hours=1))
+    clock.advance()
+    tick(store)
+    Advancer(store).step()
+    clock.advance()
+    tick(store)  # the second due time waits for the first
+    assert len(get_runs(store, schedule)) == 1
+    finish(store)
+    tick(store)
+    assert len(get_runs(store, schedule)) == 2
+    assert get_schedule(store, schedule).problem is None
+
+
+def test_max_active_steps_bounds_what_runs_at_once(store: Store) -> None:
+    steps = ", ".join(f'{{name: s{n}, command: "true"}}' for n in range(5))
+    put_flow(store, f"name: wide\nmax_active_steps: 2\ntype: graph\nsteps: [{steps}]\n", "wide")
+    start(store, "wide")
+    begin(store)
+    advancer = Advancer(store)
+    seen = []
+    advancer.step()
+    while claims := claim(store):
+        seen.append(len(claims))
+        for claimed in claims:
+            settle(store, claimed.token)
+        advancer.step()
+    assert seen == [2, 2, 1]
+
+
+@pytest.mark.parametrize("size", [120])
+def test_many_flows_are_advanced_together(store: Store, size: int) -> None:
+    put_flow(store, CHAIN)
+    ids = [start(store) for _ in range(size)]
+    begin(store)
+    advancer = Advancer(store)
+    advancer.step()
+    for _ in range(2):
+        claims = claim(store, limit=size)
+        assert len(claims) == size
+        ended = [(claimed.token, Outcome("succeeded")) for claimed in claims]
+        store.transact(lambda tx: tx.settle_all(ended))  # noqa: B023
+        advancer.step()
+    assert {get_run(store, id_).status for id_ in ids} == {"succeeded"}
+
+
+def test_stop_and_restart_schedules_act_on_what_runs(store: Store, clock: VirtualClock) -> None:
+    put_flow(
+        store,
+        """
+        name: service
+        schedule: {stop: "10 * * * *", restart: "20 * * * *"}
+        restart_wait_sec: 30
+        steps: [{name: serve, command: sleep 3600}]
+        """,
+        "service",
+    )
+    begin(store, lease=timedelta(days=1))
+    store.transact(lambda tx: tx.control_flow("default", "service", tx.now + 10 * MINUTE, False))
+    advancer = Advancer(store)
+    run_id = start(store, "service")
+    advancer.step()
+    (serve,) = claim(store)
+    clock.advance(10 * MINUTE)
+    advancer.step()
+    settle(store, serve.token, "cancelled", reason="flow_cancelled")
+    advancer.step()
+    stopped = get_run(store, run_id)
+    assert (stopped.status, stopped.reason) == ("cancelled", "stopped")
+    wake_at = advancer.step()
+    assert wake_at == clock.now + 10 * MINUTE
+    again = start(store, "service")
+    advancer.step()
+    (serve,) = claim(store)
+    clock.advance(10 * MINUTE)
+    advancer.step()
+    settle(store, serve.token, "cancelled", reason="flow_cancelled")
+    advancer.step()
+    assert get_run(store, again).status == "cancelled"
+    clock.advance(timedelta(seconds=5))
+    advancer.step()
+    assert claim(store) == []  # it waits
+    clock.advance(timedelta(seconds=26))
+    advancer.step()
+    (serve,) = claim(store)
+    assert serve.run.parent_run_id not in (run_id, again)
