@@ -22,11 +22,13 @@ from duebook.targets.task import Tasks, check_function, is_task_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import Unpack
 
     from duebook.book.schedules import Declared
     from duebook.engine.measures import Measures
     from duebook.engine.node import Node, NodeOptions
+    from duebook.flows.keeping import FlowKeeper
     from duebook.model.policies import AnyTrigger, Policies
     from duebook.settings import Settings
     from duebook.store.base import Store
@@ -274,10 +276,11 @@ class Duebook(Book):
         prune: bool = False,
         ready: Callable[[], None] = lambda: None,
         measures: Measures | None = None,
+        flows: Sequence[Path] = (),
     ) -> None:
         """As `run`, with a spawner that was begun before any thread; calls `ready` once it is up.
 
-        What the node counts it adds to `measures`.
+        What the node counts it adds to `measures`. It keeps the flows of the directories `flows`.
         """
         from duebook.engine.node import Node
 
@@ -288,7 +291,8 @@ class Duebook(Book):
             )
         if self._node is not None:
             raise Conflict("this Duebook is a node already; stop() ends that")
-        node = self._node = Node(self.store, spawner, options, self.tasks, measures)
+        chores = [self._flow_keeper(flows)] if flows else []
+        node = self._node = Node(self.store, spawner, options, self.tasks, measures, chores)
         with _signals(node):
             try:
                 if self.tasks.names or self._app is not None:
@@ -297,6 +301,12 @@ class Duebook(Book):
                 node.run(ready)
             finally:
                 self._node = None
+
+    def _flow_keeper(self, roots: Sequence[Path]) -> FlowKeeper:
+        from duebook.book.flow_registry import FlowRegistry  # most nodes have no such directory
+        from duebook.flows.keeping import FlowKeeper
+
+        return FlowKeeper(roots, FlowRegistry(self.store, self.namespace))
 
     def stop(self) -> None:
         """Ask a node that `run` has begun to end, from another thread; harmless without one."""

@@ -36,7 +36,7 @@ def start(store: Store, name: str = "chain", /, **params: Any) -> str:
     """A run of a flow by hand; returns its id."""
     run_id = new_id()
     target = FlowTarget(name, tuple(params.items()))
-    store.transact(lambda tx: tx.start_flow(run_id, "default", target, 0, "manual", None))
+    store.transact(lambda tx: tx.start_flow(run_id, "default", target, 0, "manual"))
     return run_id
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
+    from duebook.book.flows import Flows
     from duebook.model.readiness import Readiness
     from duebook.model.run import Run
     from duebook.store.base import Store, Tx
@@ -84,6 +85,12 @@ class Book(Closing):
     @cached_property
     def runs(self) -> Runs:
         return Runs(self.store, self.namespace, self.by)
+
+    @cached_property
+    def flows(self) -> Flows:
+        from duebook.book.flows import Flows  # most programs have none, and start quicker
+
+        return Flows(self.store, self.namespace, self.by)
 
     @cached_property
     def nodes(self) -> Nodes:

@@ -85,11 +85,19 @@ class Runs:
         return self._store.transact(work)
 
     def retry(self, run_id: str) -> Run:
-        """Open a run again that has ended, as another attempt; raises Conflict when it has not."""
+        """Open a run again that has ended, as another attempt; raises Conflict when it has not.
+
+        One of a flow goes on where it failed.
+        """
 
         def work(tx: Tx) -> Run:
             run = self._find(tx, run_id)
-            tx.reopen(run.id)
+            if run.flow is None:
+                tx.reopen(run.id)
+            else:
+                from duebook.book.flows import reopen_flow  # seldom, and it takes its time
+
+                reopen_flow(tx, run)
             self._note(tx, "retry", run, "queued")
             return tx.get_run(run.id)
 

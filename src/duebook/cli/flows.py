@@ -1,4 +1,4 @@
-"""The commands about flow files: check, graph, dry."""
+"""The commands about flow files: check, graph, dry. Those about runs are in flow_runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from duebook.cli.arguments import read_pair, user
+from duebook.cli.flow_runs import COMMANDS
 from duebook.cli.output import cut, json_option, print_json, wrapped
 from duebook.clock import utc_now
 from duebook.errors import Invalid, printable
@@ -34,7 +35,11 @@ WIDTH = 80
 
 @click.group("flow")
 def flow_group() -> None:
-    """Look at flows: graphs of steps in YAML files."""
+    """Look at flows, graphs of steps in YAML files; start and stop them."""
+
+
+for _command in COMMANDS:
+    flow_group.add_command(_command)
 
 
 @flow_group.command("check")

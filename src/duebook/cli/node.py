@@ -7,6 +7,7 @@ import logging
 import resource
 from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -90,6 +91,14 @@ def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="What the node does: plan, work, pass events on, serve the API.",
 )
 @click.option(
+    "--flows",
+    "flows",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A directory of flow files to keep and run; may be repeated.",
+)
+@click.option(
     "--coordination",
     type=click.Choice(COORDINATIONS),
     help="Who plans: all schedulers, or one leader at a time. [env: DUEBOOK_COORDINATION]",
@@ -101,6 +110,7 @@ def up_command(app: str | None, roles: str, coordination: str | None, **options:
     Examples:
       duebook up
       duebook up --app reports:book
+      duebook up --flows flows/
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
     _serve(app, read_roles(roles), coordination, **options)
@@ -146,6 +156,7 @@ def _serve(
     quiet: bool = False,
     host: str | None = None,
     port: str | None = None,
+    flows: tuple[Path, ...] = (),
 ) -> None:
     settings = database_settings(
         coordination=coordination, http_allow=http_allow, host=host, port=port
@@ -187,7 +198,7 @@ def _serve(
             collect_seldom()
             click.echo("ready; Ctrl-C ends it")
 
-        book.serve(spawner, options, prune, ready, measures)
+        book.serve(spawner, options, prune, ready, measures, flows)
     click.echo("ended; nothing is lost, the next start carries on")
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "print_runs",
     "print_table",
     "progress_words",
+    "run_name",
     "when",
     "wrapped",
 ]
@@ -90,8 +91,15 @@ def print_runs(book: Book, runs: list[Run]) -> None:
         started = relative(run.started_at - now) if run.started_at else ""
         why = run.error or run.reason or progress_words(run)
         status = run.status if run.attempt < 2 else f"{run.status} ({run.attempt} tries)"
-        rows.append((short[run.id], run.schedule or run.task or "-", status, started, took, why))
+        rows.append((short[run.id], run_name(run), status, started, took, why))
     print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
+
+
+def run_name(run: Run) -> str:
+    """What a run is of: its schedule, the step of a flow, a flow or a task."""
+    if run.flow is not None and run.parent_run_id is not None:
+        return f"{run.flow}: {run.step}" if run.step else run.flow
+    return run.schedule or run.flow or run.task or "-"
 
 
 def progress_words(run: Run) -> str:

@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.engine.shelf import Shelf, Unreadable
 from duebook.errors import shorten
 from duebook.flows.advance import advance
-from duebook.flows.lifecycle import due_control, restart_step
+from duebook.flows.lifecycle import due_control, next_control, restart_step
+from duebook.flows.shelf import Shelf, Unreadable
 from duebook.ids import new_id
 from duebook.model.flow import CHECK
 from duebook.model.flow_run import FlowEnd, FlowMove, NewStep, Standing, step_state
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import FlowParent
     from duebook.store.base import FlowControl, Store, Tx
 
-__all__ = ["Advancer", "next_control"]
+__all__ = ["Advancer"]
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,8 @@ class Advancer:
             if what == "stop":
                 self._stop(tx, active)
             elif what == "start":
-                _start(tx, namespace, flow, "restart")
+                target = FlowTarget(name)
+                tx.start_flow(new_id(), namespace, target, flow.priority, "restart")
                 restarting = False
             if restarting:
                 again = until or now + RESTARTING
@@ -158,23 +159,6 @@ class Advancer:
     def _stop(self, tx: Tx, active: Iterable[tuple[str, str]]) -> None:
         for run_id, _ in active:
             tx.cancel(run_id, "stopped")
-
-
-def _start(tx: Tx, namespace: str, flow: Flow, trigger: str) -> None:
-    schedule = tx.list_taken(namespace, [flow.name]).get(flow.name)
-    snapshot = None
-    if schedule is not None:
-        found = tx.snapshot(schedule)
-        if found.spec.target == FlowTarget(flow.name):
-            snapshot = found
-    target = FlowTarget(flow.name)
-    tx.start_flow(new_id(), namespace, target, flow.priority, trigger, snapshot)
-
-
-def next_control(flow: Flow, now: datetime) -> datetime | None:
-    """When a stop or restart is due next."""
-    found = (trigger.next_after(now) for trigger in (*flow.stop, *flow.restart))
-    return min((moment for moment in found if moment is not None), default=None)
 
 
 def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.chance import fraction
 from duebook.clock import utc_now
@@ -24,11 +24,11 @@ from duebook.engine.performer import TargetPerformer
 from duebook.engine.reach import Reach
 from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
-from duebook.engine.shelf import Shelf
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
+from duebook.flows.shelf import Shelf
 from duebook.ids import new_id
 from duebook.patience import patience
 from duebook.settings import ROLES
@@ -39,14 +39,14 @@ from duebook.triggers import tzdata_version
 from duebook.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.store.base import Pulse, Store, Tx
     from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
 
-__all__ = ["Node", "NodeOptions", "new_session"]
+__all__ = ["Chore", "Node", "NodeOptions", "new_session"]
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +75,21 @@ class NodeOptions:
     """networks that are not public but that requests may go to"""
 
 
+class Chore(Protocol):
+    """Work of a node that is no run, in a thread of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self, ring: Callable[[], None]) -> None:
+        """It begins; `ring` has it step early."""
+
+    def step(self) -> float:
+        """Returns after how many seconds it wants to be called again."""
+
+    def close(self) -> None: ...
+
+
 def new_session(
     roles: str, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = ()
 ) -> SessionInfo:
@@ -94,8 +109,11 @@ class Node:
         options: NodeOptions | None = None,
         tasks: Tasks | None = None,
         measures: Measures | None = None,
+        chores: Sequence[Chore] = (),
     ) -> None:
+        """`chores` are what else its threads do, beside runs."""
         self.measures = Measures() if measures is None else measures
+        self._chores = [(chore, Alarm()) for chore in chores]
         self._store = store
         self._tasks = tasks or Tasks()
         self._spawner = spawner
@@ -138,6 +156,9 @@ class Node:
             self._start("sequencer", self._sequence, self._sequencing, self._planning_over)
         if "relay" in roles:
             self._start("relay", self._publish, self._relaying, self._planning_over)
+        for chore, alarm in self._chores:
+            chore.start(alarm.ring)
+            self._start(chore.name, chore.step, alarm, self._planning_over)
         self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
         self._start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
@@ -428,12 +449,13 @@ class Node:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
         *planning, _, keeping = self._threads
         self._planning_over.set()
-        events = (self._sequencing, self._relaying)
-        for alarm in (self._ticking, self._helping, self._advancing, self._dispatching, *events):
+        rest = (self._sequencing, self._relaying, *(alarm for _, alarm in self._chores))
+        for alarm in (self._ticking, self._helping, self._advancing, self._dispatching, *rest):
             alarm.ring()
         for thread in planning:  # a claim that is under way still becomes work
             thread.join()
         self._relay.close()
+        self._end_chores()
         grace = self._options.shutdown_grace.total_seconds()
         if running := len(self._slots.working()):
             log.warning("waiting up to %.0f s for %d runs; ask again to stop now", grace, running)
@@ -451,6 +473,13 @@ class Node:
             self._store.transact(lambda tx: tx.end_session(self._keeper.session_id))
         except DuebookError as error:
             log.warning("could not say good-bye: %s", error)
+
+    def _end_chores(self) -> None:
+        for chore, _ in self._chores:
+            try:
+                chore.close()
+            except DuebookError as error:
+                log.warning("%s: %s", chore.name, error)
 
     def _wait_idle(self, seconds: float, impatient: bool = False) -> bool:
         deadline = lease_clock() + seconds

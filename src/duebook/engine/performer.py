@@ -7,9 +7,9 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.reports import Desk, TaskReports
-from duebook.engine.shelf import Shelf
 from duebook.engine.steps import StepRoom
 from duebook.errors import Unavailable
+from duebook.flows.shelf import Shelf
 from duebook.model.run import Outcome
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command

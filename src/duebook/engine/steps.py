@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from duebook.engine.shelf import Shelf, Unreadable
 from duebook.flows.advance import flow_status
 from duebook.flows.patterns import is_in_output
 from duebook.flows.render import Values, render_step, unmet
+from duebook.flows.shelf import Shelf, Unreadable
 from duebook.model.flow import CHECK, Script, Step
 from duebook.model.flow_run import MATCHED, StepEnd
 from duebook.model.flow_target import FlowTarget
@@ -99,7 +99,7 @@ class StepRoom:
         its conditions, or cannot be had."""
         name = claim.run.step or ""
         try:
-            flow = self._shelf.load(self._store, claim.run.namespace, around.flow, around.digest)
+            flow = self._flow((claim.run.namespace, around.flow, around.digest))
             step = _check(flow) if name == CHECK else flow.step(name)
             values = _values(flow, claim, around)
             rendered = render_step(flow, step, values, self._inherited)
@@ -116,6 +116,10 @@ class StepRoom:
         if isinstance(rendered.target, FlowTarget):
             return Outcome("succeeded", call=rendered.target)
         return Ready(_filled(claim, rendered), step, flow.max_output)
+
+    def _flow(self, key: tuple[str, str, str | None]) -> Flow:
+        found = self._shelf.peek(*key)
+        return found or self._store.read(lambda tx: self._shelf.find(tx, *key))
 
     def _unmet(self, claim: Claim, rendered: Rendered) -> Condition | None:
         if not rendered.conditions:

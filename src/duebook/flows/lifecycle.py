@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import StepState
     from duebook.triggers import Trigger
 
-__all__ = ["Control", "RestartStep", "again", "due_control", "restart_step", "retried"]
+__all__ = [
+    "Control",
+    "RestartStep",
+    "again",
+    "due_control",
+    "next_control",
+    "restart_step",
+    "retried",
+]
 
 GRACE: Final = timedelta(minutes=1)
 """A stop or restart that nobody saw for longer is over: there is no catching up."""
@@ -101,6 +109,12 @@ def _newest(triggers: Sequence[Trigger], since: datetime, now: datetime) -> list
         if due_at is not None and since < due_at <= now:
             found.append(due_at)
     return found
+
+
+def next_control(flow: Flow, now: datetime) -> datetime | None:
+    """When a stop or restart is due next."""
+    found = (trigger.next_after(now) for trigger in (*flow.stop, *flow.restart))
+    return min((moment for moment in found if moment is not None), default=None)
 
 
 RestartStep = Literal["stop", "wait", "start"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.access import AccessToken
     from duebook.model.acted import Acted
     from duebook.model.change import Change
+    from duebook.model.flow_view import FlowView
     from duebook.model.node import LiveNode
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.quota import NamespaceUse, Quota
@@ -31,6 +32,7 @@ __all__ = [
     "change_form",
     "defaults_shown",
     "definition_form",
+    "flow_form",
     "limits_form",
     "log_form",
     "namespace_form",
@@ -106,6 +108,14 @@ def run_form(run: Run) -> dict[str, Any]:
 
 def _payload_shown(form: dict[str, Any]) -> dict[str, Any]:
     return form | {"payload": show_payload(form["payload"])} if "payload" in form else form
+
+
+def flow_form(view: FlowView) -> dict[str, Any]:
+    form = {field.name: getattr(view, field.name) for field in fields(view)}
+    form["updated_at"] = _plain(view.updated_at)
+    form["params"], form["steps"] = list(view.params), list(view.steps)
+    form["last_run"] = None if view.last_run is None else run_form(view.last_run)
+    return form
 
 
 def attempt_form(attempt: Attempt) -> dict[str, Any]:

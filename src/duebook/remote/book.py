@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from duebook.model.enqueued import EnqueuePolicies
     from duebook.model.readiness import Readiness
+    from duebook.remote.flows import RemoteFlows
 
 __all__ = ["RemoteBook"]
 
@@ -74,6 +75,12 @@ class RemoteBook(Book):
     @cached_property
     def audit(self) -> RemoteAudit:
         return RemoteAudit(self._server)
+
+    @cached_property
+    def flows(self) -> RemoteFlows:
+        from duebook.remote.flows import RemoteFlows
+
+        return RemoteFlows(self._server)
 
     @cached_property
     def nodes(self) -> RemoteNodes:

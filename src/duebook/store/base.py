@@ -665,9 +665,8 @@ class Tx(Protocol):
         target: FlowTarget,
         priority: int,
         trigger: str,
-        schedule: Snapshot | None,
     ) -> None:
-        """A run of a flow, by the limits of its schedule if it has one."""
+        """A run of a flow, by the limits of the schedule of its name if that starts it."""
 
     def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
         """Digest, params and depth of a run of a flow; None for any other run."""
@@ -711,6 +710,9 @@ class Tx(Protocol):
         self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
     ) -> None:
         """Look after the flows of directories for a while; raises Conflict when another does."""
+
+    def release_flows(self, holder: str) -> None:
+        """Let others look after them."""
 
     # -- a part of a transaction
     def undoable(self, work: Callable[[], T]) -> T:

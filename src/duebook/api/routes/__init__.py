@@ -5,6 +5,7 @@ from __future__ import annotations
 from duebook.api.routes import (
     audit,
     bulk,
+    flows,
     health,
     me,
     namespaces,
@@ -25,6 +26,7 @@ RESOURCES = (
     schedule_actions.operations,
     bulk.operations,
     runs.operations,
+    flows.operations,
     nodes.operations,
     queues.operations,
     templates.operations,

@@ -101,7 +101,12 @@ class HttpTarget(Shape):
     http: HttpRequest
 
 
-Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget
+class FlowTarget(Shape):
+    flow: Annotated[str, Field(examples=["etl"])]
+    params: Annotated[dict[str, Any] | None, Field(description="Data, and no templates.")] = None
+
+
+Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget
 
 
 class RetryPolicy(Shape):

@@ -24,7 +24,7 @@ class RunShape(Shape):
     due_at: Instant | None
     origin: Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
     trigger: Annotated[str, Field(examples=["schedule:0 9 * * 1-5"])]
-    queue: Name
+    queue: Annotated[str, Field(description="Of a run of a flow: @flow, which nobody serves.")]
     priority: int
     status: RunStatus
     attempt: int
@@ -48,6 +48,9 @@ class RunShape(Shape):
     progress: Annotated[float | None, Field(ge=0, le=1)]
     progress_text: str | None
     beat_at: Instant | None
+    parent_run_id: Annotated[Id | None, Field(description="The run of its flow, of a step.")]
+    step: str | None
+    flow: Annotated[str | None, Field(description="That it is a run, or a step, of.")]
 
 
 class AttemptShape(Shape):

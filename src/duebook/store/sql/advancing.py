@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.errors import Conflict
 from duebook.model.flow import Revision
 from duebook.model.flow_run import FlowParent, StepRow
+from duebook.model.flow_target import FlowTarget
 from duebook.store.base import FlowControl, FlowWake, KeptFlow, News
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_run, without_nul
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.model.flow_run import FlowMove
-    from duebook.model.flow_target import FlowTarget
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run, Token
     from duebook.store.sql.statements import Row, Values
@@ -184,6 +184,7 @@ class Advancing(People):
             control_at=control_at,
             restarting=restarting,
         )
+        self._tell(News.FLOW)
 
     def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
         return [
@@ -204,8 +205,8 @@ class Advancing(People):
         target: FlowTarget,
         priority: int,
         trigger: str,
-        schedule: Snapshot | None,
     ) -> None:
+        schedule = self._schedule_of(namespace, target.name)
         limits = None if schedule is None else self._definition_of(schedule).copied
         self._run(
             "insert_flow_start",
@@ -222,6 +223,12 @@ class Advancing(People):
             now=self.now,
         )
         self._follow_flows([(run_id, target.name, dict(target.params))])
+
+    def _schedule_of(self, namespace: str, flow: str) -> Snapshot | None:
+        id_ = self.list_taken(namespace, [flow]).get(flow)
+        found = self.snapshots([id_]) if id_ is not None else []
+        starts = [s for s in found if getattr(s.spec.target, "name", "") == flow]
+        return starts[0] if starts and isinstance(starts[0].spec.target, FlowTarget) else None
 
     def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
         row = self._one("get_flow_run", id=run_id)
@@ -311,6 +318,9 @@ class Advancing(People):
             )
             if row is None:
                 raise Conflict(f'another node looks after the flows of "{root}"')
+
+    def release_flows(self, holder: str) -> None:
+        self._run("release_lead", id=holder, now=self.now)
 
 
 def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:

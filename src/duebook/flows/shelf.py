@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.flows.build import build
 from duebook.flows.files import default_name
 
 if TYPE_CHECKING:
-    from duebook.model.flow import Flow
-    from duebook.store.base import Store, Tx
+    from duebook.model.flow import Flow, Revision
 
 __all__ = ["Shelf", "Unreadable"]
 
@@ -22,6 +21,12 @@ class Unreadable(Exception):
     """Why a flow cannot be had: it does not exist, or this node cannot read it."""
 
 
+class Revisions(Protocol):
+    """Where the files of flows are kept as they once were."""
+
+    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> Revision | None: ...
+
+
 class Shelf:
     """Safe to use from several threads: a revision never changes."""
 
@@ -29,20 +34,18 @@ class Shelf:
         self._flows: dict[tuple[str, str, str], Flow] = {}
         self._lock = threading.Lock()
 
-    def load(self, store: Store, namespace: str, name: str, digest: str | None) -> Flow:
-        """As `find`, in a transaction of its own if one is needed."""
-        if (flow := self._flows.get((namespace, name, digest or ""))) is not None:
-            return flow
-        return store.read(lambda tx: self.find(tx, namespace, name, digest))
+    def peek(self, namespace: str, name: str, digest: str | None) -> Flow | None:
+        """One that was read before; None when somebody has to find it first."""
+        return self._flows.get((namespace, name, digest or ""))
 
-    def find(self, tx: Tx, namespace: str, name: str, digest: str | None) -> Flow:
+    def find(self, kept: Revisions, namespace: str, name: str, digest: str | None) -> Flow:
         """Raises Unreadable."""
         if digest is None:
             raise Unreadable(f'flow "{name}" does not exist')
         key = (namespace, name, digest)
         if (flow := self._flows.get(key)) is not None:
             return flow
-        revision = tx.get_flow_revision(*key)
+        revision = kept.get_flow_revision(*key)
         if revision is None:
             raise Unreadable(f'the revision of flow "{name}" that it began with is gone')
         place = PurePosixPath(revision.place)

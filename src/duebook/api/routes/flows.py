@@ -1,0 +1,101 @@
+"""Flows: look at them and at their runs, start, stop, restart and retry them, check a text.
+
+What a flow does is defined by files; whoever may operate starts and stops those that there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from duebook.api.answers import Answer, listed
+from duebook.api.asking import Here, Limit, Writing
+from duebook.api.bodies import read_as_it_is, read_fields
+from duebook.api.operations import V1, Operations
+from duebook.api.schemas.flows import (
+    FlowList,
+    FlowRetry,
+    FlowShape,
+    FlowSource,
+    FlowStart,
+    StepList,
+    ValidationShape,
+)
+from duebook.api.schemas.runs import RunShape
+from duebook.model.access import Role
+from duebook.model.fields import check_payload, read_name
+from duebook.model.forms import flow_form, run_form
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+
+__all__ = ["operations"]
+
+operations = Operations(f"{V1}/flows", "flows")
+
+
+@operations("GET", "", Role.VIEWER, FlowList)
+def list_flows(ask: Here) -> Response:
+    """The flows of a namespace, by name, each with its latest run."""
+    return listed([flow_form(view) for view in ask.book.flows.list()]).response()
+
+
+@operations("POST", "/validate", Role.VIEWER, ValidationShape, body=FlowSource)
+def validate_flow(ask: Here) -> Response:
+    """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
+    given = read_fields(ask.body, {"source": read_as_it_is, "name": read_name}, ("source",))
+    return Answer({"problems": ask.book.flows.validate(**given)}).response()
+
+
+@operations("GET", "/{name}", Role.VIEWER, FlowShape, errors=(404,))
+def get_flow(ask: Here, name: str) -> Response:
+    """One flow, with its steps, its params and its latest run."""
+    return Answer(flow_form(ask.book.flows.get(name))).response()
+
+
+@operations("GET", "/{name}/runs", Role.VIEWER, StepList)
+def list_flow_runs(ask: Here, name: str, limit: Limit = 20) -> Response:
+    """Its runs, the newest first."""
+    return listed([run_form(run) for run in ask.book.flows.runs(name, limit)]).response()
+
+
+@operations(
+    "POST", "/{name}/start", Role.OPERATOR, RunShape, body=FlowStart, status=201, errors=(404, 409)
+)
+def start_flow(ask: Writing, name: str) -> Response:
+    """A run of the flow, now."""
+    given = read_fields(ask.body, {"params": check_payload})
+
+    def work(book: Book) -> Answer:
+        run = book.flows.start(name, **given)
+        return Answer(run_form(run), 201, {"Location": f"{V1}/runs/{run.id}"})
+
+    return ask.write(work)
+
+
+@operations("POST", "/{name}/stop", Role.OPERATOR, StepList, errors=(404, 409))
+def stop_flow(ask: Writing, name: str) -> Response:
+    """Cancel its runs that have not ended."""
+    return ask.write(lambda book: listed([run_form(run) for run in book.flows.stop(name)]))
+
+
+@operations("POST", "/{name}/restart", Role.OPERATOR, FlowShape, errors=(404, 409))
+def restart_flow(ask: Writing, name: str) -> Response:
+    """Stop it if it is running, wait as its file says, and start it."""
+    return ask.write(lambda book: Answer(flow_form(book.flows.restart(name))))
+
+
+@operations("GET", "/runs/{run_id}/steps", Role.VIEWER, StepList, errors=(404,))
+def list_steps(ask: Here, run_id: str) -> Response:
+    """The runs of the steps of a run, in the order in which they were made."""
+    return listed([run_form(run) for run in ask.book.flows.steps(run_id)]).response()
+
+
+@operations(
+    "POST", "/runs/{run_id}/retry", Role.OPERATOR, RunShape, body=FlowRetry, errors=(404, 409)
+)
+def retry_flow(ask: Writing, run_id: str) -> Response:
+    """Go on with a run that has ended, from where it failed or from a step on."""
+    given = read_fields(ask.body, {"step": read_as_it_is})
+    return ask.write(lambda book: Answer(run_form(book.flows.retry(run_id, **given))))

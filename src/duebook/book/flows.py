@@ -1,0 +1,208 @@
+"""What people do with flows: look at them, start, stop, restart and retry them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duebook.book.audit import Auditor
+from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.flows.build import build
+from duebook.flows.lifecycle import again, retried
+from duebook.flows.render import check_params
+from duebook.flows.shelf import Shelf, Unreadable
+from duebook.ids import check_name, looks_like_prefix, new_id
+from duebook.model.fields import check_payload
+from duebook.model.flow_run import step_state
+from duebook.model.flow_target import FlowTarget
+from duebook.model.flow_view import FlowView, flow_view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from duebook.model.flow import Flow
+    from duebook.model.run import Run
+    from duebook.store.base import KeptFlow, Store, Tx
+
+    # inside the class below `list` is a method
+    RunList = list[Run]
+    ProblemList = list[dict[str, Any]]
+    Views = list[FlowView]
+
+__all__ = ["Flows", "reopen_flow"]
+
+FLOW = "flow"
+
+
+class Flows:
+    """What people do with flows. Every method takes the name of one; raises NotFound."""
+
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
+        self._store = store
+        self._namespace = namespace
+        self._audit = Auditor(namespace, by)
+        self._shelf = Shelf()
+
+    def list(self) -> Views:
+        """All flows by name, each with its latest run."""
+
+        def work(tx: Tx) -> Views:
+            problems = tx.list_flow_problems(self._namespace)
+            return [self._view(tx, kept, problems) for kept in tx.list_flows(self._namespace)]
+
+        return self._store.read(work)
+
+    def get(self, name: str) -> FlowView:
+        """One flow, with its latest run."""
+
+        def work(tx: Tx) -> FlowView:
+            return self._view(tx, self._kept(tx, name), tx.list_flow_problems(self._namespace))
+
+        return self._store.read(work)
+
+    def source(self, name: str) -> str:
+        """The text of the file that it comes from."""
+
+        def work(tx: Tx) -> str:
+            kept = self._kept(tx, name)
+            revision = tx.get_flow_revision(self._namespace, kept.name, kept.digest)
+            return "" if revision is None else revision.source
+
+        return self._store.read(work)
+
+    def problems(self) -> ProblemList:
+        """What is wrong with files of flows: file, line, column, key, message and hint."""
+        found = self._store.read(lambda tx: tx.list_flow_problems(self._namespace))
+        return [problem for problems in found.values() for problem in problems]
+
+    def validate(self, source: str, name: str = "flow") -> ProblemList:
+        """What is wrong with the text of a file; nothing is kept."""
+        if not isinstance(source, str):
+            raise Invalid(f"source {shorten(source)} is no text")
+        built = build(source, f"{check_name(name)}.yaml", name)
+        return [problem.to_json() for problem in built.problems]
+
+    def start(self, name: str, params: Mapping[str, Any] | None = None) -> Run:
+        """A run of the flow, now; one of a schedule that must not overlap waits for the other.
+
+        Raises Invalid for params that the flow does not have or that are wrong.
+        """
+        given = check_payload("params", dict(params or {}))
+
+        def work(tx: Tx) -> Run:
+            kept = self._kept(tx, name)
+            flow = self._flow(tx, kept)
+            target = FlowTarget(kept.name, tuple(check_params(flow, given).items()))
+            run_id = new_id()
+            tx.start_flow(run_id, self._namespace, target, flow.priority, "manual")
+            self._note(tx, "start", kept.name, run_id)
+            return tx.get_run(run_id)
+
+        return self._store.transact(work)
+
+    def stop(self, name: str) -> RunList:
+        """Cancel its runs that have not ended; returns them. Raises Conflict when it has none."""
+
+        def work(tx: Tx) -> RunList:
+            kept = self._kept(tx, name)
+            active = tx.active_flow_runs(self._namespace, kept.name)
+            if not active:
+                raise Conflict(f'flow "{kept.name}" is not running')
+            for run_id, _ in active:
+                tx.cancel(run_id, "stopped")
+            self._note(tx, "stop", kept.name, active[0][0])
+            return [tx.get_run(run_id) for run_id, _ in active]
+
+        return self._store.transact(work)
+
+    def restart(self, name: str) -> FlowView:
+        """Stop it if it is running, wait as long as its `restart_wait_sec`, and start it."""
+
+        def work(tx: Tx) -> FlowView:
+            kept = self._kept(tx, name)
+            check_params(self._flow(tx, kept), {})
+            tx.control_flow(self._namespace, kept.name, tx.now, restarting=True)
+            self._note(tx, "restart", kept.name, "")
+            return self._view(tx, kept, {})
+
+        return self._store.transact(work)
+
+    def retry(self, run_id: str, step: str | None = None) -> Run:
+        """Go on with a run that has ended from where it failed, or from a step on.
+
+        What succeeded stays. The run keeps its revision and its params. Raises Conflict when it
+        has not ended, or nothing failed.
+        """
+
+        def work(tx: Tx) -> Run:
+            run = self._run(tx, run_id)
+            self._note(tx, "retry", run.flow or "", run.id)
+            return reopen_flow(tx, run, step)
+
+        return self._store.transact(work)
+
+    def steps(self, run_id: str) -> RunList:
+        """The runs of a run's steps, in the order in which they were made."""
+        return self._store.read(lambda tx: tx.list_steps_of(self._run(tx, run_id).id))
+
+    def runs(self, name: str, limit: int = 20) -> RunList:
+        """Its runs, the newest first, also those of a flow that was deleted."""
+        if not 1 <= limit <= 1_000:
+            raise Invalid(f"limit {limit} is no number 1 to 1,000")
+        return self._store.read(lambda tx: tx.list_flow_runs(self._namespace, name, limit))
+
+    def _run(self, tx: Tx, run_id: str) -> Run:
+        if not isinstance(run_id, str) or not looks_like_prefix(run_id):
+            raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
+        run = tx.get_run(tx.find_run(self._namespace, run_id))
+        if tx.flow_run(run.id) is None:
+            raise NotFound(f"run {run.id} is no run of a flow")
+        return run
+
+    def _kept(self, tx: Tx, name: str) -> KeptFlow:
+        kept = tx.get_flow(self._namespace, name) if isinstance(name, str) else None
+        if kept is None:
+            raise NotFound(f'flow "{shorten(name)}" does not exist')
+        return kept
+
+    def _flow(self, tx: Tx, kept: KeptFlow) -> Flow:
+        try:
+            return self._shelf.find(tx, self._namespace, kept.name, kept.digest)
+        except Unreadable as error:
+            raise Conflict(str(error)) from None
+
+    def _view(self, tx: Tx, kept: KeptFlow, problems: Mapping[str, ProblemList]) -> FlowView:
+        told = problems.get(kept.place)
+        problem = told[0]["message"] if told else None
+        runs = tx.list_flow_runs(self._namespace, kept.name, 1)
+        last = runs[0] if runs else None
+        try:
+            flow = self._shelf.find(tx, self._namespace, kept.name, kept.digest)
+        except Unreadable as error:
+            return FlowView(*kept, problem=str(error), last_run=last)
+        return flow_view(flow, kept.place, kept.digest, kept.updated_at, problem, last)
+
+    def _note(self, tx: Tx, action: str, name: str, run_id: str) -> None:
+        self._audit.note(tx, action, FLOW, name, run_id)
+
+
+def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
+    """Go on with a run of a flow; raises Conflict when that is not possible."""
+    if run.parent_run_id is not None:
+        raise Conflict(f"run {run.id} is a step; retry the run of its flow, {run.parent_run_id}")
+    if run.status in ("queued", "running"):
+        raise Conflict(f"run {run.id} has not ended: {run.status}")
+    tx.lock_flow_run(run.id)
+    found = tx.flow_run(run.id)
+    digest = None if found is None else found[0]
+    try:
+        flow = Shelf().find(tx, run.namespace, run.flow or "", digest)
+    except Unreadable as error:
+        raise Conflict(f"run {run.id} cannot go on: {error}") from None
+    states = {
+        row.step: step_state(row.status, row.reason, row.exit_code)
+        for row in tx.list_steps_of(run.id)
+        if row.step is not None
+    }
+    forgotten = retried(flow, states) if step is None else again(flow, states, step)
+    tx.reopen_flow(run.id, forgotten)
+    return tx.get_run(run.id)

@@ -1,0 +1,198 @@
+"""The commands about flows on the books: ls, show, start, stop, restart, retry."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from duebook.cli.arguments import read_pair
+from duebook.cli.opening import open_book
+from duebook.cli.output import (
+    json_option,
+    print_json,
+    print_pairs,
+    print_runs,
+    print_table,
+    when,
+)
+from duebook.clock import utc_now
+from duebook.errors import printable
+from duebook.model.forms import flow_form, run_form
+from duebook.timetext import relative
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.run import Run
+
+__all__ = ["COMMANDS"]
+
+POLL: Final = 0.2
+FAILED: Final = 5
+"""The exit code when a run that was waited for did not end well."""
+_wait_option = click.option("--wait", is_flag=True, help="Show each step until the run has ended.")
+
+
+@click.command("ls")
+@json_option
+def ls_command(as_json: bool) -> None:
+    """List the flows that the books know, each with its latest run."""
+    with open_book() as book:
+        views = book.flows.list()
+        if as_json:
+            print_json([flow_form(view) for view in views])
+            return
+        if not views:
+            click.echo("no flows yet; start a node with: duebook up --flows DIR")
+            return
+        now, rows = utc_now(), []
+        for view in views:
+            run = view.last_run
+            last = "" if run is None else f"{run.status} {relative(run.created_at - now)}"
+            rows.append((view.name, view.starts or "by hand", last, view.problem or ""))
+        print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1)
+
+
+@click.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show a flow: where it comes from, its steps, and how its newest runs went."""
+    with open_book() as book:
+        view = book.flows.get(name)
+        if as_json:
+            print_json(flow_form(view))
+            return
+        print_pairs(
+            [
+                ("flow", view.name),
+                ("file", f"{view.place}, since {when(view.updated_at)}"),
+                ("starts", view.starts or "by hand"),
+                ("params", ", ".join(param["name"] for param in view.params)),
+                ("problem", view.problem or ""),
+            ]
+        )
+        for step in view.steps:
+            after = f"  after {', '.join(step['depends'])}" if step["depends"] else ""
+            click.echo(printable(f"  {step['name']}{after}"))
+        if runs := book.flows.runs(view.name, 5):
+            print_runs(book, runs)
+
+
+@click.command("start")
+@click.argument("name")
+@click.option("--param", "params", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
+@_wait_option
+@json_option
+def start_command(name: str, params: tuple[str, ...], wait: bool, as_json: bool) -> None:
+    """Start a flow now.
+
+    With --wait the exit code is 5 when it does not end well.
+
+    \b
+    Examples:
+      duebook flow start etl --param DAY=2026-02-07
+      duebook flow start etl --wait
+    """
+    given = dict(read_pair(param, "--param") for param in params)
+    with open_book() as book:
+        run = book.flows.start(name, given)
+        _follow(book, run, wait, as_json, "is started")
+
+
+@click.command("stop")
+@click.argument("name")
+@json_option
+def stop_command(name: str, as_json: bool) -> None:
+    """Cancel the runs of a flow that have not ended; its `abort` handler runs."""
+    with open_book() as book:
+        runs = book.flows.stop(name)
+        if as_json:
+            print_json([run_form(run) for run in runs])
+            return
+        for run in runs:
+            told = "is cancelled" if run.status == "cancelled" else "is asked to stop"
+            click.echo(f"run {run.id} {told}")
+
+
+@click.command("restart")
+@click.argument("name")
+@json_option
+def restart_command(name: str, as_json: bool) -> None:
+    """Stop a flow if it is running, wait as its file says, and start it."""
+    with open_book() as book:
+        view = book.flows.restart(name)
+        if as_json:
+            print_json(flow_form(view))
+        else:
+            click.echo(f"flow {view.name} is restarted")
+
+
+@click.command("retry")
+@click.argument("run", metavar="RUN|NAME")
+@click.option("--step", metavar="STEP", help="From this step on; else from where it failed.")
+@_wait_option
+@json_option
+def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None:
+    """Go on with a run of a flow that has ended; NAME means the latest. What succeeded stays."""
+    with open_book() as book:
+        latest = book.flows.runs(run, 1)
+        again = book.flows.retry(latest[0].id if latest else run, step)
+        _follow(book, again, wait, as_json, "goes on")
+
+
+def _follow(book: Book, run: Run, wait: bool, as_json: bool, told: str) -> None:
+    if not as_json:
+        click.echo(f"run {run.id} of flow {run.flow} {told}")
+    if wait:
+        run = _watch(book, run, quiet=as_json)
+    if as_json:
+        print_json(run_form(run))
+    if wait:
+        if not as_json:
+            why = f": {run.error}" if run.error else ""
+            click.echo(printable(f"{run.flow} {run.status}{why}"))
+        if run.status != "succeeded":
+            raise SystemExit(FAILED)
+
+
+def _watch(book: Book, run: Run, quiet: bool) -> Run:
+    """Tell of each step as it begins and ends, until the run has ended; returns it."""
+    seen: dict[str, str] = {}
+    while True:
+        current = book.runs.get(run.id)
+        ended = current.status not in ("queued", "running")
+        for step in book.flows.steps(run.id):
+            state = f"{step.status} {step.attempt}" if step.status == "running" else step.status
+            if step.step is None or seen.get(step.id) == state:
+                continue
+            seen[step.id] = state
+            if not quiet and step.status != "queued":
+                click.echo(printable(_line(step)))
+        if ended:
+            return current
+        time.sleep(POLL)
+
+
+def _line(step: Run) -> str:
+    """How far a step has come."""
+    took = ""
+    if step.started_at and step.finished_at:
+        took = f" in {(step.finished_at - step.started_at).total_seconds():.1f} s"
+    status: str = step.status
+    if status == "cancelled" and step.attempt == 0:
+        status = "skipped"
+    why = step.error or (step.reason if status in ("skipped", "cancelled", "failed") else None)
+    tries = f" (attempt {step.attempt})" if step.attempt > 1 else ""
+    return f"  {step.step}  {status}{took}{tries}" + (f": {why}" if why else "")
+
+
+COMMANDS: Final = (
+    ls_command,
+    show_command,
+    start_command,
+    stop_command,
+    restart_command,
+    retry_command,
+)

@@ -1,0 +1,84 @@
+"""Looks after directories of flows for a node: watches them, and keeps the registry equal to them.
+
+Of the nodes with the same directories one at a time does so, under a lease: with different
+checkouts they would undo each other's work.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from duebook.flows.reconcile import Registry
+from duebook.flows.sync import FlowSync
+from duebook.flows.watcher import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from duebook.flows.problems import Problem
+
+__all__ = ["FlowKeeper", "LeasedRegistry"]
+
+RENEW: Final = 20.0
+"""Seconds between two renewals of the lease; it lasts three times as long."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class LeasedRegistry(Registry, Protocol):
+    """A registry that several nodes share."""
+
+    def hold(self, roots: Collection[str]) -> bool:
+        """Whether this node may look after these directories, for a minute from now on."""
+
+    def release(self) -> None:
+        """Let others do so."""
+
+
+class FlowKeeper:
+    """`step()` in a thread of the node; `ring` calls it early when a file changes."""
+
+    name = "flows"
+
+    def __init__(self, roots: Sequence[Path], registry: LeasedRegistry) -> None:
+        self._names = [root.resolve().name for root in roots]
+        self._sync = FlowSync(roots, registry)
+        self._registry = registry
+        self._roots = roots
+        self._watcher: Watcher | None = None
+        self._held_at = float("-inf")
+        self._holds = False
+        self._told: set[Problem] = set()
+
+    def start(self, ring: Callable[[], None]) -> None:
+        """Begin to watch."""
+        self._watcher = Watcher(self._roots, ring)
+        self._watcher.start()
+
+    def step(self) -> float:
+        """Make the registry equal to the files; returns in how many seconds to look again."""
+        now = time.monotonic()
+        if not self._holds or now - self._held_at >= RENEW:
+            held = self._registry.hold(self._names)
+            if held and not self._holds:
+                _log.info("flows: this node looks after %s", ", ".join(self._names))
+            self._holds, self._held_at = held, now
+        if not self._holds:
+            return RENEW
+        synced = self._sync.step(now)
+        for change in synced.changes:
+            _log.info("flows: %s %s (%s)", change.kind, change.name, change.place)
+        for problem in synced.problems:
+            if problem not in self._told:
+                _log.warning("flows: %s", problem)
+        self._told = set(synced.problems)
+        return min(synced.wait, RENEW)
+
+    def close(self) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+        if self._holds:
+            self._registry.release()

@@ -1,0 +1,80 @@
+"""What people do with the flows of a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duebook.book.flows import Flows
+from duebook.errors import Invalid, shorten
+from duebook.model.flow_view import FlowView
+from duebook.remote.needs import needs_database
+from duebook.remote.readings import read_run, read_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+    from duebook.book.flows import ProblemList, RunList, Views
+    from duebook.model.run import Run
+    from duebook.remote.server import Server
+
+__all__ = ["RemoteFlows"]
+
+
+class RemoteFlows(Flows):
+    """As Flows; files and what is wrong with them are the database's own."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def list(self) -> Views:
+        return [_view(form) for form in self._server.get("flows")["items"]]
+
+    def get(self, name: str) -> FlowView:
+        return _view(self._server.get("flows", _text(name)))
+
+    def source(self, name: str) -> NoReturn:
+        raise needs_database("source()")
+
+    def problems(self) -> NoReturn:
+        raise needs_database("problems()")
+
+    def validate(self, source: str, name: str = "flow") -> ProblemList:
+        body = {"source": source, "name": name}
+        found = self._server.send("POST", "flows", "validate", body=body)
+        problems: ProblemList = found["problems"]
+        return problems
+
+    def start(self, name: str, params: Mapping[str, Any] | None = None) -> Run:
+        body = {"params": dict(params or {})}
+        return read_run(self._server.post("flows", _text(name), "start", body=body))
+
+    def stop(self, name: str) -> RunList:
+        found = self._server.post("flows", _text(name), "stop")
+        return [read_run(form) for form in found["items"]]
+
+    def restart(self, name: str) -> FlowView:
+        return _view(self._server.post("flows", _text(name), "restart"))
+
+    def retry(self, run_id: str, step: str | None = None) -> Run:
+        body = {} if step is None else {"step": step}
+        return read_run(self._server.post("flows", "runs", _text(run_id), "retry", body=body))
+
+    def steps(self, run_id: str) -> RunList:
+        found = self._server.get("flows", "runs", _text(run_id), "steps")
+        return [read_run(form) for form in found["items"]]
+
+    def runs(self, name: str, limit: int = 20) -> RunList:
+        found = self._server.get("flows", _text(name), "runs", limit=limit)
+        return [read_run(form) for form in found["items"]]
+
+
+def _view(form: dict[str, Any]) -> FlowView:
+    run = form.get("last_run")
+    return read_value(FlowView, form, last_run=None if run is None else read_run(run))
+
+
+def _text(name: object) -> str:
+    if isinstance(name, str) and name:
+        return name
+    raise Invalid(f"flow {shorten(name)} is no text")

@@ -1,0 +1,158 @@
+"""What people do with flows through the client: start, stop, restart, retry, look."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book import Book
+from duebook.engine.advancer import Advancer
+from duebook.errors import Conflict, Invalid, NotFound
+from tests.conformance.builders import begin, claim, get_run
+from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, steps_of
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+
+FORK = """
+name: fork
+params: {DAY: monday, SIZE: {default: 3}}
+steps:
+  - {name: good, command: "true"}
+  - {name: bad, command: "false", depends: []}
+  - {name: join, command: "true", depends: [good, bad]}
+handler_on: {exit: "true"}
+"""
+
+
+def work(store: Store, **ends: str) -> list[str]:
+    """Perform what there is to do; the names of the steps that ran."""
+    ran = []
+    Advancer(store).step()
+    while claims := claim(store):
+        for claimed in claims:
+            step = claimed.run.step or ""
+            ran.append(step)
+            status = ends.get(step, "succeeded")
+            settle(store, claimed.token, status, output=json.dumps(step))  # type: ignore[arg-type]
+        Advancer(store).step()
+    return ran
+
+
+def test_a_flow_that_is_started_gets_the_params_that_it_has(book: Book, store: Store) -> None:
+    put_flow(store, FORK, "fork")
+    run = book.flows.start("fork", {"DAY": "friday"})
+    assert (run.flow, run.origin, run.status) == ("fork", "manual", "queued")
+    assert store.read(lambda tx: tx.flow_run(run.id)) is not None
+    (parent,) = store.transact(lambda tx: tx.take_flows(1))
+    assert parent.params == {"DAY": "friday"}
+    with pytest.raises(Invalid, match='has no param "DAI"'):
+        book.flows.start("fork", {"DAI": "friday"})
+    with pytest.raises(NotFound, match='flow "ghost" does not exist'):
+        book.flows.start("ghost")
+
+
+def test_a_retry_goes_on_where_the_flow_failed_and_keeps_what_succeeded(
+    book: Book, store: Store
+) -> None:
+    put_flow(store, FORK, "fork")
+    run = book.flows.start("fork")
+    begin(store)
+    assert set(work(store, bad="failed")) == {"good", "bad", "handler_on.exit"}
+    assert get_run(store, run.id).status == "failed"
+    again = book.flows.retry(run.id)
+    assert (again.id, again.status) == (run.id, "queued")
+    assert work(store) == ["bad", "join", "handler_on.exit"]
+    ended = get_run(store, run.id)
+    assert (ended.status, ended.attempt) == ("succeeded", 2)
+    assert len(book.flows.steps(run.id)) == 6  # those that began again are remembered
+    with pytest.raises(Conflict, match="no failed step"):
+        book.flows.retry(run.id)
+    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+
+
+def test_a_run_is_repeated_from_a_step_on(book: Book, store: Store) -> None:
+    put_flow(store, FORK, "fork")
+    run = book.flows.start("fork")
+    begin(store)
+    work(store)
+    book.flows.retry(run.id, step="good")
+    assert work(store) == ["good", "join", "handler_on.exit"]
+
+
+def test_a_run_of_a_flow_is_retried_like_any_other_and_its_steps_are_not(
+    book: Book, store: Store
+) -> None:
+    put_flow(store, FORK, "fork")
+    run = book.flows.start("fork")
+    begin(store)
+    work(store, bad="failed")
+    with pytest.raises(Conflict, match="is a step; retry the run of its flow"):
+        book.runs.retry(steps_of(store, run.id)["bad"].id)
+    book.runs.retry(run.id)
+    assert "join" in work(store)
+
+
+def test_stop_cancels_what_runs_and_nothing_else(book: Book, store: Store) -> None:
+    put_flow(store, CHAIN)
+    with pytest.raises(Conflict, match='flow "chain" is not running'):
+        book.flows.stop("chain")
+    run = book.flows.start("chain")
+    begin(store)
+    Advancer(store).step()
+    claims = claim_steps(store)
+    assert [stopped.id for stopped in book.flows.stop("chain")] == [run.id]
+    Advancer(store).step()
+    settle(store, claims["one"].token, "cancelled", reason="flow_cancelled")
+    assert work(store) == []
+    ended = get_run(store, run.id)
+    assert (ended.status, ended.reason) == ("cancelled", "stopped")
+
+
+def test_restart_stops_and_starts(book: Book, store: Store, clock: VirtualClock) -> None:
+    put_flow(store, CHAIN)
+    run = book.flows.start("chain")
+    begin(store)
+    Advancer(store).step()
+    claims = claim_steps(store)
+    book.flows.restart("chain")
+    Advancer(store).step()
+    settle(store, claims["one"].token, "cancelled", reason="flow_cancelled")
+    clock.advance()
+    begin(store, "node-2")
+    Advancer(store).step()
+    assert [found.status for found in book.flows.runs("chain")] == ["running", "cancelled"]
+    assert book.flows.runs("chain")[1].id == run.id
+    assert book.flows.get("chain").last_run == book.flows.runs("chain")[0]
+
+
+def test_lists_say_what_a_flow_is_and_what_is_wrong_with_its_file(book: Book, store: Store) -> None:
+    put_flow(store, FORK, "fork")
+    (view,) = book.flows.list()
+    assert (view.name, view.place, view.problem) == ("fork", "flows/fork.yaml", None)
+    assert [step["name"] for step in view.steps] == ["good", "bad", "join", "handler_on.exit"]
+    assert book.flows.source("fork").startswith("\nname: fork")
+    problem = {"file": "flows/fork.yaml", "line": 2, "message": "unknown key"}
+    store.transact(
+        lambda tx: tx.save_problems("default", ["flows"], {"flows/fork.yaml": [problem]})
+    )
+    assert book.flows.get("fork").problem == "unknown key"
+    assert book.flows.problems() == [problem]
+
+
+def test_a_text_is_validated_without_being_kept(book: Book) -> None:
+    (problem,) = book.flows.validate("steps: [{name: a, command: x, retires: 3}]")
+    assert problem["hint"] == "did you mean `retries`?"
+    assert book.flows.validate(CHAIN) == []
+    assert book.flows.list() == []
+
+
+def test_flows_of_other_namespaces_are_not_seen(store: Store) -> None:
+    put_flow(store, CHAIN)
+    other = Book(store, "other")
+    assert other.flows.list() == []
+    with pytest.raises(NotFound):
+        other.flows.start("chain")

@@ -1,0 +1,175 @@
+"""Directories and the books: flows and their schedules follow the files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book.flow_registry import FlowRegistry
+from duebook.flows.sync import FlowSync
+from tests.conformance.builders import MINUTE, get_runs, tick
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from duebook.book import Book
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
+
+ETL = """
+schedule: "*/10 * * * *"
+catchup_window: 6h
+steps: [{name: work, command: "true"}]
+"""
+
+
+class Folder:
+    """A directory of flows and a node that looks after it."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.path = path / "flows"
+        self.path.mkdir(exist_ok=True)
+        self.registry = FlowRegistry(store, "default")
+        self._sync = FlowSync([self.path], self.registry)
+        self._now = 0.0
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text)
+
+    def sync(self) -> list[tuple[str, str]]:
+        """Look until everything stands still; what was done."""
+        done: list[tuple[str, str]] = []
+        for _ in range(4):
+            done += [(change.kind, change.name) for change in self._sync.step(self._now).changes]
+            self._now += 1.0
+        return done
+
+
+@pytest.fixture
+def folder(tmp_path: Path, store: Store) -> Folder:
+    return Folder(tmp_path, store)
+
+
+def test_a_new_file_is_a_flow_with_a_schedule_that_begins_now(
+    folder: Folder, book: Book, clock: VirtualClock
+) -> None:
+    folder.write("etl.yaml", ETL)
+    assert folder.sync() == [("add", "etl")]
+    schedule = book.schedules.get("etl")
+    assert schedule.watermark == clock.now
+    assert schedule.created_by == "flows:flows"
+    assert schedule.spec is not None
+    assert schedule.spec.target.to_json() == {"flow": "etl"}
+    assert book.flows.get("etl").place == "flows/etl.yaml"
+    assert folder.sync() == []
+
+
+def test_a_change_takes_effect_and_its_watermark_stays(
+    folder: Folder, book: Book, store: Store, clock: VirtualClock
+) -> None:
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    began = book.schedules.get("etl").watermark
+    clock.advance(timedelta(minutes=5))
+    folder.write("etl.yaml", ETL.replace("*/10", "*/5"))
+    assert folder.sync() == [("change", "etl")]
+    schedule = book.schedules.get("etl")
+    assert schedule.version == 2
+    assert schedule.watermark is not None
+    assert began is not None
+    assert began <= schedule.watermark <= clock.now
+    clock.advance(timedelta(minutes=5))
+    tick(store)
+    assert next(run.due_at for run in get_runs(store, schedule.id)) == clock.now
+
+
+def test_a_deleted_file_takes_its_schedule_along_and_nothing_is_dispatched(
+    folder: Folder, book: Book, store: Store, clock: VirtualClock
+) -> None:
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    (folder.path / "etl.yaml").unlink()
+    assert folder.sync() == [("delete", "etl")]
+    assert book.flows.list() == []
+    assert list(book.schedules.list()) == []
+    clock.advance(60 * MINUTE)
+    assert tick(store) == 0
+
+
+def test_a_broken_file_leaves_the_last_good_revision_in_force_and_shows_the_problem(
+    folder: Folder, book: Book
+) -> None:
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    folder.write("etl.yaml", ETL + "retires: 3\n")
+    assert folder.sync() == []
+    assert book.schedules.get("etl").status == "active"
+    (problem,) = book.flows.problems()
+    assert (problem["file"], problem["line"]) == ("flows/etl.yaml", 5)
+    assert "retires" in (book.flows.get("etl").problem or "")
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    assert book.flows.problems() == []
+
+
+def test_a_changed_name_is_another_flow(folder: Folder, book: Book) -> None:
+    folder.write("etl.yaml", "name: one\n" + ETL)
+    folder.sync()
+    folder.write("etl.yaml", "name: two\n" + ETL)
+    assert folder.sync() == [("delete", "one"), ("add", "two")]
+    assert [schedule.name for schedule in book.schedules.list()] == ["two"]
+
+
+def test_a_flow_without_times_has_no_schedule(folder: Folder, book: Book) -> None:
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    folder.write("etl.yaml", "steps: [{name: work, command: 'true'}]\n")
+    folder.sync()
+    assert list(book.schedules.list()) == []
+    assert book.flows.get("etl").starts is None
+
+
+def test_a_schedule_that_somebody_made_by_hand_stays_and_the_file_says_so(
+    folder: Folder, book: Book
+) -> None:
+    book.schedules.create("etl", cron="0 2 * * *", target={"command": ["true"]})
+    folder.write("etl.yaml", ETL)
+    assert folder.sync() == [("add", "etl")]
+    assert book.schedules.get("etl").created_by == ""
+    (problem,) = book.flows.problems()
+    assert "it cannot be scheduled" in problem["message"]
+    (folder.path / "etl.yaml").unlink()
+    folder.sync()
+    assert book.schedules.get("etl").status == "active"
+
+
+def test_of_two_nodes_one_looks_after_a_directory_and_the_other_follows(
+    backend: Backend, tmp_path: Path, clock: VirtualClock
+) -> None:
+    first, second = backend.open(), backend.open()
+    mine = Folder(tmp_path, first)
+    assert mine.registry.hold(["flows"])
+    other = FlowRegistry(second, "default")
+    assert not other.hold(["flows"])
+    clock.advance(2 * MINUTE)
+    assert other.hold(["flows"])
+    assert not mine.registry.hold(["flows"])
+    other.release()
+    assert mine.registry.hold(["flows"])
+
+
+def test_the_name_of_a_file_that_is_renamed_is_another_flow_unless_it_says_its_name(
+    folder: Folder, book: Book
+) -> None:
+    folder.write("a.yaml", ETL)
+    folder.write("b.yaml", "name: kept\n" + ETL)
+    folder.sync()
+    (folder.path / "a.yaml").rename(folder.path / "c.yaml")
+    (folder.path / "b.yaml").rename(folder.path / "d.yaml")
+    folder.sync()
+    assert [flow.name for flow in book.flows.list()] == ["c", "kept"]
+    assert book.flows.get("kept").place == "flows/d.yaml"
+    assert sorted(schedule.name for schedule in book.schedules.list()) == ["c", "kept"]
