@@ -1,0 +1,245 @@
+"""Flows with real processes on both stores: the examples, workers that are killed, directories."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import signal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.book.flow_registry import FlowRegistry
+from duebook.flows.sync import FlowSync
+from tests.integration.nodes import ROOT, World, open_world
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from duebook.model.run import Run
+
+EXAMPLES = ROOT / "examples" / "flows"
+HELD = """
+steps:
+  - name: first
+    command: echo first >> "$EVIDENCE"
+  - name: held
+    command: echo held >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.02; done
+  - name: last
+    command: echo last >> "$EVIDENCE"
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    with open_world(tmp_path, url) as opened:
+        yield opened
+
+
+def register(world: World, path: Path) -> None:
+    """Put the flows of a directory on the books."""
+    sync = FlowSync([path], FlowRegistry(world.book.store, "default"))
+    for moment in range(3):
+        sync.step(float(moment))
+
+
+def write_flow(world: World, name: str, text: str) -> Path:
+    folder = world.folder / "flows"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def ended(world: World, run: Run, timeout: float = 40) -> Run:
+    world.wait_for(run.id, "succeeded", "failed", "cancelled", timeout=timeout)
+    return world.book.runs.get(run.id)
+
+
+def steps(world: World, run: Run) -> dict[str, Run]:
+    return {step.step: step for step in world.book.flows.steps(run.id) if step.step}
+
+
+def log_of(world: World, run: Run) -> list[str]:
+    return [line.text for _, line in world.book.runs.log(run.id)]
+
+
+def test_the_example_etl_loads_its_rows(world: World) -> None:
+    register(world, EXAMPLES)
+    world.node()
+    run = ended(world, world.book.flows.start("etl", {"DAY": "2026-02-07", "rows": 4}))
+    assert run.status == "succeeded", run.error
+    found = steps(world, run)
+    assert json.loads(found["extract"].output)["rows"] == 4
+    assert log_of(world, found["tell"]) == ["4 orders of 2026-02-07"]
+    assert run.output["LOADED"].splitlines()[0] == "2026-02-07,1"
+
+
+@pytest.mark.parametrize(
+    ("fail", "status", "handlers"),
+    [
+        ("no", "succeeded", ["init", "success", "exit"]),
+        ("yes", "failed", ["init", "failure", "exit"]),
+    ],
+)
+def test_the_example_with_every_handler(
+    world: World, fail: str, status: str, handlers: list[str]
+) -> None:
+    register(world, EXAMPLES)
+    world.node()
+    run = ended(world, world.book.flows.start("handlers", {"fail": fail}))
+    found = steps(world, run)
+    assert run.status == status
+    assert [name for name in found if name.startswith("handler_on.")] == [
+        f"handler_on.{event}" for event in handlers
+    ]
+    assert log_of(world, found["handler_on.exit"]) == [f"it ended as {status}"]
+    assert found["optional"].exit_code == 3
+
+
+def test_the_example_with_every_handler_is_cancelled_when_its_condition_does_not_hold(
+    world: World,
+) -> None:
+    register(world, EXAMPLES)
+    world.node()
+    run = ended(world, world.book.flows.start("handlers", {"fail": "perhaps"}))
+    assert (run.status, run.reason) == ("cancelled", "precondition")
+    assert steps(world, run)["work"].reason == "precondition"
+
+
+def test_the_nested_example_runs_the_flows_of_its_file(world: World) -> None:
+    register(world, EXAMPLES)
+    world.node()
+    run = ended(world, world.book.flows.start("nested", {"greeting": "goodbye"}))
+    found = steps(world, run)
+    assert run.status == "succeeded", run.error
+    assert found["first"].output == {"SAID": "goodbye, world"}
+    assert found["second"].output == {"SAID": "goodbye, moon"}
+
+
+def test_the_service_is_stopped_and_started_again(world: World) -> None:
+    register(world, EXAMPLES)
+    world.node()
+    run = world.book.flows.start("service")
+    eventually(lambda: "serve" in steps(world, run) and steps(world, run)["serve"].started_at)
+    world.book.flows.restart("service")
+    first = ended(world, run)
+    assert (first.status, first.reason) == ("cancelled", "stopped")
+    assert "handler_on.abort" in steps(world, first)
+    again = eventually(lambda: [r for r in world.book.flows.runs("service") if r.id != run.id], 20)
+    eventually(lambda: "serve" in steps(world, again[0]))
+    world.book.flows.stop("service")
+    assert ended(world, again[0]).status == "cancelled"
+
+
+def test_a_worker_that_is_killed_during_a_step_costs_that_step_only(world: World) -> None:
+    register(world, write_flow(world, "held", HELD))
+    killed = world.node()
+    run = world.book.flows.start("held")
+    eventually(lambda: "held" in world.evidence_file.read_text().split(), 20)
+    killed.end(signal.SIGKILL)
+    world.node()
+    eventually(lambda: world.evidence_file.read_text().split().count("held") == 2, 40)
+    world.go.touch()
+    assert ended(world, run).status == "succeeded"
+    assert world.evidence_file.read_text().split() == ["first", "held", "held", "last"]
+    assert steps(world, run)["held"].losses == 1
+
+
+def test_workers_that_are_killed_between_steps_cost_nothing(world: World) -> None:
+    register(world, write_flow(world, "held", HELD))
+    world.go.touch()
+    run = world.book.flows.start("held")
+    for _ in range(3):
+        node = world.node()
+        node.end(signal.SIGKILL)
+    world.node()
+    assert ended(world, run).status == "succeeded"
+    words = world.evidence_file.read_text().split()
+    assert words[0] == "first"
+    assert words[-1] == "last"
+
+
+def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> None:
+    register(world, EXAMPLES)
+    world.node()
+    told = world.cli("flow", "start", "handlers", "--param", "fail=yes", "--wait", timeout=60)
+    assert told.returncode == 5, told.stderr
+    assert "work  failed" in told.stdout
+    assert told.stdout.splitlines()[-1] == "handlers failed: failed: work"
+
+
+# ------------------------------------------------------------ scenarios with a directory
+
+
+def up(world: World, folder: Path) -> None:
+    world.up("--flows", str(folder)).wait_ready(20)
+
+
+def test_a_new_flow_with_a_catchup_window_catches_up_nothing_after_a_restart(world: World) -> None:
+    folder = world.folder / "flows"
+    folder.mkdir()
+    up(world, folder)
+    text = 'schedule: "0 * * * *"\ncatchup_window: 6h\nsteps: [{name: a, command: "true"}]\n'
+    write_flow(world, "fresh", text)
+    eventually(lambda: [s.name for s in world.book.schedules.list()] == ["fresh"], 20)
+    watermark = world.book.schedules.get("fresh").watermark
+    assert watermark is not None
+    assert (datetime.now(UTC) - watermark).total_seconds() < 60
+    world.nodes[0].end()
+    up(world, folder)
+    due = [run.due_at for run in world.book.flows.runs("fresh")]
+    assert all(at is not None and at >= watermark for at in due)
+
+
+def test_a_deleted_flow_is_never_started_again(world: World) -> None:
+    text = 'schedule: "* * * * * *"\noverlap_policy: all\nsteps: [{name: a, command: "true"}]\n'
+    folder = write_flow(world, "gone", text)
+    up(world, folder)
+    eventually(lambda: world.book.flows.runs("gone"), 30)
+    (folder / "gone.yaml").unlink()
+    eventually(lambda: not world.book.flows.list(), 20)
+    assert list(world.book.schedules.list()) == []
+    before = len(world.book.flows.runs("gone", 1_000))
+    eventually(
+        lambda: all(r.status not in ("queued", "running") for r in world.book.flows.runs("gone")),
+        20,
+    )
+    assert len(world.book.flows.runs("gone", 1_000)) == before
+
+
+def test_a_changed_schedule_takes_effect(world: World) -> None:
+    never = 'schedule: "0 0 29 2 *"\nsteps: [{name: a, command: "true"}]\n'
+    folder = write_flow(world, "moved", never)
+    up(world, folder)
+    eventually(lambda: list(world.book.schedules.list()), 20)
+    assert world.book.flows.runs("moved") == []
+    write_flow(world, "moved", never.replace("0 0 29 2 *", "* * * * * *"))
+    eventually(lambda: world.book.flows.runs("moved"), 30)
+
+
+def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: World) -> None:
+    text = (
+        'schedule: "*/2 * * * * *"\ncatchup_window: 6h\noverlap_policy: all\n'
+        'steps: [{name: a, command: "true"}]\n'
+    )
+    folder = write_flow(world, "missed", text)
+    up(world, folder)
+    eventually(lambda: world.book.flows.runs("missed"), 30)
+    world.nodes[0].end()
+    stopped = datetime.now(UTC)
+    eventually(lambda: (datetime.now(UTC) - stopped).total_seconds() > 5, 10)
+    up(world, folder)
+
+    def due_times() -> list[datetime]:
+        return sorted(run.due_at for run in world.book.flows.runs("missed", 1_000) if run.due_at)
+
+    eventually(lambda: any(at > stopped for at in due_times()), 30)
+    shutil.rmtree(folder)
+    found = due_times()
+    gaps = {(late - early).total_seconds() for early, late in itertools.pairwise(found)}
+    assert gaps == {2.0}, "none is missing and none is there twice"
