@@ -146,8 +146,13 @@ class Ask:
             alive = self.services.store.read(lambda tx: tx.list_known_tasks())
             return frozenset({*self.services.tasks.names, *alive})
 
+        def has_flow(name: str) -> bool:
+            return self.services.store.read(
+                lambda tx: tx.get_flow(self.namespace, name) is not None
+            )
+
         for form in forms:
-            refuse_target(self.caller, form, known, current)
+            refuse_target(self.caller, form, known, current, has_flow)
 
 
 async def _everywhere(request: Request) -> Ask:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.errors import Forbidden, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE, Role
+from duebook.model.flow_target import FlowTarget
 from duebook.model.target import TaskTarget, load_target
 
 if TYPE_CHECKING:
@@ -80,11 +81,13 @@ def refuse_target(
     form: Any,
     known: Callable[[], Collection[str]],
     current: Target | None = None,
+    has_flow: Callable[[str], bool] = lambda _: False,
 ) -> None:
     """Defining what runs is more than saying when: raises Forbidden for what only admins define.
 
-    Others may name tasks that somebody registered, which `known` tells, and leave the `current`
-    target as it is. A form that is no target is left to whoever reads the definition.
+    Others may name tasks that somebody registered, which `known` tells, and flows that exist, and
+    leave the `current` target as it is. A form that is no target is left to whoever reads the
+    definition.
     """
     if caller.role >= Role.ADMIN:
         return
@@ -93,6 +96,10 @@ def refuse_target(
     except Invalid:
         return
     if target == current:
+        return
+    if isinstance(target, FlowTarget):
+        if not has_flow(target.name):
+            raise Forbidden(f'flow "{target.name}" does not exist; only admin names such flows')
         return
     if not isinstance(target, TaskTarget):
         raise Forbidden(

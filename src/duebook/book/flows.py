@@ -148,7 +148,14 @@ class Flows:
         """Its runs, the newest first, also those of a flow that was deleted."""
         if not 1 <= limit <= 1_000:
             raise Invalid(f"limit {limit} is no number 1 to 1,000")
-        return self._store.read(lambda tx: tx.list_flow_runs(self._namespace, name, limit))
+
+        def work(tx: Tx) -> RunList:
+            found = tx.list_flow_runs(self._namespace, name, limit)
+            if not found:
+                self._kept(tx, name)
+            return found
+
+        return self._store.read(work)
 
     def _run(self, tx: Tx, run_id: str) -> Run:
         if not isinstance(run_id, str) or not looks_like_prefix(run_id):

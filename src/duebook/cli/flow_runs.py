@@ -18,7 +18,8 @@ from duebook.cli.output import (
     when,
 )
 from duebook.clock import utc_now
-from duebook.errors import printable
+from duebook.errors import NotFound, printable
+from duebook.flows.problems import Problem
 from duebook.model.forms import flow_form, run_form
 from duebook.timetext import relative
 
@@ -43,7 +44,8 @@ def ls_command(as_json: bool) -> None:
         if as_json:
             print_json([flow_form(view) for view in views])
             return
-        if not views:
+        problems = book.flows.problems()
+        if not views and not problems:
             click.echo("no flows yet; start a node with: duebook up --flows DIR")
             return
         now, rows = utc_now(), []
@@ -51,7 +53,10 @@ def ls_command(as_json: bool) -> None:
             run = view.last_run
             last = "" if run is None else f"{run.status} {relative(run.created_at - now)}"
             rows.append((view.name, view.starts or "by hand", last, view.problem or ""))
-        print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1)
+        if rows:
+            print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1)
+        for told in problems:
+            click.echo(printable(str(Problem(**told))), err=True)
 
 
 @click.command("show")
@@ -137,9 +142,15 @@ def restart_command(name: str, as_json: bool) -> None:
 def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None:
     """Go on with a run of a flow that has ended; NAME means the latest. What succeeded stays."""
     with open_book() as book:
-        latest = book.flows.runs(run, 1)
-        again = book.flows.retry(latest[0].id if latest else run, step)
+        again = book.flows.retry(_latest(book, run) or run, step)
         _follow(book, again, wait, as_json, "goes on")
+
+
+def _latest(book: Book, name: str) -> str | None:
+    try:
+        return next((run.id for run in book.flows.runs(name, 1)), None)
+    except NotFound:
+        return None
 
 
 def _follow(book: Book, run: Run, wait: bool, as_json: bool, told: str) -> None:

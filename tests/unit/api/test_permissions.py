@@ -70,6 +70,13 @@ def test_only_admins_define_commands_and_requests(form: object) -> None:
         refuse_target(caller(), form, known, current=load_target({"command": ["true"]}))
 
 
+def test_operators_name_flows_that_exist() -> None:
+    refuse_target(caller(), {"flow": "etl"}, known, has_flow=lambda name: name == "etl")
+    refuse_target(caller(Role.ADMIN), {"flow": "later"}, known)
+    with pytest.raises(Forbidden, match='flow "later" does not exist'):
+        refuse_target(caller(), {"flow": "later"}, known, has_flow=lambda name: name == "etl")
+
+
 def test_only_admins_name_tasks_that_nobody_knows() -> None:
     refuse_target(caller(Role.ADMIN), "later", known)
     with pytest.raises(Forbidden, match='"later" is known to no live worker'):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NoReturn
 
 import pytest
@@ -12,7 +13,7 @@ from duebook.book import Book
 from duebook.remote import RemoteBook
 from duebook.remote.needs import NeedsDatabase
 
-OF_THE_DATABASE = {"store", "enqueue", "schedules.declare", "tokens.check"}
+OF_THE_DATABASE = {"store", "enqueue", "schedules.declare", "tokens.check", "flows.source"}
 """What no server does for somebody far away; everything else works through it."""
 INHERITED = {"problems"}
 """What is made of other use cases."""
@@ -33,9 +34,15 @@ def parts() -> dict[str, tuple[type[Any], type[Any]]]:
             for book in (Book, RemoteBook):
                 getter = inspect.getattr_static(book, name).func
                 module = inspect.getmodule(getter)
-                kinds.append(getattr(module, getter.__annotations__["return"]))
+                kinds.append(_kind(module, name, getter.__annotations__["return"]))
             found[name] = (kinds[0], kinds[1])
     return found
+
+
+def _kind(module: Any, part: str, kind: str) -> type[Any]:
+    """A class that its module knows, or that is imported where it is needed."""
+    found: type[Any] | None = vars(module).get(kind)
+    return found or getattr(import_module(f"{module.__package__}.{part}"), kind)
 
 
 def verbs() -> list[tuple[str, type[Any], type[Any], str]]:

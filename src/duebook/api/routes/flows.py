@@ -37,11 +37,13 @@ operations = Operations(f"{V1}/flows", "flows")
 
 @operations("GET", "", Role.VIEWER, FlowList)
 def list_flows(ask: Here) -> Response:
-    """The flows of a namespace, by name, each with its latest run."""
-    return listed([flow_form(view) for view in ask.book.flows.list()]).response()
+    """The flows of a namespace, by name, each with its latest run; and what is wrong with files."""
+    flows = ask.book.flows
+    items = [flow_form(view) for view in flows.list()]
+    return Answer({"items": items, "next_cursor": None, "problems": flows.problems()}).response()
 
 
-@operations("POST", "/validate", Role.VIEWER, ValidationShape, body=FlowSource)
+@operations("POST", "/validate", Role.OPERATOR, ValidationShape, body=FlowSource)
 def validate_flow(ask: Here) -> Response:
     """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
     given = read_fields(ask.body, {"source": read_as_it_is, "name": read_name}, ("source",))
@@ -54,7 +56,7 @@ def get_flow(ask: Here, name: str) -> Response:
     return Answer(flow_form(ask.book.flows.get(name))).response()
 
 
-@operations("GET", "/{name}/runs", Role.VIEWER, StepList)
+@operations("GET", "/{name}/runs", Role.VIEWER, StepList, errors=(404,))
 def list_flow_runs(ask: Here, name: str, limit: Limit = 20) -> Response:
     """Its runs, the newest first."""
     return listed([run_form(run) for run in ask.book.flows.runs(name, limit)]).response()

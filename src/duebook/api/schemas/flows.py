@@ -40,9 +40,24 @@ class FlowShape(Shape):
     last_run: RunShape | None
 
 
+class FlowProblemShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="FlowProblem")
+
+    file: str
+    line: int
+    column: int
+    key: str
+    message: str
+    hint: str
+
+
 class FlowList(Shape):
     items: list[FlowShape]
     next_cursor: str | None
+    problems: Annotated[
+        list[FlowProblemShape],
+        Field(description="What is wrong with files, also those of no flow."),
+    ]
 
 
 class FlowStart(Shape):
@@ -65,17 +80,6 @@ class StepList(Shape):
 class FlowSource(Shape):
     source: Annotated[str, Field(description="The text of a flow file.")]
     name: Name | None = None
-
-
-class FlowProblemShape(Shape):
-    model_config = ConfigDict(extra="forbid", title="FlowProblem")
-
-    file: str
-    line: int
-    column: int
-    key: str
-    message: str
-    hint: str
 
 
 class ValidationShape(Shape):

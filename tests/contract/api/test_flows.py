@@ -1,0 +1,142 @@
+"""Flows through the API: who may do what with those that files define, and what is answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.book import Book
+from duebook.engine.advancer import Advancer
+from tests.conformance.flow_builders import put_flow
+from tests.contract.api.conftest import Api
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from duebook.store.base import Store
+
+GREET = """
+name: greet
+description: says hello
+schedule: "0 2 * * *"
+params: {WHO: world}
+steps:
+  - {name: think, command: "true"}
+  - {name: say, command: 'echo "$WHO"', preconditions: ["false"]}
+"""
+PROBLEM = {
+    "file": "flows/half.yaml",
+    "line": 3,
+    "column": 5,
+    "key": "steps[0].retires",
+    "message": "unknown key `retires`",
+    "hint": "did you mean `retries`?",
+}
+
+
+@pytest.fixture
+def operator(app: FastAPI, store: Store) -> Api:
+    put_flow(store, GREET, "greet")
+    return Api(app, "operator")
+
+
+def test_flows_are_listed_with_what_is_wrong_with_files(operator: Api, store: Store) -> None:
+    store.transact(
+        lambda tx: tx.save_problems("default", ["flows"], {"flows/half.yaml": [PROBLEM]})
+    )
+    found = operator.ok("GET", "flows")
+    assert [flow["name"] for flow in found["items"]] == ["greet"]
+    assert found["problems"] == [PROBLEM]
+    one = operator.ok("GET", "flows/greet")
+    assert (one["description"], one["place"], one["last_run"]) == (
+        "says hello",
+        "flows/greet.yaml",
+        None,
+    )
+    assert [step["name"] for step in one["steps"]] == ["think", "say"]
+    assert operator.refused(404, "GET", "flows/ghost")["code"] == "not_found"
+
+
+def test_operators_start_flows_and_see_their_steps(operator: Api, store: Store) -> None:
+    answer = operator("POST", "flows/greet/start", {"params": {"WHO": "moon"}})
+    assert answer.status_code == 201
+    run = answer.json()
+    assert answer.headers["location"] == f"/api/v1/runs/{run['id']}"
+    assert (run["flow"], run["origin"], run["status"]) == ("greet", "manual", "queued")
+    Advancer(store).step()
+    (step,) = operator.ok("GET", f"flows/runs/{run['id']}/steps")["items"]
+    assert (step["step"], step["parent_run_id"]) == ("think", run["id"])
+    assert [r["id"] for r in operator.ok("GET", "flows/greet/runs")["items"]] == [run["id"]]
+    assert operator.ok("GET", "flows/greet")["last_run"]["status"] == "running"
+
+
+def test_a_start_is_done_once_by_its_key(operator: Api) -> None:
+    key = {"Idempotency-Key": "first"}
+    first = operator("POST", "flows/greet/start", {}, headers=key)
+    again = operator("POST", "flows/greet/start", {}, headers=key)
+    assert first.json() == again.json()
+    assert len(operator.ok("GET", "flows/greet/runs")["items"]) == 1
+
+
+@pytest.mark.parametrize("body", [{"params": {"WHAT": 1}}, {"params": [1]}, {"parms": {}}])
+def test_what_a_flow_cannot_take_is_refused(operator: Api, body: Any) -> None:
+    operator.refused(422, "POST", "flows/greet/start", body)
+    assert operator.ok("GET", "flows/greet/runs")["items"] == []
+
+
+def test_stop_and_retry(operator: Api) -> None:
+    assert operator.refused(409, "POST", "flows/greet/stop")["code"] == "conflict"
+    run = operator.ok("POST", "flows/greet/start", {})
+    operator.refused(409, "POST", f"flows/runs/{run['id']}/retry", {})
+    (stopped,) = operator.ok("POST", "flows/greet/stop")["items"]
+    assert (stopped["id"], stopped["status"]) == (run["id"], "cancelled")
+    again = operator.ok("POST", f"flows/runs/{run['id']}/retry", {"step": "think"})
+    assert (again["id"], again["status"]) == (run["id"], "queued")
+    operator.refused(404, "POST", "flows/runs/ghost/retry", {})
+
+
+def test_a_restart_starts_what_is_not_running(operator: Api, store: Store) -> None:
+    assert operator.ok("POST", "flows/greet/restart")["name"] == "greet"
+    Advancer(store).step()
+    assert len(operator.ok("GET", "flows/greet/runs")["items"]) == 1
+
+
+def test_a_text_is_validated(operator: Api) -> None:
+    told = operator.ok("POST", "flows/validate", {"source": "steps:\n  - retires: 3\n"})
+    assert {(p["line"], p["column"]) for p in told["problems"]} == {(2, 5)}
+    assert operator.ok("POST", "flows/validate", {"source": GREET}) == {"problems": []}
+    operator.refused(422, "POST", "flows/validate", {"source": 7})
+
+
+def test_operators_schedule_flows_that_exist(operator: Api) -> None:
+    form = {"name": "often", "cron": "* * * * *", "target": {"flow": "greet"}}
+    assert operator.ok("POST", "schedules", form)["target"] == {"flow": "greet"}
+    ghost = form | {"name": "never", "target": {"flow": "ghost"}}
+    assert "does not exist" in operator.refused(403, "POST", "schedules", ghost)["detail"]
+
+
+@pytest.mark.usefixtures("operator")
+def test_flows_of_another_namespace_cannot_be_scheduled(app: FastAPI) -> None:
+    form = {"name": "often", "cron": "* * * * *", "target": {"flow": "greet"}}
+    Api(app, "operator@shop").refused(403, "POST", "schedules", form)
+    Api(app, "operator@shop").refused(404, "POST", "flows/greet/start", {})
+
+
+@pytest.mark.usefixtures("operator")
+def test_viewers_look_and_do_nothing(app: FastAPI, store: Store) -> None:
+    viewer = Api(app, "viewer")
+    assert viewer.ok("GET", "flows")["items"][0]["name"] == "greet"
+    for path in ("start", "stop", "restart"):
+        viewer.refused(403, "POST", f"flows/greet/{path}", {})
+    assert Book(store).flows.runs("greet") == []
+
+
+def test_who_did_it_is_on_the_books(operator: Api, store: Store) -> None:
+    operator.ok("POST", "flows/greet/start", {})
+    operator.ok("POST", "flows/greet/stop")
+    changes = Book(store).audit.list(everywhere=True)
+    assert [(c.action, c.kind, c.subject) for c in changes] == [
+        ("stop", "flow", "greet"),
+        ("start", "flow", "greet"),
+    ]
