@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: setup test lint types contracts unit browser screenshots test-kills test-zones test-pgbouncer chaos run bench clean help
+.PHONY: setup test lint types contracts unit browser screenshots test-kills test-zones test-pgbouncer chaos run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… r
 run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh
 	@$(BIN)/duebook up
+
+story: $(READY) ## three nodes with events, of which one is killed; Kafka and a table hear of each
+	@$(BIN)/python -m examples.event_story
 
 $(PEERS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

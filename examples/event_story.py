@@ -1,0 +1,208 @@
+"""Three nodes of which one leads and is killed; Kafka and a table hear of every due time once.
+
+    python -m examples.event_story [--database URL]
+
+Five shops take stock every second. Each time is an event that the leading node writes, together
+with its schedule's progress. Two listen, in processes of their own: one on Kafka, one that keeps
+books in the database. Then the leader is killed. Without a database the story starts a PostgreSQL
+of its own; its Kafka is librdkafka's mock cluster. Run it in the repository, after `make setup`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from tests.kafka import Kafka, messages
+from tests.postgres import Server
+
+from duebook import Duebook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from duebook.model.event import Event
+
+TOPIC = "shop.stock"
+SHOPS = 5
+BEFORE = 5 * SHOPS
+"""Events that are seen before the leader is killed."""
+AFTER = 5 * SHOPS
+# no key: nothing but the books keeps an event from being here twice
+TABLE = "CREATE TABLE stocktakings (place serial, event text NOT NULL, due text NOT NULL)"
+NODE = ["up", "--coordination", "leader", "--roles", "scheduler,relay", "--quiet"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What somebody heard, beside what was written."""
+
+    who: str
+    written: int
+    heard: int
+    again: int
+    in_order: bool
+    exactly_once: bool
+    """whether that was promised"""
+
+    @property
+    def holds(self) -> bool:
+        twice = self.exactly_once and self.again > 0
+        return self.heard == self.written and self.in_order and not twice
+
+
+def judge(who: str, written: Sequence[Event], heard: Iterable[str], exactly_once: bool) -> Verdict:
+    """Whether each event was heard, those of a key in their order; what came again has its id."""
+    ids = list(heard)
+    firsts = list(dict.fromkeys(ids))
+    places = {event.id: event.position or 0 for event in written}
+    in_order = True
+    for key in {event.key for event in written}:
+        own = {event.id for event in written if event.key == key}
+        order = [places[id_] for id_ in firsts if id_ in own]
+        in_order = in_order and order == sorted(order)
+    known = sum(id_ in places for id_ in firsts)
+    return Verdict(who, len(written), known, len(ids) - len(firsts), in_order, exactly_once)
+
+
+def keep_books(database: str) -> None:
+    """Listens on PostgreSQL alone: what it writes and how far it came commit together."""
+    with Duebook(database) as book:
+
+        @book.events.consumer(TOPIC, group="bookkeeping")
+        def note(event: Event, connection: Any) -> None:
+            row = (event.id, event.data["due"])
+            connection.execute("INSERT INTO stocktakings (event, due) VALUES (%s, %s)", row)
+
+        book.events.serve()
+
+
+class Story:
+    """`begin` starts a node on the books, one of those among which one leads."""
+
+    def __init__(self, database: str, kafka: Kafka, begin: Callable[[], object]) -> None:
+        self._database = database
+        self._kafka = kafka
+        self._begin = begin
+        self._began = time.monotonic()
+
+    def tell(self) -> list[Verdict]:
+        with Duebook(self._database) as book, ExitStack() as ending:
+            with psycopg.connect(self._database) as connection:
+                connection.execute(TABLE)
+            servers = self._kafka.servers
+            book.events.add_sink("bus", "kafka", TOPIC, servers=servers, start="beginning")
+            self._heard = self._kafka.consume(TOPIC)
+            words = [sys.executable, "-m", "examples.event_story", "--keep-books", self._database]
+            keeper = ending.enter_context(subprocess.Popen(words))  # noqa: S603
+            ending.callback(keeper.terminate)
+            for _ in range(3):
+                self._begin()
+            self._wait(lambda: len(book.nodes.list()) == 3 and self._leader(book), 60)
+            leader = self._leader(book)
+            others = [node.pid for node in book.nodes.list() if node.pid != leader]
+            self._say(f"node {leader} leads, nodes {others[0]} and {others[1]} follow it")
+            names = self._add_schedules(book)
+            self._wait(lambda: self._noted() >= BEFORE and self._told() >= BEFORE, 60)
+            self._say(f"{self._noted()} events stand in the table, Kafka has {self._told()}")
+            os.kill(leader, signal.SIGKILL)
+            self._say(f"node {leader} is killed; its lease runs out")
+            self._wait(lambda: self._leader(book) not in (0, leader), 90)
+            self._say(f"node {self._leader(book)} leads, and makes up for what was missed")
+            wanted = self._noted() + AFTER
+            self._wait(lambda: self._noted() >= wanted, 120)
+            for name in names:
+                book.schedules.pause(name)
+            self._wait(lambda: all(lag.behind == 0 for lag in book.events.lags()), 90)
+            written = book.events.list(TOPIC, limit=1_000)
+            self._wait(lambda: self._told() >= len(written), 60)
+            self._say(f"the shops close; {len(written)} events were written")
+            ids = [message["headers"]["ce_id"] for message in messages(self._heard)]
+            return [
+                judge("Kafka", written, ids, exactly_once=False),
+                judge("PostgreSQL", written, self._table(), exactly_once=True),
+            ]
+
+    def _add_schedules(self, book: Duebook) -> list[str]:
+        names = [f"stocktaking-{number}" for number in range(1, SHOPS + 1)]
+        event = {"topic": TOPIC, "type": "due", "data": {"due": "{{ due_at }}"}}
+        for name in names:
+            book.schedules.create(
+                name,
+                frequency_unit="SECONDS",
+                frequency_time=1,
+                target={"event": event},
+                catchup="all",
+            )
+        self._say(f"{SHOPS} shops take stock every second")
+        return names
+
+    def _leader(self, book: Duebook) -> int:
+        """The process that leads; 0: none does."""
+        return next((node.pid for node in book.nodes.list() if node.leads), 0)
+
+    def _table(self) -> list[str]:
+        with psycopg.connect(self._database) as connection:
+            rows = connection.execute("SELECT event FROM stocktakings ORDER BY place").fetchall()
+        return [event for (event,) in rows]
+
+    def _noted(self) -> int:
+        return len(self._table())
+
+    def _told(self) -> int:
+        return len({message["headers"]["ce_id"] for message in messages(self._heard)})
+
+    def _wait(self, condition: Callable[[], object], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                sys.exit(f"the story broke off: nothing new for {seconds:.0f} seconds")
+            time.sleep(0.1)
+
+    def _say(self, words: str) -> None:
+        print(f"{time.monotonic() - self._began:5.1f} s  {words}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--database", metavar="URL", help="a PostgreSQL database that is empty")
+    parser.add_argument("--keep-books", metavar="URL", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.keep_books:
+        keep_books(options.keep_books)
+        return
+    with ExitStack() as ending:
+        folder = Path(ending.enter_context(tempfile.TemporaryDirectory()))
+        database = options.database
+        if database is None:
+            database = ending.enter_context(closing(Server())).url("postgres")
+        kafka = ending.enter_context(closing(Kafka(folder)))
+
+        def begin() -> None:
+            words = [sys.executable, "-m", "duebook", "--database", database, *NODE]
+            log = ending.enter_context((folder / "log").open("ab"))
+            process = ending.enter_context(subprocess.Popen(words, stdout=log, stderr=log))  # noqa: S603
+            ending.callback(process.terminate)
+
+        verdicts = Story(database, kafka, begin).tell()
+    print(f"\n{'':12}{'events':>8}{'heard':>8}{'again':>8}   order of each key")
+    for verdict in verdicts:
+        numbers = f"{verdict.written:>8}{verdict.heard:>8}{verdict.again:>8}"
+        print(f"{verdict.who:12}{numbers}   {'kept' if verdict.in_order else 'BROKEN'}")
+    holds = all(verdict.holds for verdict in verdicts)
+    print("both heard every event, once for each id" if holds else "SOMETHING IS WRONG")
+    sys.exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    main()
