@@ -32,6 +32,16 @@ def test_a_token_is_made_listed_and_proven_by_its_secret(book: Book) -> None:
     assert book.tokens.check(secret) == token
 
 
+def test_many_tokens_are_found_by_their_ids(book: Book, store: Store) -> None:
+    tokens = [book.tokens.create(f"t{number}", "viewer", "*")[0] for number in range(3)]
+    book.tokens.revoke("t1")
+    wanted = [tokens[0].id, new_id(), tokens[1].id]
+    found = store.read(lambda tx: tx.get_tokens(wanted))
+    assert set(found) == {wanted[0], wanted[2]}
+    assert found[wanted[2]] == store.read(lambda tx: tx.get_token(wanted[2]))
+    assert store.read(lambda tx: tx.get_tokens([])) == {}
+
+
 def test_a_secret_is_nowhere_in_the_books(book: Book, backend: Backend) -> None:
     _, secret = book.tokens.create("ci", "viewer", "*")
     (row,) = backend.rows("SELECT * FROM tokens")

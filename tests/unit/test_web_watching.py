@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from duebook.api.gate import LIVE
 from duebook.book import Book
 from duebook.store.sqlite import SqliteStore
 from duebook.web import watching
 from duebook.web.routes.live import changes
-from duebook.web.watching import LIVE, Watch, Watches
+from duebook.web.watching import Watch, Watches
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[], Caller | None]
 
-__all__ = ["CALLER", "COOKIE", "STILL", "Authenticator", "Gate"]
+__all__ = ["CALLER", "COOKIE", "LIVE", "STILL", "Authenticator", "Gate"]
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +38,8 @@ CALLER: Final = "duebook.caller"
 STILL: Final = "duebook.still"
 """Where a request's scope has what tells, later on, whether its caller is still let in."""
 COOKIE: Final = "duebook_session"
+LIVE: Final = "duebook-live"
+"""The header of a page that looks again by itself, with the number of the change it looks for."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 SECURITY_HEADERS: Final = {
@@ -63,8 +65,11 @@ class Authenticator(Protocol):
     def open_session(self, text: str) -> str | None:
         """What a browser keeps of somebody who holds this token; None: nobody does."""
 
-    def check_session(self, text: str) -> Caller | None:
-        """Who logged in with a browser, by the value of its cookie; None: nobody."""
+    def check_session(self, text: str, again: bool = False) -> Caller | None:
+        """Who logged in with a browser, by the value of its cookie; None: nobody.
+
+        `again`: it is let in, and looks again by itself; the answer may be a second old.
+        """
 
 
 class Gate:
@@ -98,11 +103,12 @@ class Gate:
         try:
             headers = Headers(scope=scope)
             self._refuse_foreign(headers)
-            check, by_cookie = self._check_of(headers)
+            check, still, by_cookie = self._checks_of(headers)
             if by_cookie and scope["method"] not in SAFE:
                 self._refuse_other_pages(headers)
-            scope[CALLER] = await self._admit(scope, check)
-            scope[STILL] = check
+            looks_again = LIVE in headers and scope["method"] == "GET"
+            scope[CALLER] = await self._admit(scope, still if looks_again else check)
+            scope[STILL] = still
             await self._app(scope, self._bounded(headers, receive), answer)
         except Exception as error:
             if not isinstance(error, DuebookError):
@@ -140,18 +146,21 @@ class Gate:
             )
         return caller
 
-    def _check_of(self, headers: Headers) -> tuple[Check, bool]:
-        """What finds out who asks, and whether by a cookie; who sends two tokens is nobody."""
+    def _checks_of(self, headers: Headers) -> tuple[Check, Check, bool]:
+        """What finds out who asks, what does so again, and whether by a cookie; who sends two
+        tokens is nobody."""
         given = headers.getlist("authorization")
         if not given:
             session = _cookie(headers)
             if session is None:
-                return _nobody, False
-            return partial(self._authenticator.check_session, session), True
+                return _nobody, _nobody, False
+            check = partial(self._authenticator.check_session, session)
+            return check, partial(check, again=True), True
         scheme, _, token = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
-            return _nobody, False
-        return partial(self._authenticator.check, token.strip()), False
+            return _nobody, _nobody, False
+        check = partial(self._authenticator.check, token.strip())
+        return check, check, False
 
     def _bounded(self, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""

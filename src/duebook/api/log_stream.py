@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.concurrency import run_in_threadpool
 
 from duebook.api.problems import Malformed, Unauthorized, problem_of
+from duebook.api.tails import LOOK_EVERY, Tails
 from duebook.errors import DuebookError, Unavailable, shorten
 from duebook.model.forms import log_form, run_form
 from duebook.store.base import START, Page
@@ -19,17 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from duebook.api.permissions import Caller
+    from duebook.api.tails import Tail
     from duebook.book import Book
     from duebook.model.run import LogLine, Run
 
 __all__ = ["LogStream", "Streams", "place_text", "read_place"]
 
-LOOK_EVERY: Final = 0.25
-"""Seconds between two looks at the books while nothing is new."""
 CHECK_EVERY: Final = 15.0
 """Seconds after which the token is looked at again, and the stream says that it lives, so that
 nobody in between cuts it."""
-BATCH: Final = 1000
 MOST: Final = 200
 _PLACE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,12})", re.ASCII)
 
@@ -53,6 +52,7 @@ class Streams:
 
     def __init__(self) -> None:
         self.open = 0
+        self.tails = Tails()
         self.ending = False
 
     def refuse_more(self) -> None:
@@ -83,17 +83,18 @@ class LogStream:
         """Ends with the run, with the server, or with an event `problem`."""
         self._streams.open += 1
         try:
-            async for event in self._events():
-                yield event
+            with self._streams.tails.of(self._run_id, self._look) as tail:
+                async for event in self._events(tail):
+                    yield event
         except DuebookError as error:
             yield _event("problem", problem_of(error).form())
         finally:
             self._streams.open -= 1
 
-    async def _events(self) -> AsyncIterator[str]:
+    async def _events(self, tail: Tail) -> AsyncIterator[str]:
         checked_at = time.monotonic()
         while not self._streams.ending:
-            run, lines = await run_in_threadpool(self._look)
+            run, lines = await tail.after(self._place)
             for place, line in lines:
                 self._place = place
                 yield _event("line", log_form(line), place_text(place))
@@ -109,10 +110,9 @@ class LogStream:
                 return
             await asyncio.sleep(LOOK_EVERY)
 
-    def _look(self) -> tuple[Run, list[tuple[Page, LogLine]]]:
-        """The run first: when it had ended, the lines that follow are all there are."""
+    def _look(self, place: Page, limit: int) -> tuple[Run, list[tuple[Page, LogLine]]]:
         runs = self._book.runs
-        return runs.get(self._run_id), runs.log(self._run_id, self._place, BATCH)
+        return runs.get(self._run_id), runs.log(self._run_id, place, limit)
 
 
 def _event(kind: str, form: dict[str, Any], place: str | None = None) -> str:

@@ -557,6 +557,9 @@ class Tx(Protocol):
     def get_token(self, token_id: str) -> tuple[AccessToken, str] | None:
         """A token and the digest of its secret."""
 
+    def get_tokens(self, token_ids: Sequence[str]) -> dict[str, tuple[AccessToken, str]]:
+        """As `get_token`, for many, by their id; those that do not exist are left out."""
+
     def list_tokens(self) -> list[AccessToken]:
         """By name; also those that were revoked."""
 

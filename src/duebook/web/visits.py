@@ -72,10 +72,11 @@ class Visit:
             given["namespace"] = self.ask.namespace
         return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
-    def shared(self, load: Callable[[Book], T]) -> T:
-        """What the page shows to whoever sees this namespace; live views load it once for all."""
+    def shared(self, load: Callable[[Book], T], *differs: str | bool) -> T:
+        """What the page shows to whoever sees this namespace; live views load it once for all
+        for whom it does not differ."""
         watches = self.request.app.state.watches
-        key = (self.ask.namespace, self.request.url.path, self.request.url.query)
+        key = (self.ask.namespace, self.request.url.path, self.request.url.query, *differs)
         return watches.shared(key, self.request.headers, lambda: load(self.book))  # type: ignore[no-any-return]
 
     def render(self, template: str, status: int = 200, /, **values: Any) -> Response:

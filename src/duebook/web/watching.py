@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
+from duebook.api.gate import LIVE
 from duebook.book.insights import Insights
 from duebook.errors import DuebookError
 
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["LIVE", "Watches"]
+__all__ = ["Watches"]
 
-LIVE: Final = "duebook-live"
-"""The header of a page that looks again, with the number of the change it looks for."""
 LOOK_EVERY: Final = 1.0
 """Seconds."""
 KEPT: Final = 200
@@ -60,7 +59,7 @@ class Watches:
         self.viewers = 0
         """who waits for changes, on any page"""
         self._watches: dict[str, Watch] = {}
-        self._kept: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._lock = threading.Lock()
         self._busy: dict[Hashable, threading.Lock] = {}
 
@@ -82,15 +81,16 @@ class Watches:
 
     def shared(self, key: Hashable, headers: Mapping[str, str], load: Callable[[], T]) -> T:
         """What `load` gives; of those that look again after a change, the first asks the books."""
-        change = headers.get(LIVE)
-        if change is None:
+        text = headers.get(LIVE, "")
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
             return load()
+        change = int(text)
         with self._lock:
             turn = self._busy.setdefault(key, threading.Lock())
         with turn:
             with self._lock:
                 found = self._kept.get(key)
-            if found is not None and found[0] == change:
+            if found is not None and found[0] >= change:
                 return found[1]  # type: ignore[no-any-return]
             value = load()
             with self._lock:

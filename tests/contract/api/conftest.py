@@ -44,7 +44,7 @@ class FixedTokens:
     def open_session(self, text: str) -> str | None:
         return text if self.check(text) else None
 
-    def check_session(self, text: str) -> Caller | None:
+    def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         return self.check(text)
 
 
@@ -60,8 +60,8 @@ class WhoeverKnows:
     def open_session(self, text: str) -> str | None:
         return self.now.open_session(text)
 
-    def check_session(self, text: str) -> Caller | None:
-        return self.now.check_session(text)
+    def check_session(self, text: str, again: bool = False) -> Caller | None:
+        return self.now.check_session(text, again)
 
 
 class SharedApp:

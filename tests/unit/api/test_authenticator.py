@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.api.authenticator import SESSION_LASTS, BookAuthenticator
+from duebook.api.recent_tokens import RecentTokens
 from duebook.book.tokens import Tokens
 from duebook.model.access import Role
 from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from duebook.store.base import Tx
 
 LOCAL = f"dbk_local_{'a' * 43}"
 
@@ -94,3 +97,39 @@ def test_a_session_makes_no_longer_one(store: SqliteStore) -> None:
     for key in (proof, hashlib.sha256(proof.encode()).hexdigest(), signature):
         forged = hmac.new(key.encode(), claimed.encode(), "sha256").hexdigest()
         assert door.check_session(f"{claimed}.{forged}") is None
+
+
+def test_sessions_that_look_again_are_one_question_a_second(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, now = Tokens(store), 0.0
+    door = BookAuthenticator(store)
+    monkeypatch.setattr(door, "_recent", RecentTokens(store, lambda: now))
+    texts = [tokens.create(f"t{number}", "viewer", ["*"])[1] for number in range(5)]
+    sessions = [session for text in texts if (session := door.open_session(text))]
+    asked: list[object] = []
+    read = store.read
+
+    def counted(work: Callable[[Tx], object]) -> object:
+        asked.append(work)
+        return read(work)
+
+    monkeypatch.setattr(store, "read", counted)
+
+    def seen() -> list[bool]:
+        return [door.check_session(session, again=True) is not None for session in sessions]
+
+    assert seen() == [True] * 5
+    asked.clear()
+    for _ in range(20):
+        assert seen() == [True] * 5
+    assert asked == []
+    tokens.revoke("t3")
+    assert door.check_session(sessions[3]) is None, "without `again` the books are asked"
+    now += 1
+    asked.clear()
+    assert seen() == [True, True, True, False, True]
+    assert len(asked) == 1
+    now += 3600
+    assert door.check_session(sessions[0], again=True) is not None
+    assert door.check_session("0190b5c4-0000-7000-8000-000000000000.1.a.b", again=True) is None

@@ -32,7 +32,7 @@ class Known:
     def open_session(self, text: str) -> str | None:
         return text if self.check(text) else None
 
-    def check_session(self, text: str) -> Caller | None:
+    def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         return self.check(text)
 
 

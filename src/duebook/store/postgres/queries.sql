@@ -662,6 +662,12 @@ CROSS JOIN LATERAL (
         ORDER BY created_at DESC, place DESC LIMIT 1)
     ORDER BY at DESC, place DESC LIMIT 1) AS r
 
+-- name: list_tokens_by_id
+-- Several tokens, with the digests of their secrets.
+SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,
+    t.last_used_at, t.revoked_at, t.digest
+FROM unnest(:ids::text[]) AS wanted (id) JOIN tokens AS t ON t.id = wanted.id
+
 -- name: list_runs_by_id
 -- Several runs.
 SELECT d.* FROM unnest(:ids::text[]) AS wanted (id) JOIN run_details AS d ON d.id = wanted.id

@@ -14,7 +14,7 @@ from duebook.store.sql.rows import clean, without_nul
 from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.store.sql.statements import Row
@@ -55,6 +55,10 @@ class Access(Statements):
     def get_token(self, token_id: str) -> tuple[AccessToken, str] | None:
         row = self._one("get_token", id=token_id)
         return None if row is None else (self._token(row[:-1]), row[-1])
+
+    def get_tokens(self, token_ids: Sequence[str]) -> dict[str, tuple[AccessToken, str]]:
+        rows = self._all("list_tokens_by_id", ids=list(token_ids))
+        return {row[0]: (self._token(row[:-1]), row[-1]) for row in rows}
 
     def list_tokens(self) -> list[AccessToken]:
         return [self._token(row) for row in self._all("list_tokens")]

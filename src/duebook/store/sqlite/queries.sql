@@ -394,6 +394,12 @@ FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 -- The policies of runs without a schedule.
 SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = wanted.value
 
+-- name: list_tokens_by_id
+-- Several tokens, with the digests of their secrets.
+SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,
+    t.last_used_at, t.revoked_at, t.digest
+FROM json_each(:ids) AS wanted JOIN tokens AS t ON t.id = wanted.value
+
 -- name: list_runs_by_id
 -- Several runs, in the order of the given ids.
 SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Query
 from starlette.responses import Response
@@ -14,6 +14,10 @@ from duebook.model.access import Role
 from duebook.model.listing import Listing
 from duebook.timetext import parse_duration
 from duebook.web.visits import Form, Submitted, Visiting
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.change import Change
 
 __all__ = ["operations"]
 
@@ -37,8 +41,12 @@ def get_audit(
     given = {name: value for name, value in asked.items() if value}
     everywhere = visit.may(Role.ADMIN) and visit.caller.everywhere
     wrong, status = None, 200
+
+    def load(book: Book) -> Listing[Change]:
+        return book.audit.list(**given, cursor=cursor, limit=PAGE, everywhere=everywhere)
+
     try:
-        found = visit.book.audit.list(**given, cursor=cursor, limit=PAGE, everywhere=everywhere)
+        found = visit.shared(load, everywhere)
     except Invalid as error:
         found, wrong, status = Listing(), str(error), 400
     return visit.render(
@@ -118,7 +126,7 @@ def _page(
     return visit.render(
         "tokens.html",
         status,
-        tokens=visit.book.tokens.list(),
+        tokens=visit.shared(lambda book: book.tokens.list()),
         made=made,
         secret=secret,
         problem=problem,

@@ -85,7 +85,8 @@ def get_run(
     def load(book: Book) -> dict[str, Any]:
         run = book.runs.get(run_id)
         lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
-        return {"run": run, "attempts": book.runs.attempts(run.id), "lines": lines}
+        attempts, payload = book.runs.attempts(run.id), _payload(book, run)
+        return {"run": run, "attempts": attempts, "lines": lines, "payload": payload}
 
     seen = visit.shared(load)
     lines: list[tuple[Page, LogLine]] = seen["lines"]
@@ -97,7 +98,7 @@ def get_run(
         "run.html",
         run=run,
         attempts=seen["attempts"],
-        payload=_payload(visit, run),
+        payload=seen["payload"],
         shown=shown[:LINES],
         looked=len(lines),
         last=place_text(lines[-1][0]) if lines else "",
@@ -113,7 +114,7 @@ def _has(line: LogLine, find: str) -> bool:
     return not find or find.lower() in stripped(line.text).lower()
 
 
-def _payload(visit: Visiting, run: Run) -> dict[str, Any] | None:
+def _payload(book: Book, run: Run) -> dict[str, Any] | None:
     """What it was given; else what its definition says, in the version that it was made of.
 
     Secrets are hidden.
@@ -121,7 +122,7 @@ def _payload(visit: Visiting, run: Run) -> dict[str, Any] | None:
     if run.payload is not None or run.schedule_id is None:
         return show_payload(run.payload)  # type: ignore[no-any-return]
     try:
-        versions = visit.book.schedules.revisions(run.schedule_id)
+        versions = book.schedules.revisions(run.schedule_id)
     except NotFound:
         return None
     specs = [version.spec for version in versions if version.version == run.version]

@@ -22,6 +22,8 @@ from duebook.web.due_times import due_rows, earlier_due_times
 from duebook.web.visits import Visiting
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duebook.book import Book
     from duebook.model.schedule import Schedule
 
@@ -128,12 +130,12 @@ def get_schedule(
             "marks": book.insights.marks(name, CHARTED),
             "changes": book.audit.list(kind="schedule", subject=schedule.name, limit=SHOWN),
             "revisions": book.schedules.revisions(name)[: -SHOWN - 1 : -1],
+            "explained": _explained(book, schedule, now, visit.zone, at, start, end),
         }
 
-    seen = visit.shared(load)
-    schedule = seen["schedule"]
-    told, wrong = _explained(visit, schedule, at, start, end)
-    spec, clock = schedule.spec, visit.clock(seen["now"])
+    seen = visit.shared(load, visit.zone if start and end else "")
+    spec, clock = seen["schedule"].spec, visit.clock(seen["now"])
+    told, wrong = seen.pop("explained")
     return visit.render(
         "schedule.html",
         spec=spec,
@@ -149,16 +151,21 @@ def get_schedule(
 
 
 def _explained(
-    visit: Visiting, schedule: Schedule, at: str | None, start: str | None, end: str | None
+    book: Book,
+    schedule: Schedule,
+    now: datetime,
+    zone: str,
+    at: str | None,
+    start: str | None,
+    end: str | None,
 ) -> tuple[list[Explanation], str | None]:
     """What became of the latest due times, or of those that somebody asks about."""
-    book, now = visit.book, visit.clock().now
     try:
         if at:
             told = book.schedules.explain(schedule.id, at)
             return ([told] if isinstance(told, Explanation) else told), None
         if start and end:
-            since, until = (read_asked(text, visit.zone).at for text in (start, end))
+            since, until = (read_asked(text, zone).at for text in (start, end))
         elif schedule.spec is not None:
             since = earlier_due_times(schedule.spec, now, SHOWN) or now - timedelta(days=1)
             since, until = max(since, schedule.created_at), now
