@@ -77,6 +77,7 @@ bench: $(PEERS) ## compare with peers; prints ratios
 	$(BIN)/python -m bench.events
 	$(BIN)/python -m bench.pages
 	$(BIN)/python -m bench.api
+	$(BIN)/python -m bench.web
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

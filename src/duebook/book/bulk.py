@@ -31,7 +31,7 @@ from duebook.planner import (
 from duebook.store.base import NewSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
-__all__ = ["Wanted", "act_on", "create_all", "first_state", "read_all"]
+__all__ = ["Wanted", "act_on", "count_for", "create_all", "first_state", "read_all"]
 
 MOST_AT_ONCE: Final = 10_000
 MOST_PROBLEMS: Final = 100
@@ -211,20 +211,47 @@ def act_on(
 
     What changes meanwhile is looked at under the lock of each schedule: none is done twice.
     """
-    state = _STATES.get(action, wanted.status)
-    if wanted.status not in (None, state):
-        return Acted(action, 0, (), dry_run)
-    wanted = replace(wanted, status=state)
+    if dry_run:
+        return count_for(store, audit.namespace, action, wanted)
     count = 0
     names: list[str] = []
-    page: Found[tuple[str, str]] | None = None
-    while page is None or page.last is not None:
-        page = _find(store, audit.namespace, wanted, page.last if page else None)
-        found = dict(page.rows)
-        done = set(found) if dry_run else _done(store, audit, action, list(found), reason)
+    for found in _batches(store, audit.namespace, action, wanted):
+        done = _done(store, audit, action, list(found), reason)
         count += len(done)
         names += [name for id_, name in found.items() if id_ in done][: MOST_NAMED - len(names)]
     return Acted(action, count, tuple(names), dry_run)
+
+
+def count_for(
+    store: Store,
+    namespace: str,
+    action: Action,
+    wanted: ScheduleFilter,
+    most: int | None = None,
+) -> Acted:
+    """To how many it would be done; with `most` no more batches are counted than reach that."""
+    count = 0
+    names: list[str] = []
+    for found in _batches(store, namespace, action, wanted):
+        count += len(found)
+        names += list(found.values())[: MOST_NAMED - len(names)]
+        if most is not None and count >= most:
+            break
+    return Acted(action, count, tuple(names), dry_run=True)
+
+
+def _batches(
+    store: Store, namespace: str, action: Action, wanted: ScheduleFilter
+) -> Iterator[dict[str, str]]:
+    """The names of those in the state for it, by their id."""
+    state = _STATES.get(action, wanted.status)
+    if wanted.status not in (None, state):
+        return
+    wanted = replace(wanted, status=state)
+    page: Found[tuple[str, str]] | None = None
+    while page is None or page.last is not None:
+        page = _find(store, namespace, wanted, page.last if page else None)
+        yield dict(page.rows)
 
 
 def _find(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.bulk import count_for
 from duebook.book.schedules import with_problems
-from duebook.model.filters import RunFilter, ScheduleFilter
+from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from duebook.model.acted import Acted, Action
     from duebook.model.insight import HourLoad, Planned, RunMark
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
@@ -83,6 +85,12 @@ class Insights:
     def running(self, limit: int) -> list[Run]:
         """What is under way, the oldest first."""
         return self._store.read(lambda tx: tx.list_running(self._namespace, limit))
+
+    def would_act(self, action: Action, filter: Mapping[str, Any], most: int) -> Acted:  # noqa: A002
+        """As a dry run of `schedules.act`, which ends soon after it has counted so many; raises
+        InvalidFilter."""
+        wanted = load_schedule_filter(dict(filter))
+        return count_for(self._store, self._namespace, action, wanted, most)
 
     def strips(self, schedules: Sequence[Schedule], each: int) -> dict[str, list[RunMark]]:
         """The newest runs of each of these schedules, by id, the oldest of them first."""

@@ -19,7 +19,7 @@ from duebook.planner import DueTimes, instant_before
 from duebook.triggers.zones import day_start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
     from datetime import date
 
     from duebook.book.insights import Insights
@@ -29,8 +29,12 @@ __all__ = ["Calendar", "Week", "coming_hours", "days_from", "hours_from"]
 
 HOUR: Final = timedelta(hours=1)
 WEEK: Final = 7 * 24
-PORTION: Final = 2_000
-AT_ONCE: Final = 2_000
+PORTION: Final = 100
+RESTS: Final = 3
+"""Times as long as it counts a portion, so that pages of others do not wait for it."""
+MOST_COUNTED: Final = 5_000
+"""Different stretches of due times that are remembered."""
+AT_ONCE: Final = 300
 """So many schedules are counted while a page waits."""
 FRESH: Final = 300.0
 """Seconds that a count holds."""
@@ -62,15 +66,27 @@ def days_from(day: date, zone: str, count: int = 7) -> list[datetime]:
 
 
 def coming_hours(
-    planned: Sequence[Planned], durations: dict[str, timedelta], now: datetime
+    planned: Sequence[Planned],
+    durations: dict[str, timedelta],
+    now: datetime,
+    counted: dict[Hashable, Counter[datetime]] | None = None,
 ) -> dict[datetime, tuple[int, timedelta]]:
-    """How many due times of these schedules each hour of a week has, and how long they may take."""
+    """How many due times of these schedules each hour of a week has, and how long they may take.
+
+    Those that are due at the same times are counted once; `counted` remembers that.
+    """
     hours = hours_from(now)
     until = instant_before(hours[-1] + HOUR)
     found: dict[datetime, tuple[int, timedelta]] = defaultdict(lambda: (0, timedelta()))
+    known = {} if counted is None else counted
     for schedule in planned:
-        due = DueTimes(schedule.spec, (), now, schedule.name).among(now, until)
-        counts = _by_hour(list(islice(due, EACH)), hours, until)
+        spec = schedule.spec
+        times = (spec.triggers, spec.exclude, spec.start_at, spec.end_at, spec.jitter)
+        key = (*times, schedule.name if spec.jitter else "")
+        counts = known.get(key)
+        if counts is None:
+            due = DueTimes(spec, (), now, schedule.name).among(now, until)
+            counts = known[key] = _by_hour(list(islice(due, EACH)), hours, until)
         each = durations.get(schedule.id, timedelta())
         for hour, number in counts.items():
             runs, busy = found[hour]
@@ -90,8 +106,13 @@ def _by_hour(due: list[datetime], hours: Sequence[datetime], until: datetime) ->
 class Calendar:
     """The weeks of a server's namespaces."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._clock = clock
+        self._rest = rest
         self._weeks: OrderedDict[str, tuple[float, Week]] = OrderedDict()
         self._past: dict[str, dict[datetime, HourLoad]] = {}
         self._counting: set[str] = set()
@@ -151,12 +172,17 @@ class Calendar:
             total: dict[datetime, tuple[int, timedelta]] = {}
             schedules = 0
             after: str | None = ""
+            counted: dict[Hashable, Counter[datetime]] = {}
             while after is not None:
+                began = self._clock()
                 planned, after = insights.planned(after, PORTION)
                 schedules += len(planned)
-                for hour, (runs, busy) in coming_hours(planned, durations, now).items():
+                for hour, (runs, busy) in coming_hours(planned, durations, now, counted).items():
                     before = total.get(hour, (0, timedelta()))
                     total[hour] = (before[0] + runs, before[1] + busy)
+                if len(counted) > MOST_COUNTED:
+                    counted.clear()
+                self._rest(RESTS * (self._clock() - began))
             self._keep(namespace, Week((), _loads(total), schedules, complete=True))
         except DuebookError:
             pass  # the books do not answer: the next page tries again

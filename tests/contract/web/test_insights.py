@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duebook.clock import utc_now
 from duebook.model.insight import Planned, RunMark
@@ -44,6 +44,10 @@ def test_due_times_and_their_durations_are_counted_by_the_hour() -> None:
     found = coming_hours(planned, {"a": MINUTE}, BEGIN)
     assert found[BEGIN + HOUR] == (3, 3 * MINUTE)
     assert len(found) == 7 * 24
+    counted: dict[Any, Any] = {}
+    alike = [Planned(name, name, spec) for name in "abc"]
+    assert coming_hours(alike, {"b": HOUR}, BEGIN, counted)[BEGIN + HOUR] == (9, 3 * HOUR)
+    assert len(counted) == 1
     often = coming_hours([Planned("b", "b", busy)], {}, BEGIN)
     assert often[BEGIN + 100 * HOUR] == (3600, timedelta())
 

@@ -93,6 +93,19 @@ def test_a_label_is_paused_as_a_whole_after_it_was_asked(operator: Browser, book
     assert book.schedules.get("etl-0").pause_reason == "holiday"
 
 
+def test_of_very_many_only_the_first_are_counted(
+    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.web.routes.bulk.COUNTED", 3)
+    for number in range(5):
+        book.schedules.create(f"etl-{number}", trigger={"cron": "@daily"}, target=TRUE)
+    asked = operator.ok("/bulk?action=pause&all=1")
+    assert "5 schedules or more?" in asked.text
+    done = operator.send(asked, "/bulk")
+    assert "5 schedules paused" in done.text
+    assert "5 schedules or more" in operator.ok("/bulk?action=resume&all=1&status=paused").text
+
+
 def test_chosen_ones_are_paused_and_that_is_undone(operator: Browser, book: Book) -> None:
     for number in range(3):
         make(book, f"etl-{number}")

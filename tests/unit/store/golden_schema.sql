@@ -452,6 +452,8 @@ CREATE UNIQUE INDEX schedule_labels_by_value ON schedule_labels (namespace, labe
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;
 
+CREATE INDEX schedule_state_paused ON schedule_state (schedule_id) WHERE status = 'paused';
+
 CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
 
 CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE deleted_at IS NULL;

@@ -87,6 +87,8 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_durations": {"namespace": "default", "before": 9_000, "looked": 50},
     "list_inhabited": {},
     "get_signal": {"now": NOW},
+    "list_paused": {"namespace": "default", "after": "", "before": "{", "limit": 51},
+    "list_tokens_by_id": {"ids": IDS},
     "list_runs_by_id": {"ids": RUNS},
     "get_place": {"namespace": "default", "place": 5_000},
     "get_last_place": {"namespace": "default"},

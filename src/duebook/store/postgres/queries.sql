@@ -662,6 +662,16 @@ CROSS JOIN LATERAL (
         ORDER BY created_at DESC, place DESC LIMIT 1)
     ORDER BY at DESC, place DESC LIMIT 1) AS r
 
+-- name: list_paused
+-- As list_by_name, those that are paused.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
+    AND s.name > :after AND s.name < :before
+ORDER BY s.name
+LIMIT :limit
+
 -- name: list_tokens_by_id
 -- Several tokens, with the digests of their secrets.
 SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,

@@ -116,6 +116,8 @@ class Lists(Working):
         back = sort == "-name"
         values: Values = {"namespace": namespace}
         query = "list_by_name_back" if back else "list_by_name"
+        if wanted.status == "paused" and not back:
+            query = "list_paused"  # few of many
         if wanted.labels:
             label, value = wanted.labels[0]
             values |= {"label": label, "value": value}

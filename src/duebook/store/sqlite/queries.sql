@@ -394,6 +394,16 @@ FROM runs WHERE status = 'running' AND id IN (SELECT value FROM json_each(:ids))
 -- The policies of runs without a schedule.
 SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = wanted.value
 
+-- name: list_paused
+-- As list_by_name, those that are paused.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace
+FROM schedule_state AS st INDEXED BY schedule_state_paused JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
+    AND s.name > :after AND s.name < :before
+ORDER BY s.name
+LIMIT :limit
+
 -- name: list_tokens_by_id
 -- Several tokens, with the digests of their secrets.
 SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,

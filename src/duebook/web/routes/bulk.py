@@ -19,6 +19,8 @@ __all__ = ["operations"]
 operations = Operations("/bulk", "pages")
 
 MOST: Final = 200
+COUNTED: Final = 1_000
+"""Schedules that are counted before anybody confirms; there may be more."""
 Action = Literal["pause", "resume"]
 
 
@@ -34,7 +36,7 @@ def ask_bulk(
         return _page(visit, action, len(names), names, names=names)
     filters = {name: query[name] for name in FILTERS if query.get(name)}
     try:
-        acted = visit.book.schedules.act(action, _filter(filters), dry_run=True)
+        acted = visit.book.insights.would_act(action, _filter(filters), COUNTED)
     except Invalid as error:
         return _page(visit, action, 0, (), filters=filters, problem=str(error), status=422)
     return _page(visit, action, acted.count, acted.names, filters=filters)
@@ -87,4 +89,5 @@ def _page(
         names=list(names),
         filters=filters or {},
         problem=problem,
+        more=not names and count >= COUNTED,
     )

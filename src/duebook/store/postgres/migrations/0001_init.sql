@@ -62,6 +62,7 @@ CREATE TABLE schedule_state (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;
+CREATE INDEX schedule_state_paused ON schedule_state (schedule_id) WHERE status = 'paused';
 
 CREATE TABLE schedule_exceptions (
     schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),

@@ -64,6 +64,7 @@ CREATE TABLE schedule_state (
 ) STRICT;
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;
+CREATE INDEX schedule_state_paused ON schedule_state (schedule_id) WHERE status = 'paused';
 
 CREATE TABLE schedule_exceptions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
