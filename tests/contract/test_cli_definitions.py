@@ -130,3 +130,17 @@ def test_a_mistake_changes_nothing(cli: Cli, arguments: tuple[str, ...], complai
     assert complaint in result.stderr
     assert result.stderr.count("\n") == 1
     assert cli.json("show", "job")["version"] == 1
+
+
+def test_a_dry_run_of_an_update_shows_how_due_times_would_change(cli: Cli) -> None:
+    cli.ok("add", "job", "--cron", "0 9 * * *", "--", "true")
+    told = cli.ok("update", "job", "--cron", "0 9,17 * * *", "--dry-run").splitlines()
+    assert {line[0] for line in told} == {" ", "+"}
+    gone = cli.json("update", "job", "--cron", "0 8 * * *", "--overlap", "queue", "--dry-run")
+    assert (gone["before"]["trigger"]["cron"], gone["after"]["overlap"]) == ("0 9 * * *", "queue")
+    assert not set(gone["was_due"]) & set(gone["will_be_due"])
+    assert len(gone["will_be_due"]) == 10
+    same = cli.ok("update", "job", "--overlap", "queue", "--dry-run")
+    assert same.endswith("no due time would change\n")
+    assert cli("update", "job", "--cron", "99 * * * *", "--dry-run").exit_code == 2
+    assert cli.json("show", "job")["version"] == 1

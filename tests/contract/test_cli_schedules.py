@@ -98,6 +98,18 @@ def test_skip_next_moves_on_to_the_one_after(cli: Cli) -> None:
     assert after > before
 
 
+def test_what_was_said_about_a_due_time_is_taken_back(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    due = cli.json("show", "hello")["next_due_at"]
+    cli.ok("skip-next", "hello")
+    assert cli.ok("restore", "hello", due).startswith("due again as it was; next due ")
+    cli.ok("reschedule", "hello", "2999-01-01T00:00:00Z")
+    assert cli.json("restore", "hello", due)["next_due_at"] == due
+    refused = cli("restore", "hello", due)
+    assert (refused.exit_code, "nothing was said about" in refused.stderr) == (1, True)
+    assert cli("restore", "hello", "soon").exit_code == 2
+
+
 def test_reschedule_moves_only_the_next_due_time(cli: Cli) -> None:
     cli.ok(*HELLO)
     cli.ok("reschedule", "hello", "2999-01-01T00:00:00Z")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import find_missing
@@ -28,6 +28,7 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
 from duebook.model.acted import ACTIONS
+from duebook.model.edited import Drafted, Edited
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import (
     check_page,
@@ -76,18 +77,9 @@ if TYPE_CHECKING:
     RunList = list[Run]
     Said = list[DueException]
 
-__all__ = ["Declared", "Edited", "Schedules", "with_problems"]
+__all__ = ["Declared", "Schedules", "with_problems"]
 
 Declared = Literal["created", "changed", "unchanged"]
-
-
-class Edited(NamedTuple):
-    """An edit that nobody has made yet: definitions and next due times, before and after."""
-
-    before: ScheduleSpec
-    after: ScheduleSpec
-    was_due: Sequence[datetime]
-    will_be_due: Sequence[datetime]
 
 
 MOST_EXPLAINED: Final = 1_000
@@ -147,6 +139,23 @@ class Schedules:
         admit(tx, self._namespace, [(new.name, new.spec)], None)
         self._audit.created(tx, [new], maker)
         return tx.get_schedule(new.id)
+
+    def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted:
+        """What `create` would make, and when that is due next; nothing is made.
+
+        Raises InvalidSchedule as `create` does, and Conflict when the name is taken.
+        """
+        spec = check_definition(name, definition, self._tasks, {})
+
+        def work(tx: Tx) -> Drafted:
+            new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
+            if self._exists(tx, name):
+                raise Conflict(f'schedule "{name}" exists already; choose another name')
+            due = DueTimes(new.spec, (), tx.now, name).among(tx.now, LAST)
+            most = count if spec.max_runs is None else min(count, spec.max_runs)
+            return Drafted(new.spec, list(islice(due, most)))
+
+        return self._store.read(work)
 
     def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
         """Up to 10,000 new schedules at once, all or none: objects with `name` and what `create`
@@ -332,8 +341,8 @@ class Schedules:
         return schedule
 
     def revisions(self, name: str) -> Revisions:
-        """Every definition that was in force, the first one first."""
-        return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name)))
+        """Every definition that was in force, the first one first; also of deleted schedules."""
+        return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name, deleted=True)))
 
     def delete(self, name: str, version: int | None = None) -> None:
         """Queued runs are cancelled, running ones finish, the name is free again.
@@ -603,6 +612,13 @@ class Schedules:
     def exceptions(self, name: str) -> Said:
         """What was said about due times to come: skipped ones and moved ones."""
         return self._store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
+
+    def _exists(self, tx: Tx, name: str) -> bool:
+        try:
+            self._find(tx, name)
+        except NotFound:
+            return False
+        return True
 
     def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
         if not isinstance(name, str):

@@ -26,6 +26,7 @@ __all__ = ["main"]
         "run": "schedules:run_command",
         "reschedule": "schedules:reschedule_command",
         "skip-next": "schedules:skip_next_command",
+        "restore": "schedules:restore_command",
         "preview": "answers:preview_command",
         "explain": "answers:explain_command",
         "backfill": "answers:backfill_command",

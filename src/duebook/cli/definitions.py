@@ -21,11 +21,12 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import build_trigger, names_trigger, trigger_options
 from duebook.errors import Invalid, NotFound, printable, shorten
-from duebook.model.forms import schedule_form
+from duebook.model.forms import edit_form, schedule_form
 from duebook.model.target import CommandTarget
 
 if TYPE_CHECKING:
     from duebook.book import Book
+    from duebook.model.edited import Edited
     from duebook.model.schedule import Schedule
 
 __all__ = ["add_command", "update_command"]
@@ -140,10 +141,16 @@ def _note_missing(schedule: Schedule) -> None:
     multiple=True,
     help="Put a policy back to its default, such as catchup-window.",
 )
+@click.option("--dry-run", is_flag=True, help="Only show which due times that would change.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def update_command(
-    name: str, command: tuple[str, ...], reset: tuple[str, ...], as_json: bool, **options: Any
+    name: str,
+    command: tuple[str, ...],
+    reset: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Change what is given of a schedule's definition; the rest stays.
 
@@ -152,7 +159,7 @@ def update_command(
 
     \b
     Examples:
-      duebook update backup --cron "0 3 * * *" --tz Europe/Brussels
+      duebook update backup --cron "0 3 * * *" --tz Europe/Brussels --dry-run
       duebook update backup --overlap queue --retry 3 --reset timeout
       duebook update backup -- pg_dump --format=custom mydb
     """
@@ -167,6 +174,10 @@ def update_command(
             changes["trigger"] = build_trigger(options, key=former.name)
         if not changes:
             raise click.UsageError("give what shall change")
+        if dry_run:
+            edit = book.schedules.preview_update(former.id, **changes)
+            print_json(edit_form(edit)) if as_json else _tell_edit(edit)
+            return
         schedule = book.schedules.update(former.id, version=former.version, **changes)
         if as_json:
             print_json(schedule_form(schedule))
@@ -177,6 +188,17 @@ def update_command(
             click.echo(f"next due {when(schedule.next_due_at)}")
     if target is not None:
         _note_missing(schedule)
+
+
+def _tell_edit(edit: Edited) -> None:
+    """The next due times in order, with those that go and those that come."""
+    was, will = set(edit.was_due), set(edit.will_be_due)
+    last = min((due[-1] for due in (edit.was_due, edit.will_be_due) if due), default=None)
+    for at in sorted(was | will):
+        if last is not None and at <= last:
+            click.echo(f"{' ' if at in was & will else '-' if at in was else '+'} {when(at)}")
+    if was == will:
+        click.echo("no due time would change")
 
 
 def _reset(names: tuple[str, ...]) -> dict[str, None]:

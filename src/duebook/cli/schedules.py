@@ -44,6 +44,7 @@ __all__ = [
     "ls_command",
     "pause_command",
     "reschedule_command",
+    "restore_command",
     "resume_command",
     "rm_command",
     "run_command",
@@ -322,6 +323,17 @@ def skip_next_command(name: str | None, as_json: bool, **options: Any) -> None:
         schedule, skipped = book.schedules.skip_next(name)
         text = f"skipping {when(skipped)}; next due {when(schedule.next_due_at)}"
         _say(schedule, text, as_json)
+
+
+@click.command("restore")
+@name_argument
+@click.argument("at", metavar="INSTANT")
+@json_option
+def restore_command(name: str, at: str, as_json: bool) -> None:
+    """Take back that the due time INSTANT is skipped, or was moved; INSTANT is when it was due."""
+    with open_book() as book:
+        schedule = book.schedules.restore(name, at)
+        _say(schedule, f"due again as it was; next due {when(schedule.next_due_at)}", as_json)
 
 
 def _say(schedule: Schedule, text: str, as_json: bool) -> None:

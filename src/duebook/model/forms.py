@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.access import AccessToken
     from duebook.model.acted import Acted
     from duebook.model.change import Change
+    from duebook.model.edited import Edited
     from duebook.model.flow_view import FlowView
     from duebook.model.node import LiveNode
     from duebook.model.queue import Queue, QueueLoad
@@ -32,6 +33,7 @@ __all__ = [
     "change_form",
     "defaults_shown",
     "definition_form",
+    "edit_form",
     "flow_form",
     "limits_form",
     "log_form",
@@ -82,6 +84,15 @@ def definition_form(spec: ScheduleSpec, always: Collection[str] = ()) -> dict[st
     """A definition as it may be shown; at their defaults only `always` these are in it."""
     form = spec.to_json(always) | {"target": spec.target.masked().to_json()}
     return _payload_shown(form)
+
+
+def edit_form(edit: Edited) -> dict[str, Any]:
+    return {
+        "before": definition_form(edit.before),
+        "after": definition_form(edit.after),
+        "was_due": [format_instant(at) for at in edit.was_due],
+        "will_be_due": [format_instant(at) for at in edit.will_be_due],
+    }
 
 
 def defaults_shown(defaults: dict[str, Any]) -> dict[str, Any]:

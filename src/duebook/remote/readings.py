@@ -15,6 +15,7 @@ from duebook.explain import Explanation
 from duebook.model.access import AccessToken, read_role
 from duebook.model.acted import Acted
 from duebook.model.change import Change
+from duebook.model.edited import Edited
 from duebook.model.hidden import load_shown
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
@@ -119,6 +120,13 @@ def read_revision(form: Form, name: str) -> Revision:
         except Invalid:  # a newer server knows more policies
             spec = None
     return read_value(Revision, form, spec=spec)
+
+
+def read_edit(form: Form, name: str) -> Edited:
+    """Raises Invalid for definitions of a newer server."""
+    before, after = (_read_definition(form[when], name) for when in ("before", "after"))
+    was, will = ([parse_instant(at) for at in form[when]] for when in ("was_due", "will_be_due"))
+    return Edited(before, after, was, will)
 
 
 def read_run(form: Form) -> Run:

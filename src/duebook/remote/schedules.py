@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from duebook.book.schedules import Schedules
 from duebook.errors import Invalid, shorten
@@ -10,6 +10,7 @@ from duebook.model.listing import Listing
 from duebook.remote.needs import needs_database
 from duebook.remote.readings import (
     read_acted,
+    read_edit,
     read_exception,
     read_explanation,
     read_ledger,
@@ -36,12 +37,16 @@ if TYPE_CHECKING:
     )
     from duebook.explain import Explanation
     from duebook.model.acted import Acted, Action
+    from duebook.model.edited import Edited
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule
     from duebook.remote.server import Server
 
 __all__ = ["RemoteSchedules"]
+
+EDITED: Final = 10
+"""Due times that a server shows before and after an edit."""
 
 
 class RemoteSchedules(Schedules):
@@ -60,6 +65,9 @@ class RemoteSchedules(Schedules):
 
     def declare(self, name: str, by: str, **definition: Any) -> NoReturn:
         raise needs_database("declaring schedules")
+
+    def preview_create(self, name: str, count: int = 10, **definition: Any) -> NoReturn:
+        raise needs_database("looking at a schedule that is not made yet")
 
     def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
         body = {"schedules": list(definitions)}
@@ -143,6 +151,16 @@ class RemoteSchedules(Schedules):
     def skip_next(self, name: str) -> tuple[Schedule, datetime]:
         form = self._act(name, "skip-next")
         return read_schedule(form["schedule"]), parse_instant(form["skipped_due_at"])
+
+    def restore(self, name: str, at: str | datetime) -> Schedule:
+        return read_schedule(self._act(name, "restore", at=parse_instant(at)))
+
+    def preview_update(self, name: str, count: int = 10, **changes: Any) -> Edited:
+        if count > EDITED:
+            raise Invalid(f"count {shorten(count)}: a server shows {EDITED} due times at most")
+        path = ("schedules", _text(name), "preview-update")
+        edit = read_edit(self._server.post(*path, body=changes), name)
+        return edit._replace(was_due=edit.was_due[:count], will_be_due=edit.will_be_due[:count])
 
     def backfill(
         self,

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["FIELDS", "EditField", "changes_of", "differences", "texts_of"]
+__all__ = [
+    "BLANK",
+    "FIELDS",
+    "TZ",
+    "EditField",
+    "changes_of",
+    "definition_of",
+    "differences",
+    "texts_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +39,10 @@ class EditField:
 
 
 FIELDS: Final = (
-    EditField("trigger", "json", 'a cron expression, or JSON such as {"every": "15m"}'),
-    EditField("target", "json", "what runs: a task's name, or JSON"),
+    EditField("trigger", "json", '30 2 * * *, @every 15m, or JSON such as {"every": "15m"}'),
+    EditField(
+        "target", "json", 'what runs: a task, or JSON such as {"command": ["pg_dump", "mydb"]}'
+    ),
     EditField("payload", "json", "a JSON object"),
     EditField("description", "text"),
     EditField("labels", "labels", "one NAME:VALUE per line"),
@@ -54,6 +65,30 @@ FIELDS: Final = (
     EditField("start_at", "text", "such as 2026-12-01T00:00:00Z"),
     EditField("end_at", "text"),
 )
+
+
+TZ: Final = EditField("tz", "text", "the time zone of a cron expression")
+BLANK: Final = {field.name: field.choices[0] if field.choices else "" for field in FIELDS}
+
+
+def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
+    """A new definition from the texts of a page; what is empty has its default.
+
+    Raises InvalidSchedule with every field that cannot be read.
+    """
+    found, problems = {}, {}
+    for field in FIELDS:
+        text = given.get(field.name, "").replace("\r\n", "\n").strip()
+        try:
+            found[field.name] = _value(field, text)
+        except Invalid as error:
+            problems[field.name] = str(error)
+    trigger, tz = found.get("trigger"), given.get("tz", "").strip()
+    if isinstance(trigger, dict) and set(trigger) == {"cron"} and tz:
+        trigger["tz"] = tz
+    if problems:
+        raise InvalidSchedule(problems)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def texts_of(spec: ScheduleSpec) -> dict[str, str]:

@@ -20,7 +20,7 @@ from duebook.store.sqlite import SqliteStore
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -68,7 +68,8 @@ class SharedApp:
     """One app for all tests of a process: making one takes longer than most of them. What it works
     on changes hands, so that nothing of a test is seen by the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[Store, Authenticator], FastAPI] = create_app) -> None:
+        self._make = make
         self._tokens = WhoeverKnows()
         self._app: FastAPI | None = None
 
@@ -76,7 +77,7 @@ class SharedApp:
         """The app on these books, with tokens of every role unless told otherwise."""
         self._tokens.now = authenticator or FixedTokens()
         if self._app is None:
-            self._app = create_app(store, self._tokens)
+            self._app = self._make(store, self._tokens)
         state = self._app.state
         state.services, state.watch, state.streams = (
             Services(store, Tasks()),

@@ -164,6 +164,7 @@ def _right_body(operation: Operation) -> dict[str, Any]:
     bodies: dict[str, dict[str, Any]] = {
         "replace_schedule": {"version": 1, "cron": "@hourly", "target": "job"},
         "reschedule": {"at": "2030-01-01T00:00:00Z"},
+        "restore_due_time": {"at": "2030-01-01T00:00:00Z"},
         "backfill_schedule": {"start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"},
         "save_template": {"cron": "@daily"},
     }

@@ -138,6 +138,19 @@ def test_pause_resume_skip_and_reschedule(api: Api) -> None:
     said = api.ok("GET", "schedules/hello/exceptions")["items"]
     assert [word["kind"] for word in said] == ["skip", "moved_away", "moved_here"]
     assert moved["next_due_at"] > second
+    assert api.ok("POST", "schedules/hello/restore", {"at": second})["next_due_at"] == second
+    api.refused(409, "POST", "schedules/hello/restore", {"at": second})
+    assert api.ok("POST", "schedules/hello/restore", {"at": first})["next_due_at"] == first
+
+
+def test_an_update_is_shown_before_it_is_made(api: Api) -> None:
+    api.ok("POST", "schedules", HELLO)
+    edit = api.ok("POST", "schedules/hello/preview-update", {"cron": "0 9 * * *", "grace": "5m"})
+    assert (edit["after"]["trigger"]["cron"], edit["after"]["grace"]) == ("0 9 * * *", "5m")
+    assert len(edit["was_due"]) == len(edit["will_be_due"]) == 10
+    problem = api.refused(422, "POST", "schedules/hello/preview-update", {"grace": "soon"})
+    assert [error["field"] for error in problem["errors"]] == ["grace"]
+    assert api.ok("GET", "schedules/hello")["version"] == 1
 
 
 def test_an_action_names_every_wrong_field(api: Api) -> None:

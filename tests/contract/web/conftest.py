@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
+from duebook.web.forecast import Calendar
 from duebook.web.site import create_site
+from duebook.web.watching import Watches
 from tests.conformance.builders import VirtualClock
-from tests.contract.api.conftest import BASE, FixedTokens
+from tests.contract.api.conftest import BASE, SharedApp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from duebook.store.base import Store
+
+
+shared_site = SharedApp(create_site)
 
 
 class Page(HTMLParser):
@@ -126,7 +131,9 @@ def book(store: Store) -> Book:
 
 @pytest.fixture
 def app(store: Store) -> FastAPI:
-    return create_site(store, FixedTokens())
+    site = shared_site.on(store)
+    site.state.watches, site.state.calendar = Watches(store), Calendar()
+    return site
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.store.base import SessionInfo
 from duebook.timetext import format_instant
-from tests.conformance.builders import begin, claim, settle
+from tests.conformance.builders import SECOND, begin, claim, settle
 from tests.contract.web.conftest import INLINE
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def test_who_may_not_define_commands_cannot_edit_them(operator: Browser, book: B
 def test_a_delete_is_asked_for(operator: Browser, book: Book) -> None:
     make(book)
     asked = operator.ok("/schedules/job/delete")
-    assert "cannot be undone" in asked.text
+    assert "can be made again" in asked.text
     operator.send(asked, "/schedules/job/delete")
     assert book.schedules.list() == []
 
@@ -338,3 +339,56 @@ def test_another_namespace_is_nowhere(app: FastAPI, book: Book) -> None:
     due = book.schedules.get("job").next_due_at
     assert due is not None
     assert format_instant(due)
+
+
+def test_a_new_schedule_is_shown_before_it_is_made(admin: Browser, book: Book) -> None:
+    page = admin.ok("/new")
+    wrong = admin.send(page, "/new", name="Night!", trigger="99 * * * *", target="", grace="soon")
+    assert wrong.status == 422
+    for field in ("name", "trigger", "target", "grace"):
+        assert f'id="field-{field}-problem"' in wrong.source, field
+    filled = {"name": "night", "trigger": "30 2 * * *", "tz": "America/New_York"}
+    command = {"target": '{"command": ["true"]}', "labels": "team:x"}
+    shown = admin.send(wrong, "/new", **filled, **command, grace="", step="preview")
+    assert "At 02:30 every day (America/New_York)" in shown.text
+    assert shown.source.count("<li><time") == 10
+    assert book.schedules.list() == []
+    made = admin.send(shown, "/new", step="save")
+    assert "It is made." in made.text
+    schedule = book.schedules.get("night")
+    assert schedule.spec is not None
+    assert (schedule.spec.tz, schedule.spec.labels) == ("America/New_York", (("team", "x"),))
+    assert schedule.created_by == "token:admin"
+    again = admin.send(shown, "/new", step="preview")
+    assert (again.status, "exists already" in again.text) == (409, True)
+    admin.send(made, "/schedules/night/delete")
+    assert book.schedules.list() == []
+
+
+def test_operators_make_schedules_for_known_tasks_only(operator: Browser, book: Book) -> None:
+    info = SessionInfo("node-1", "host", 1, "worker", "0", "2026a", tasks=("copy",))
+    book.store.transact(lambda tx: tx.begin_session(info, 60 * SECOND))
+    page = operator.ok("/new")
+    given = {"name": "job", "trigger": "@every 15m"}
+    refused = operator.send(page, "/new", **given, target='{"command": ["id"]}', step="save")
+    assert refused.status == 422
+    assert "only admin defines commands" in refused.text
+    assert "It is made." in operator.send(page, "/new", **given, target="copy", step="save").text
+
+
+def test_a_deleted_schedule_is_made_again(admin: Browser, operator: Browser, book: Book) -> None:
+    make(book, labels={"team": "x"})
+    deleted = admin.send(admin.ok("/schedules/job/delete"), "/schedules/job/delete")
+    assert "job is deleted." in deleted.text
+    (form,) = [form for form in deleted.forms if form.get("action", "").endswith("/again")]
+    back = admin.send(deleted, form["action"])
+    assert "It is there again" in back.text
+    schedule = book.schedules.get("job")
+    assert schedule.spec is not None
+    assert (schedule.version, schedule.spec.labels) == (1, (("team", "x"),))
+    gone = operator.send(operator.ok("/schedules/job/delete"), "/schedules/job/delete")
+    assert "job is deleted." in gone.text
+    assert not [form for form in gone.forms if form.get("action", "").endswith("/again")]
+    csrf = gone.forms[0]["fields"]["csrf"]
+    path = form["action"]
+    assert operator.post(path, csrf=csrf, **{"as": "job"}).status == 403

@@ -10,14 +10,17 @@ from starlette.responses import Response
 
 from duebook.api.answers import Answer, about_schedule, listed
 from duebook.api.asking import Cursor, Here, Limit, Writing
-from duebook.api.bodies import read_fields
+from duebook.api.bodies import read_definition, read_fields
 from duebook.api.forms import exception_form, ledger_form, revision_form
 from duebook.api.operations import V1, Operations
+from duebook.api.routes.schedules import refuse_new_target
+from duebook.api.schemas.definitions import ScheduleChange
 from duebook.api.schemas.runs import RunShape
 from duebook.api.schemas.schedules import (
     BackfillAnswer,
     BackfillRequest,
     DueTimes,
+    EditShape,
     ExceptionList,
     ExplanationList,
     LedgerList,
@@ -25,6 +28,7 @@ from duebook.api.schemas.schedules import (
     Rendered,
     RenderRequest,
     RescheduleRequest,
+    RestoreRequest,
     RevisionList,
     RunList,
     ScheduleShape,
@@ -34,7 +38,7 @@ from duebook.api.schemas.schedules import (
 from duebook.book.schedules import MOST_PREVIEWED
 from duebook.explain import Explanation, explanation_form
 from duebook.model.fields import check_payload, one_of, read_flag, read_instant, read_text
-from duebook.model.forms import run_form, schedule_form
+from duebook.model.forms import edit_form, run_form, schedule_form
 from duebook.model.run import Origin, Run, RunStatus
 from duebook.timetext import format_instant
 
@@ -101,6 +105,25 @@ def skip_next(ask: Writing, name: str) -> Response:
         return Answer(form)
 
     return ask.write(work)
+
+
+@operations(
+    "POST", "/restore", Role.OPERATOR, ScheduleShape, body=RestoreRequest, errors=(404, 409)
+)
+def restore_due_time(ask: Writing, name: str) -> Response:
+    """Take back that a due time to come is skipped, or was moved; `at` is when it was due."""
+    given = read_fields(ask.body, {"at": read_instant}, required=("at",))
+    return ask.write(lambda book: about_schedule(book.schedules.restore(name, **given)))
+
+
+@operations(
+    "POST", "/preview-update", Role.OPERATOR, EditShape, body=ScheduleChange, errors=(404, 409)
+)
+def preview_update(ask: Here, name: str) -> Response:
+    """What a PATCH would do to the definition and the next ten due times; nothing is changed."""
+    changes = read_definition(ask.body)
+    refuse_new_target(ask, name, changes)
+    return Answer(edit_form(ask.book.schedules.preview_update(name, **changes))).response()
 
 
 @operations(

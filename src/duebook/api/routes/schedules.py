@@ -19,7 +19,7 @@ from duebook.model.filters import ScheduleSort, Status
 from duebook.model.forms import schedule_form
 from duebook.model.hidden import keep_hidden
 
-__all__ = ["operations"]
+__all__ = ["operations", "refuse_new_target"]
 
 operations = Operations(f"{V1}/schedules", "schedules")
 
@@ -98,7 +98,7 @@ def replace_schedule(ask: Here, name: str, version: Version) -> Response:
     if version is None:
         raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
     definition = read_definition(ask.body)
-    _refuse_target(ask, name, definition)
+    refuse_new_target(ask, name, definition)
     changed = ask.book.schedules.replace(name, version=version, **definition)
     return about_schedule(changed).response()
 
@@ -112,7 +112,7 @@ def change_schedule(ask: Here, name: str, version: Version) -> Response:
     `If-Match` or `version` is optional; with it, 409 when it is not the latest.
     """
     changes = read_definition(ask.body)
-    _refuse_target(ask, name, changes)
+    refuse_new_target(ask, name, changes)
     return about_schedule(ask.book.schedules.update(name, version=version, **changes)).response()
 
 
@@ -126,7 +126,8 @@ def delete_schedule(ask: Here, name: str, version: Version) -> Response:
     return Answer().response()
 
 
-def _refuse_target(ask: Here, name: str, given: dict[str, Any]) -> None:
+def refuse_new_target(ask: Here, name: str, given: dict[str, Any]) -> None:
+    """Raises Forbidden for a change of what runs that the caller may not make."""
     if given.get("target") is not None and ask.caller.role < Role.ADMIN:
         spec = ask.book.schedules.get(name).spec
         current = None if spec is None else spec.target

@@ -14,6 +14,7 @@ __all__ = [
     "BackfillAnswer",
     "BackfillRequest",
     "DueTimes",
+    "EditShape",
     "ExceptionList",
     "ExplanationList",
     "LedgerList",
@@ -21,6 +22,7 @@ __all__ = [
     "RenderRequest",
     "Rendered",
     "RescheduleRequest",
+    "RestoreRequest",
     "RevisionList",
     "RunList",
     "ScheduleList",
@@ -85,6 +87,21 @@ class Rendered(Shape):
 
 class RescheduleRequest(Shape):
     at: Instant
+
+
+class RestoreRequest(RescheduleRequest):
+    pass
+
+
+class EditShape(Shape):
+    """An edit that nobody has made yet."""
+
+    model_config = ConfigDict(extra="forbid", title="Edit")
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    was_due: list[Instant]
+    will_be_due: list[Instant]
 
 
 class Skipped(Shape):

@@ -9,7 +9,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
-from duebook.errors import Conflict, Invalid, shorten
+from duebook.errors import Conflict, Forbidden, Invalid, shorten
 from duebook.explain.undue import read_asked
 from duebook.model.access import Role
 from duebook.model.hidden import keep_hidden
@@ -171,10 +171,22 @@ def do_delete(visit: Visiting, name: str, form: Submitted) -> Response:
     """Delete it; its history stays."""
 
     def work() -> Response:
-        visit.book.schedules.delete(name, _version(form))
-        return visit.go("schedules")
+        schedule = visit.book.schedules.get(name)
+        visit.book.schedules.delete(schedule.id, _version(form))
+        again = schedule.id if _may_define(visit, schedule) else ""
+        return visit.go("schedules", done="deleted", name=schedule.name, id=again)
 
     return visit.attempt(work, _again(visit, name, "delete", form))
+
+
+def _may_define(visit: Visiting, schedule: Schedule) -> bool:
+    if schedule.spec is None:
+        return False
+    try:
+        visit.ask.refuse_targets([schedule.spec.to_json()["target"]])
+    except Forbidden:
+        return False
+    return True
 
 
 def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:

@@ -101,6 +101,8 @@ def get_schedules(
 def _bulk_notice(visit: Visiting) -> dict[str, Any] | None:
     given = visit.request.query_params
     done, count = given.get("done"), given.get("count", "")
+    if done == "deleted":
+        return {"done": done, "name": given.get("name", "")[:200], "id": given.get("id", "")[:40]}
     if done not in ("paused", "resumed") or not (count.isdecimal() and len(count) < 9):
         return None
     undo = {"paused": "resume", "resumed": "pause"}[done]
@@ -197,6 +199,8 @@ NOTICES: Final = {
     "skip-next": ("The next due time will be left out.", "restore"),
     "restore": ("It is due again as it was.", ""),
     "backfill": ("The runs are queued.", ""),
+    "create": ("It is made.", "delete"),
+    "again": ("It is there again, from now on; its earlier runs stay with the deleted one.", ""),
     "edit": ("The new definition is in force.", ""),
     "version": ("The earlier definition is in force again.", ""),
 }
