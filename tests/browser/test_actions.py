@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,6 +82,43 @@ def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     page.get_by_text("every morning").first.wait_for()
     page.get_by_role("button", name="Put in force again").click()
     page.get_by_text("earlier definition").wait_for()
+
+
+@BOTH
+def test_make_a_schedule_delete_it_and_undo(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules", script=script)
+    page.get_by_role("link", name="New schedule…").click()
+    page.get_by_label("name", exact=False).first.fill("nightly")
+    page.get_by_label("trigger").fill("30 2 * *")
+    page.get_by_label("target").fill("orders")
+    press(page, "Show when it is due")
+    page.locator("#field-trigger-problem").wait_for()
+    page.get_by_label("trigger").fill("30 2 * * *")
+    press(page, "Show when it is due")
+    page.get_by_role("heading", name="It would be due").wait_for()
+    assert page.locator("#draft li").count() == 10
+    press(page, "Create")
+    page.get_by_text("It is made").wait_for()
+    page.get_by_role("link", name="Delete…").click()
+    press(page, "Delete")
+    page.get_by_text("nightly is deleted").wait_for()
+    press(page, "Undo")
+    page.get_by_text("It is there again").wait_for()
+    assert demo.book.schedules.get("nightly").status == "active"
+
+
+@BOTH
+def test_backfill_after_a_count(demo: Site, script: bool) -> None:
+    page = demo.visit("/schedules/backup", script=script)
+    page.get_by_role("link", name="Backfill…").click()
+    today = utc_now().date()
+    page.get_by_label("From").fill(f"{today - timedelta(days=4)}T00:00:00")
+    page.get_by_label("To", exact=True).fill(f"{today - timedelta(days=2)}T00:00:00")
+    press(page, "Count")
+    page.get_by_role("heading", name="2 due times").wait_for()
+    press(page, "Queue 2 runs")
+    page.get_by_text("The runs are queued").wait_for()
+    assert len(demo.book.runs.list("backup", origin="backfill")) == 2
 
 
 @BOTH

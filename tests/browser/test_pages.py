@@ -22,6 +22,7 @@ def all_pages(site: Site) -> list[str]:
         "/",
         "/namespaces",
         "/schedules",
+        "/new",
         "/bulk?action=pause&label=team:data",
         *(f"/schedules/nightly-etl{part}" for part in PARTS),
         "/schedules/weekly-report/resume",
