@@ -184,7 +184,7 @@ def test_an_event_that_is_not_taken_holds_up_its_partition_only_and_then_is_a_de
     for _ in range(3):
         clock.advance(HOUR)
         run(one)
-    letter, _ = store.read(lambda tx: tx.list_letters("default", "billing", 10))
+    letter, _ = store.read(lambda tx: tx.list_letters("default", "billing", 10).rows)
     assert lag(store) == (0, 2, 0)
     assert (letter.event.key, letter.error, letter.attempts) == ("bad", "no such thing", 3)
 

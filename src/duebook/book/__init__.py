@@ -98,7 +98,7 @@ class Book(Closing):
 
     @cached_property
     def events(self) -> Events:
-        return Events(self.store, self.namespace)
+        return Events(self.store, self.namespace, self.by)
 
     @cached_property
     def queues(self) -> Queues:

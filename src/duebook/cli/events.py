@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from duebook.cli.arguments import read_pair
+from duebook.cli.filters import gather, tell_more
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.errors import printable
-from duebook.model.consumer import letter_form
-from duebook.model.event import event_form
-from duebook.model.sink import ATTEMPTS, sink_form
+from duebook.model.consumer import consumer_form, letter_form, partition_form
+from duebook.model.event import event_form, topic_form
+from duebook.model.secret import show_payload
+from duebook.model.sink import ATTEMPTS
 
 if TYPE_CHECKING:
-    from duebook.model.consumer import DeadLetter
+    from duebook.model.consumer import DeadLetter, Partition
     from duebook.model.event import Event
 
 __all__ = ["events_group"]
@@ -33,6 +35,8 @@ def events_group() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
 @click.option("--after", type=click.IntRange(0), metavar="POSITION", help="From there on.")
 @click.option("--since", metavar="INSTANT", help="What was written then or later.")
+@click.option("--type", "type_", metavar="TEXT", help="Of this type only.")
+@click.option("--key", metavar="TEXT", help="Of this key only.")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
 def tail_command(
@@ -40,23 +44,27 @@ def tail_command(
     follow: bool,
     after: int | None,
     since: str | None,
+    type_: str | None,
+    key: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """Show the latest events, of all topics or of TOPIC; or those from a place on.
 
-    With --follow and --json one object per line.
+    With --follow and --json one object per line. What is secret in the data, by its name, is
+    hidden; those who receive the events get it.
     """
     with open_book() as book:
+        end = book.events.position() if follow else 0
         if after is None and since is None:
-            events = book.events.latest(topic, limit)
+            events = book.events.latest(topic, limit, type=type_, key=key)
         else:
-            events = book.events.list(topic, after, since, limit)
+            events = book.events.list(topic, after, since, limit, type=type_, key=key)
         if follow:
-            place = events[-1].position if events else book.events.position()
+            place = events[-1].position if events else end
             for event in events:
                 _print(event, as_json)
-            for event in book.events.tail(topic, after=place, pause=time.sleep):
+            for event in book.events.tail(topic, place, None, time.sleep, type=type_, key=key):
                 _print(event, as_json)
         if as_json:
             print_json([event_form(event) for event in events])
@@ -67,11 +75,31 @@ def tail_command(
             click.echo("no events")
 
 
-@events_group.command("groups")
+@events_group.command("topics")
 @json_option
-def groups_command(as_json: bool) -> None:
-    """List who reads the log, groups and sinks, and how far each is behind."""
+def topics_command(as_json: bool) -> None:
+    """List the topics at the end of the log: its last 50,000 positions."""
     with open_book() as book:
+        topics = book.events.topics()
+        if as_json:
+            print_json([topic_form(topic) for topic in topics])
+        elif not topics:
+            click.echo("no events")
+        else:
+            rows = [(one.topic, f"{one.events:,}", when(one.at)) for one in topics]
+            print_table(("TOPIC", "EVENTS", "LATEST"), rows, shrinks=0)
+
+
+@events_group.command("groups")
+@click.argument("name", required=False)
+@json_option
+def groups_command(name: str | None, as_json: bool) -> None:
+    """List who reads the log, groups and sinks, and how far each is behind; or the partitions of
+    NAME."""
+    with open_book() as book:
+        if name is not None:
+            _print_partitions(book.events.partitions(name), as_json)
+            return
         lags = book.events.lags()
         if as_json:
             print_json([lag._asdict() for lag in lags])
@@ -132,15 +160,15 @@ def sink_add_command(
     given = {key: value for key, value in options.items() if value is not None}
     with open_book() as book:
         known = {one.name for one in book.events.sinks()}
-        made = book.events.add_sink(
+        sink, made = book.events.add_sink(
             name, kind, topic or None, start=place, attempts=attempts, **given
         )
         if as_json:
-            print_json(sink_form(made))
+            print_json(consumer_form(sink) | ({} if made is None else {"secret": made}))
             return
         click.echo(f"{name} {'was changed' if name in known else 'is published from now on'}")
-        if kind == "webhook" and secret is None and name not in known:
-            click.echo(f"its secret, shown once: {made.options['secret']}")
+        if made is not None:
+            click.echo(f"its secret, shown once: {made}")
 
 
 @sink_group.command("ls")
@@ -148,7 +176,7 @@ def sink_add_command(
 def sink_ls_command(as_json: bool) -> None:
     """List the sinks."""
     with open_book() as book:
-        sinks = [sink_form(sink) for sink in book.events.sinks()]
+        sinks = [consumer_form(sink) for sink in book.events.sinks()]
         if as_json:
             print_json(sinks)
         elif not sinks:
@@ -180,13 +208,17 @@ def rm_command(name: str) -> None:
 @click.option("--after", type=click.IntRange(0), metavar="POSITION", help="From there on.")
 @click.option("--since", metavar="INSTANT", help="What was written then or later.")
 def replay_command(name: str, after: int | None, since: str | None) -> None:
-    """Have the group or sink NAME get again what it got, marked as a replay."""
+    """Have the group or sink NAME get again what it got, marked as a replay.
+
+    What is no longer kept does not come again.
+    """
     if (after is None) == (since is None):
         raise click.UsageError("give either --after POSITION or --since INSTANT")
     with open_book() as book:
-        parts = book.events.replay(name, after, since)
-        place = after if since is None else book.events.position(since)
+        place, parts = book.events.replay(name, after, since)
         click.echo(f"{name} goes back to position {place}, in {parts} partitions")
+        if after is not None and place > after:
+            click.echo("what comes before is no longer kept", err=True)
 
 
 @events_group.command("dlq")
@@ -195,9 +227,16 @@ def replay_command(name: str, after: int | None, since: str | None) -> None:
 @click.option("--replay", is_flag=True, help="Deliver EVENT, or all of NAME, once more.")
 @click.option("--drop", is_flag=True, help="Give EVENT, or all of NAME, up.")
 @click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@click.option("--cursor", metavar="TEXT", help="Go on where a list ended.")
 @json_option
 def dlq_command(
-    name: str | None, event: str | None, replay: bool, drop: bool, limit: int, as_json: bool
+    name: str | None,
+    event: str | None,
+    replay: bool,
+    drop: bool,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
 ) -> None:
     """List the dead letters, of all or of the group or sink NAME; or decide about them."""
     if (replay or drop) and (name is None or replay == drop):
@@ -209,7 +248,13 @@ def dlq_command(
         elif drop:
             click.echo(f"{book.events.drop_dead(name or '', event)} dead letters are given up")
         else:
-            _print_letters(book.events.dead_letters(name, limit), as_json)
+            letters = gather(
+                lambda place, most: book.events.dead_letters(name, most, cursor=place),
+                cursor,
+                limit,
+            )
+            _print_letters(letters, as_json)
+            tell_more(letters)
 
 
 def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
@@ -224,10 +269,27 @@ def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
         print_table(("EVENT", "OF", "SINCE", "WHY"), rows)
 
 
+def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
+    if as_json:
+        print_json([partition_form(partition) for partition in partitions])
+        return
+    rows = [
+        (
+            str(one.part),
+            str(one.position),
+            str(one.behind),
+            one.owner or "nobody",
+            one.error or "",
+        )
+        for one in partitions
+    ]
+    print_table(("PARTITION", "POSITION", "BEHIND", "OWNER", "WHY IT WAITS"), rows)
+
+
 def _print(event: Event, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(event_form(event), ensure_ascii=False))
         return
-    data = json.dumps(event.data, ensure_ascii=False)
+    data = json.dumps(show_payload(event.data), ensure_ascii=False)
     line = f"{event.position} {event.at:%Y-%m-%dT%H:%M:%SZ} {event.topic} {event.type}"
     click.echo(printable(f"{line} {event.key} {data}"))

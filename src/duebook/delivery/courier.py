@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duebook.delivery.moves import move_after
+from duebook.delivery.moves import move_after, told
 from duebook.delivery.sharing import share
 from duebook.errors import DuebookError
 from duebook.ids import new_id
@@ -151,9 +151,11 @@ class Courier:
         if found.letters:
             failed = report.rejected | report.undelivered
             for delivery in found.deliveries:
-                if delivery.event.id in report.untried:
-                    continue
-                tx.settle_letter(self.consumer, delivery.event.id, failed.get(delivery.event.id))
+                event = delivery.event
+                if event.id not in report.untried:
+                    why = failed.get(event.id)
+                    error = None if why is None else told(event, why)
+                    tx.settle_letter(self.consumer, event.id, error)
             return
         moves = self._moves(found, report)
         moved = tx.move_cursors(self.consumer, self.member, moves)

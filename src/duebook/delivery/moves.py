@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.chance import fraction
 from duebook.model.consumer import Move
+from duebook.targets.hiding import hiding_payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from duebook.model.consumer import Consumer, Cursor, Report
     from duebook.model.event import Event
 
-__all__ = ["move_after", "retry_delay"]
+__all__ = ["move_after", "retry_delay", "told"]
 
 FIRST_DELAY: Final = timedelta(seconds=1)
 LONGEST_DELAY: Final = timedelta(minutes=5)
@@ -49,13 +50,18 @@ def move_after(
         if event.id in report.undelivered:
             at = now + retry_delay(outages + 1, consumer.name, cursor.part)
             failures = cursor.failures if before == cursor.position else 0
-            why = report.undelivered[event.id]
+            why = told(event, report.undelivered[event.id])
             return Move(cursor.part, cursor.term, before, failures, at, why)
         if event.id in report.rejected:
             failures = cursor.failures + 1 if before == cursor.position else 1
-            why = report.rejected[event.id]
+            why = told(event, report.rejected[event.id])
             if failures >= consumer.attempts:
                 return Move(cursor.part, cursor.term, before + 1, error=why, buried=event)
             at = now + retry_delay(failures, event.id)
             return Move(cursor.part, cursor.term, before, failures, at, why)
     return Move(cursor.part, cursor.term, max(until, cursor.position))
+
+
+def told(event: Event, error: str) -> str:
+    """What went wrong, without what is secret in the event: people read it."""
+    return hiding_payload(event.data)(error)

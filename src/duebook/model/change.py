@@ -25,7 +25,7 @@ class Change:
     action: str
     """such as create, update, delete, pause"""
     kind: str
-    """of what: schedule, run, flow, template, queue, token, namespace"""
+    """of what: schedule, run, flow, template, queue, token, namespace, sink, group"""
     subject: str
     """its name; of a run that of its schedule or task"""
     subject_id: str = ""

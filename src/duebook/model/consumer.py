@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duebook.errors import Invalid, shorten
 from duebook.ids import check_name
 from duebook.model.event import check_topic, event_form
+from duebook.model.sink import show_options
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -24,10 +25,14 @@ __all__ = [
     "Kind",
     "Lag",
     "Move",
+    "Partition",
     "Report",
+    "consumer_form",
+    "lag_form",
     "letter_form",
     "load_topics",
     "new_consumer",
+    "partition_form",
 ]
 
 Kind = Literal["group", "kafka", "webhook"]
@@ -125,6 +130,24 @@ class Lag(NamedTuple):
     """partitions that wait for another try"""
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How far a consumer has come with some of the keys."""
+
+    part: int
+    position: int
+    behind: int
+    """positions of the log beyond it"""
+    owner: str | None
+    """the member that reads it"""
+    failures: int
+    """of the event after the position"""
+    retry_at: datetime | None
+    error: str | None
+    replay_until: int
+    """up to there it gets events that it had before"""
+
+
 def new_consumer(
     namespace: str,
     name: object,
@@ -159,6 +182,27 @@ def letter_form(letter: DeadLetter) -> dict[str, Any]:
         "at": format_instant(letter.at),
         "again": letter.again,
     }
+
+
+def consumer_form(consumer: Consumer) -> dict[str, Any]:
+    """A group or sink as a JSON object, without its secrets."""
+    return {
+        "name": consumer.name,
+        "kind": consumer.kind,
+        "topics": None if consumer.topics is None else list(consumer.topics),
+        "partitions": consumer.partitions,
+        "attempts": consumer.attempts,
+        "options": show_options(consumer.options),
+    }
+
+
+def lag_form(lag: Lag) -> dict[str, Any]:
+    return {"behind": lag.behind, "failing": lag.failing, "dead": lag.dead}
+
+
+def partition_form(partition: Partition) -> dict[str, Any]:
+    form = asdict(partition)
+    return form | {"retry_at": partition.retry_at and format_instant(partition.retry_at)}
 
 
 def load_topics(topics: object) -> tuple[str, ...] | None:

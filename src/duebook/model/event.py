@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.model.listing import Listing
+from duebook.model.secret import show_payload
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 __all__ = [
@@ -21,14 +24,19 @@ __all__ = [
     "Draft",
     "Ended",
     "Event",
+    "EventPage",
+    "TopicUse",
     "cause",
     "check_key",
+    "check_position",
     "check_topic",
     "check_type",
     "data_text",
     "event_form",
+    "event_kept",
     "new_draft",
     "slot_of",
+    "topic_form",
 ]
 
 LIFECYCLE: Final = "duebook."
@@ -36,6 +44,7 @@ LIFECYCLE: Final = "duebook."
 LONGEST_KEY: Final = 500
 MOST_DATA: Final = 1_000_000
 """Bytes of data, as JSON."""
+LAST_POSITION: Final = 2**62
 _TOPIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _TYPE: Final = re.compile(r"[!-~]{1,200}")
 
@@ -60,6 +69,27 @@ class Event:
     """the schedule or run whose history it belongs to"""
     version: int | None = None
     """its place in that history, without gaps"""
+
+
+class EventPage(Listing[Event]):
+    """Events of the log, a page of them; `position`: up to there it was looked through."""
+
+    def __init__(
+        self, events: Iterable[Event] = (), next_cursor: str | None = None, position: int = 0
+    ) -> None:
+        super().__init__(events, next_cursor)
+        self.position = position
+
+
+class TopicUse(NamedTuple):
+    """A topic at the end of the log."""
+
+    topic: str
+    events: int
+    """how many of those that were looked at"""
+    position: int
+    """of the last one"""
+    at: datetime
 
 
 class Draft(NamedTuple):
@@ -163,8 +193,24 @@ def data_text(value: object, part: str = "data") -> str:
     return text
 
 
+def check_position(value: object, part: str = "position") -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_POSITION:
+        return value
+    raise Invalid(f"{part} {quoted(value)} is no whole number from 0 on")
+
+
 def event_form(event: Event) -> dict[str, Any]:
-    """An event as a JSON object, the same wherever it is shown."""
+    """An event as a JSON object, the same wherever it is shown; what is secret in its data is
+    for those who receive it."""
+    return event_kept(event) | {"data": show_payload(event.data)}
+
+
+def topic_form(use: TopicUse) -> dict[str, Any]:
+    return use._asdict() | {"at": format_instant(use.at)}
+
+
+def event_kept(event: Event) -> dict[str, Any]:
+    """An event as a JSON object with all that it has."""
     return {
         "id": event.id,
         "position": event.position,

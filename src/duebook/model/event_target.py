@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.model.event import LIFECYCLE, check_key, check_topic, check_type, data_text
+from duebook.model.secret import refuse_hidden, show_payload
 
 __all__ = ["EventTarget", "load_event"]
 
@@ -35,8 +36,8 @@ class EventTarget:
         object.__setattr__(self, "fixed", fixed)
 
     def masked(self) -> EventTarget:
-        """Events are for others: nothing in them is secret."""
-        return self
+        """What is secret in the data is for those who receive the event."""
+        return replace(self, data=show_payload(self.data))
 
     def to_json(self) -> dict[str, Any]:
         parts = {name: getattr(self, name) for name in _KEYS}
@@ -59,6 +60,7 @@ def load_event(form: object) -> EventTarget:
         raise Invalid("target event topic is missing")
     data = form.get("data")
     data_text(data, "target event data")
+    refuse_hidden("target event data", data)
     return EventTarget(
         topic=_topic(form["topic"]),
         type=_part("type", form.get("type"), check_type),

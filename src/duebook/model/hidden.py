@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.secret import HIDDEN, fill_secrets, keep_secrets
-from duebook.model.target import CommandTarget, Target, load_target
+from duebook.model.target import CommandTarget, EventTarget, Target, load_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,8 @@ def keep_hidden(form: object, current: Target | None) -> object:
     elif isinstance(current, HttpTarget) and origin_of(_url(form)) == origin_of(current.url):
         known = {name.lower(): value for name, value in current.headers}
         content = current.json
+    elif isinstance(current, EventTarget):
+        content = current.data
     return _filled(
         form,
         lambda name: known.get(name, known.get(name.lower(), HIDDEN)),
@@ -53,6 +55,8 @@ def _filled(
             http["headers"] = _texts(http["headers"], value_of)
         if "json" in http:
             http["json"] = content_of(http["json"])
+    if isinstance(event := filled.get("event"), dict) and "data" in event:
+        filled["event"] = event | {"data": content_of(event["data"])}
     return filled
 
 

@@ -14,9 +14,9 @@ from duebook.model.http_target import LONGEST_URL
 from duebook.model.secret import HIDDEN
 
 if TYPE_CHECKING:
-    from duebook.model.consumer import Consumer
+    from collections.abc import Mapping
 
-__all__ = ["ATTEMPTS", "SECRET_PREFIX", "load_options", "new_secret", "sink_form"]
+__all__ = ["ATTEMPTS", "SECRET_PREFIX", "keep_options", "load_options", "show_options"]
 
 ATTEMPTS: Final = 10
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how secrets of webhooks begin
@@ -27,6 +27,11 @@ _PUBLIC: Final = frozenset(
     | {"sasl.mechanisms", "sasl.username", "security.protocol", "ssl.ca.location"}
 )
 """Settings of Kafka whose values are never secret."""
+_OURS: Final = frozenset(
+    {"bootstrap.servers", "enable.gapless.guarantee", "enable.idempotence"}
+    | {"metadata.broker.list", "transactional.id"}
+)
+_EXECUTED: Final = frozenset({"plugin.library.paths", "sasl.kerberos.kinit.cmd"})
 
 
 def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -46,20 +51,34 @@ def _given(kind: str, key: str, options: dict[str, Any]) -> bool:
     return options.get(key) is not None or (kind, key) in _NEEDED
 
 
-def new_secret() -> str:
+def keep_options(
+    kind: str, options: Mapping[str, Any], former: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Options that replace `former` ones: what they hide stays as it is.
+
+    The secret of a webhook stays when none is given, and a first one is made. What Kafka's
+    settings hide stays only with the same servers, for these are told.
+    """
+    kept = dict(options)
+    if kind == "webhook" and kept.get("secret") in (None, HIDDEN):
+        kept["secret"] = former.get("secret") or _new_secret()
+    if kind == "kafka" and isinstance(config := kept.get("config"), dict):
+        same = kept.get("servers") == former.get("servers")
+        known = former.get("config", {}) if same else {}
+        kept["config"] = {
+            name: known.get(name, value) if value == HIDDEN else value
+            for name, value in config.items()
+        }
+    return kept
+
+
+def _new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(24)).decode()
 
 
-def sink_form(consumer: Consumer) -> dict[str, Any]:
-    """A sink as a JSON object, without its secrets."""
-    return {
-        "name": consumer.name,
-        "kind": consumer.kind,
-        "topics": None if consumer.topics is None else list(consumer.topics),
-        "partitions": consumer.partitions,
-        "attempts": consumer.attempts,
-        "options": {key: _shown(key, value) for key, value in consumer.options.items()},
-    }
+def show_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a sink as they may be shown."""
+    return {key: _shown(key, value) for key, value in options.items()}
 
 
 def _shown(key: str, value: Any) -> Any:
@@ -118,8 +137,19 @@ def _config(value: object) -> dict[str, str]:
             isinstance(k, str) and isinstance(v, str | int | float | bool) for k, v in value.items()
         )
     ):
+        for name, item in value.items():
+            _refuse_setting(name, item)
         return {key: _word(item) for key, item in value.items()}
     raise Invalid(f"sink config {shorten(value)} is no object of settings of librdkafka")
+
+
+def _refuse_setting(name: str, value: object) -> None:
+    if name in _OURS:
+        raise Invalid(f'sink config "{name}" is set by Duebook, which counts on it')
+    if name in _EXECUTED:
+        raise Invalid(f'sink config "{name}" would run a program or library where relays are')
+    if value == HIDDEN:
+        raise Invalid(f'sink config "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
 
 
 def _word(value: object) -> str:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from duebook.model.access import AccessToken
     from duebook.model.change import Change, ChangeFilter
-    from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move
+    from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move, Partition
     from duebook.model.enqueued import Enqueued
-    from duebook.model.event import Draft, Event
+    from duebook.model.event import Draft, Event, TopicUse
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
     from duebook.model.flow import Revision as FlowRevision
@@ -394,6 +394,8 @@ class Batch(NamedTuple):
     """where to go on: everything up to there was looked at"""
     more: bool
     """whether the log goes on beyond"""
+    size: int = 0
+    """bytes of data"""
 
 
 FIRST: Final = Mark(datetime.min.replace(tzinfo=UTC), "")
@@ -735,6 +737,9 @@ class Tx(Protocol):
     def last_position(self) -> int:
         """0 for an empty log."""
 
+    def first_position(self) -> int:
+        """Where the log begins, for what is older is no longer kept; 1 while it is empty."""
+
     def position_at(self, moment: datetime) -> int:
         """The position after which all events come that were written at `moment` or later."""
 
@@ -746,11 +751,29 @@ class Tx(Protocol):
         topics: Topics = None,
         parts: Sequence[int] = (0,),
         partitions: int = 1,
+        type_: str | None = None,
+        key: str | None = None,
     ) -> Batch:
         """Up to `limit` events after a position, in their order; of some partitions of the keys.
 
-        Without topics: of all of them but those about life cycles.
+        Without topics: of all of them but those about life cycles. It ends earlier with the event
+        that makes it more than MOST_BYTES of data.
         """
+
+    def read_events_back(
+        self,
+        namespace: str,
+        before: int,
+        limit: int,
+        topics: Topics = None,
+        type_: str | None = None,
+        key: str | None = None,
+    ) -> Batch:
+        """Up to `limit` events before a position, the newest first; `after` of the batch is where
+        to go on: everything from there on was looked at."""
+
+    def list_topics(self, namespace: str, after: int) -> list[TopicUse]:
+        """The topics of what comes after a position, by name."""
 
     def get_event(self, namespace: str, event_id: str) -> Event:
         """Raises NotFound."""
@@ -803,8 +826,13 @@ class Tx(Protocol):
     def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> None:
         """A dead letter was delivered; or it was not, and rests again."""
 
-    def list_letters(self, namespace: str, name: str | None, limit: int) -> list[DeadLetter]:
-        """The newest first."""
+    def list_letters(
+        self, namespace: str, name: str | None, limit: int, after: Place | None = None
+    ) -> Found[DeadLetter]:
+        """The newest first, after a place; up to MOST_BYTES of them."""
+
+    def count_letters(self, namespace: str, name: str, event_id: str | None) -> int:
+        """How many dead letters a consumer has; with an event whether it is one of them."""
 
     def replay_letters(self, namespace: str, name: str, event_id: str | None) -> int:
         """Have dead letters delivered once more, one or all; returns how many."""
@@ -818,6 +846,9 @@ class Tx(Protocol):
 
     def list_lags(self) -> list[Lag]:
         """How far each consumer is behind."""
+
+    def list_partitions(self, namespace: str, name: str) -> list[Partition]:
+        """How far a consumer has come in each of its partitions."""
 
     # -- schedules and runs, for people
     def create_schedule(

@@ -141,7 +141,7 @@ def test_every_event_is_delivered_in_the_order_of_its_key_or_is_a_dead_letter(
                 world.act(*act)
             world.come_to_rest()
             events = world.store.read(lambda tx: tx.read_events("default", 0, 1_000)).events
-            letters = world.store.read(lambda tx: tx.list_letters("default", None, 1_000))
+            letters = world.store.read(lambda tx: tx.list_letters("default", None, 1_000).rows)
     dead = {letter.event.id for letter in letters}
     delivered = {event.id for event in world.got}
     assert delivered | dead == {event.id for event in events}

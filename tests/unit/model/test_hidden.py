@@ -24,17 +24,18 @@ POST: dict[str, Any] = {
         "json": {"user": "ann", "login": [{"password": "s3cret"}]},
     }
 }
+TELL: dict[str, Any] = {"event": {"topic": "logins", "data": {"user": "ann", "token": "s3cret"}}}
 DUMP: dict[str, Any] = {"command": ["pg_dump"], "env": {"PGPASSWORD": "s3cret"}}
 
 
-@pytest.mark.parametrize("form", [HOOK, POST, DUMP, {"task": "digest"}, {"shell": "make"}])
+@pytest.mark.parametrize("form", [HOOK, POST, TELL, DUMP, {"task": "digest"}, {"shell": "make"}])
 def test_what_is_shown_is_read_back_as_it_is_shown(form: dict[str, Any]) -> None:
     shown = load_target(form).masked()
     assert load_shown(shown.to_json()) == shown
     assert "s3cret" not in str(shown.to_json())
 
 
-@pytest.mark.parametrize("form", [HOOK, POST, DUMP])
+@pytest.mark.parametrize("form", [HOOK, POST, TELL, DUMP])
 def test_what_is_hidden_stays_as_it_is_when_a_target_is_sent_back(form: dict[str, Any]) -> None:
     current = load_target(form)
     assert load_target(keep_hidden(current.masked().to_json(), current)) == current

@@ -24,7 +24,8 @@ operations = Operations(f"{V1}/audit", "audit")
 def list_changes(
     ask: Here,
     kind: Annotated[
-        str | None, Query(description="schedule, run, template, queue, token or namespace.")
+        str | None,
+        Query(description="schedule, run, template, queue, token, namespace, sink or group."),
     ] = None,
     subject: Annotated[str | None, Query(description="The name of what was changed.")] = None,
     by: Annotated[str | None, Query(description="Who, such as `token:ci`.")] = None,

@@ -203,14 +203,42 @@ WHERE aggregate = ANY (:aggregates::text[])
 GROUP BY aggregate
 
 -- name: list_events
--- A stretch of the log: the events of some topics, and of the keys of one partition.
-SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
-FROM events
-WHERE position > :after AND position <= :until AND namespace = :namespace
-    AND slot % :partitions = ANY (:parts::integer[])
-    AND ((:every AND substr(topic, 1, 8) <> 'duebook.') OR topic = ANY (:topics::text[]))
+-- A stretch of the log: the events of some topics, and of the keys of some partitions, up to so
+-- many bytes of data; each with the bytes up to it.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
+FROM (
+    SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
+        octet_length(data) AS size, sum(octet_length(data)) OVER (ORDER BY position) AS bytes
+    FROM (
+        SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+        FROM events
+        WHERE position > :after AND position <= :until AND namespace = :namespace
+            AND slot % :partitions = ANY (:parts::integer[])
+            AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
+                OR topic = ANY (:topics::text[]))
+            AND (:type::text IS NULL OR type = :type::text) AND (:key::text IS NULL OR key = :key::text)
+        ORDER BY position
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
 ORDER BY position
-LIMIT :limit
+
+-- name: list_events_back
+-- As list_events, the newest first, of all partitions.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
+FROM (
+    SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
+        octet_length(data) AS size, sum(octet_length(data)) OVER (ORDER BY position DESC) AS bytes
+    FROM (
+        SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+        FROM events
+        WHERE position > :after AND position <= :until AND namespace = :namespace
+            AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
+                OR topic = ANY (:topics::text[]))
+            AND (:type::text IS NULL OR type = :type::text) AND (:key::text IS NULL OR key = :key::text)
+        ORDER BY position DESC
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY position DESC
 
 -- name: insert_cursor
 -- Where a consumer begins.
@@ -242,11 +270,19 @@ ORDER BY part
 FOR UPDATE
 
 -- name: take_letters
--- Dead letters that shall be delivered once more, the oldest first.
-SELECT event FROM dead_letters
-WHERE namespace = :namespace AND name = :name AND again AND slot % :partitions = ANY (:parts::integer[])
-ORDER BY at
-LIMIT :limit
+-- Dead letters that shall be delivered once more, the oldest first, up to so many bytes.
+SELECT event
+FROM (
+    SELECT event, at, event_id, octet_length(event) AS size,
+        sum(octet_length(event)) OVER (ORDER BY at, event_id) AS bytes
+    FROM (
+        SELECT event, at, event_id FROM dead_letters
+        WHERE namespace = :namespace AND name = :name AND again
+            AND slot % :partitions = ANY (:parts::integer[])
+        ORDER BY at, event_id
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY at, event_id
 
 -- name: keep_letter
 -- A dead letter could not be delivered this time either.
@@ -264,11 +300,19 @@ DELETE FROM dead_letters
 WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
 
 -- name: list_letters
--- The dead letters of a consumer, or of all, the newest first.
-SELECT name, event, error, attempts, at, again FROM dead_letters
-WHERE namespace = :namespace AND (:name::text IS NULL OR name = :name::text)
-ORDER BY at DESC, event_id
-LIMIT :limit
+-- The dead letters of a consumer, or of all, the newest first, up to so many bytes.
+SELECT name, event, error, attempts, at, again, bytes
+FROM (
+    SELECT name, event_id, event, error, attempts, at, again, octet_length(event) AS size,
+        sum(octet_length(event)) OVER (ORDER BY at DESC, event_id DESC, name DESC) AS bytes
+    FROM (
+        SELECT name, event_id, event, error, attempts, at, again FROM dead_letters
+        WHERE namespace = :namespace AND (:name::text IS NULL OR name = :name::text)
+            AND (at, event_id, name) < (:before_at, :before_id, :before_name)
+        ORDER BY at DESC, event_id DESC, name DESC
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY at DESC, event_id DESC, name DESC
 
 -- name: list_told_runs
 -- What is told of the given runs.

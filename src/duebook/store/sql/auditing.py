@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.model.change import Change
 from duebook.model.listing import Found
-from duebook.store.sql.lists import EARLIEST, LAST_PLACE, LATEST
+from duebook.store.sql.lists import EARLIEST, LAST_PLACE
 from duebook.store.sql.looking import look
-from duebook.store.sql.rows import clean, micros, moment, without_nul
+from duebook.store.sql.rows import LATEST, clean, micros, moment, without_nul
 from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:

@@ -7,17 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move
-from duebook.model.event import Event, event_form, slot_of
+from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move, Partition
+from duebook.model.event import Event, event_kept, slot_of
+from duebook.model.listing import Found
 from duebook.store.base import News
-from duebook.store.sql.events import EventLog
-from duebook.store.sql.rows import clean
+from duebook.store.sql.events import MOST_BYTES, EventLog
+from duebook.store.sql.rows import LATEST, clean, micros, moment
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
+    from duebook.model.listing import Place
     from duebook.store.base import Share
     from duebook.store.sql.statements import Row
 
@@ -161,7 +163,7 @@ class Delivering(EventLog):
             name=consumer.name,
             event_id=event.id,
             slot=slot_of(event.key),
-            event=json.dumps(event_form(event), ensure_ascii=False),
+            event=json.dumps(event_kept(event), ensure_ascii=False),
             error=clean(error),
             attempts=consumer.attempts,
             now=self.now,
@@ -169,9 +171,29 @@ class Delivering(EventLog):
 
     # -- dead letters, replay, lag
 
-    def list_letters(self, namespace: str, name: str | None, limit: int) -> list[DeadLetter]:
-        rows = self._all("list_letters", namespace=namespace, name=name, limit=limit)
-        return [_letter(row, self._time) for row in rows]
+    def list_letters(
+        self, namespace: str, name: str | None, limit: int, after: Place | None = None
+    ) -> Found[DeadLetter]:
+        at, event_id, former = after or (micros(LATEST), "", "")
+        rows = self._all(
+            "list_letters",
+            namespace=namespace,
+            name=name,
+            before_at=moment(int(at)),
+            before_id=event_id,
+            before_name=former,
+            limit=limit,
+            most=MOST_BYTES,
+        )
+        letters = [_letter(row[:-1], self._time) for row in rows]
+        if not letters or (len(letters) < limit and rows[-1][-1] < MOST_BYTES):
+            return Found(letters, None)
+        last = letters[-1]
+        return Found(letters, (micros(last.at), last.event.id, last.consumer))
+
+    def count_letters(self, namespace: str, name: str, event_id: str | None) -> int:
+        key = {"namespace": namespace, "name": name, "event_id": event_id}
+        return int(self._value("count_letters", **key) or 0)
 
     def take_letters(self, consumer: Consumer, parts: Sequence[int], limit: int) -> list[Event]:
         """Those that shall be delivered once more, in the partitions of the caller."""
@@ -182,6 +204,7 @@ class Delivering(EventLog):
             parts=list(parts),
             partitions=consumer.partitions,
             limit=limit,
+            most=MOST_BYTES,
         )
         return [_event(text) for (text,) in rows]
 
@@ -214,6 +237,14 @@ class Delivering(EventLog):
         return [
             Lag(namespace, name, kind, max(last - (position or 0), 0), dead, failing)
             for namespace, name, kind, position, dead, failing in self._all("list_lags")
+        ]
+
+    def list_partitions(self, namespace: str, name: str) -> list[Partition]:
+        last = self.last_position()
+        rows = self._all("list_partitions", namespace=namespace, name=name)
+        return [
+            Partition(part, at, max(last - at, 0), owner, failures, self._time(retry), error, until)
+            for part, at, owner, failures, retry, error, until in rows
         ]
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import NotFound, shorten
-from duebook.model.event import Event, slot_of
+from duebook.model.event import Event, TopicUse, slot_of
 from duebook.store.base import Batch, News
 from duebook.store.sql.statements import Row, Statements
 
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     Versioned = tuple[Draft, str | None, int | None]
     """with the aggregate that it belongs to, and its version there"""
 
-__all__ = ["EventLog"]
+__all__ = ["MOST_BYTES", "EventLog"]
 
 WINDOW: Final = 10_000
 """Positions that one look goes through: rare topics must not make it read the whole log."""
+MOST_BYTES: Final = 4_000_000
+"""Of data in one look, but for its last event: large ones must not fill the memory."""
 _POSITION: Final = 8
+_BYTES: Final = 11
 
 
 class EventLog(Statements):
@@ -63,6 +66,9 @@ class EventLog(Statements):
     def last_position(self) -> int:
         return int(self._value("get_last_position") or 0)
 
+    def first_position(self) -> int:
+        return int(self._value("get_first_position") or 1)
+
     def position_at(self, moment: datetime) -> int:
         found = self._value("get_position_at", at=moment)
         return self.last_position() if found is None else int(found) - 1
@@ -75,6 +81,8 @@ class EventLog(Statements):
         topics: Topics = None,
         parts: Sequence[int] = (0,),
         partitions: int = 1,
+        type_: str | None = None,
+        key: str | None = None,
     ) -> Batch:
         last = self.last_position()
         until = min(after + WINDOW, last)
@@ -89,17 +97,62 @@ class EventLog(Statements):
             partitions=partitions,
             every=topics is None,
             topics=list(topics or ()),
+            type=type_,
+            key=key,
             limit=limit,
+            most=MOST_BYTES,
         )
-        if len(rows) == limit:
+        if _is_full(rows, limit):
             until = rows[-1][_POSITION]
-        return Batch([read_event(row, self._time) for row in rows], until, until < last)
+        elif not rows:
+            until = max(until, self.first_position() - 1)
+        return self._batch(rows, until, until < last)
+
+    def read_events_back(
+        self,
+        namespace: str,
+        before: int,
+        limit: int,
+        topics: Topics = None,
+        type_: str | None = None,
+        key: str | None = None,
+    ) -> Batch:
+        first = self.first_position()
+        after = max(before - 1 - WINDOW, first - 1)
+        if before <= first:
+            return Batch([], before, False)
+        rows = self._all(
+            "list_events_back",
+            namespace=namespace,
+            after=after,
+            until=before - 1,
+            every=topics is None,
+            topics=list(topics or ()),
+            type=type_,
+            key=key,
+            limit=limit,
+            most=MOST_BYTES,
+        )
+        begin = rows[-1][_POSITION] if _is_full(rows, limit) else after + 1
+        return self._batch(rows, begin, begin > first)
+
+    def _batch(self, rows: Sequence[Row], place: int, more: bool) -> Batch:
+        size = int(rows[-1][_BYTES]) if rows else 0
+        return Batch([read_event(row[:_BYTES], self._time) for row in rows], place, more, size)
+
+    def list_topics(self, namespace: str, after: int) -> list[TopicUse]:
+        rows = self._all("list_topics", namespace=namespace, after=after)
+        return [TopicUse(topic, n, position, self._time(at)) for topic, n, position, at in rows]
 
     def get_event(self, namespace: str, event_id: str) -> Event:
         row = self._one("get_event", id=event_id, namespace=namespace)
         if row is None:
             raise NotFound(f'event "{shorten(event_id)}" does not exist, or is no longer kept')
         return read_event(row, self._time)
+
+
+def _is_full(rows: Sequence[Row], limit: int) -> bool:
+    return bool(rows) and (len(rows) == limit or rows[-1][_BYTES] >= MOST_BYTES)
 
 
 def read_event(row: Row, time: Callable[[Any], Any]) -> Event:

@@ -15,7 +15,7 @@ from duebook.model.listing import Found
 from duebook.model.run import LatestRun
 from duebook.store.base import LedgerEntry
 from duebook.store.sql.looking import look
-from duebook.store.sql.rows import micros, moment, read_run, read_schedule
+from duebook.store.sql.rows import LATEST, micros, moment, read_run, read_schedule
 from duebook.store.sql.working import Working
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Lists", "read_entry"]
 
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 LAST_PLACE: Final = 2**62
 SLACK: Final = timedelta(seconds=10)
 """How far the order of creation and the times of creation may be apart."""

@@ -872,6 +872,17 @@ LIMIT :limit
 -- How far the log goes.
 SELECT max(position) FROM events WHERE position IS NOT NULL
 
+-- name: get_first_position
+-- Where the log begins: what is older is no longer kept.
+SELECT min(position) FROM events WHERE position IS NOT NULL
+
+-- name: list_topics
+-- The topics of the end of the log.
+SELECT topic, count(*), max(position), max(at) FROM events
+WHERE namespace = :namespace AND position > :after
+GROUP BY topic
+ORDER BY topic
+
 -- name: get_position_at
 -- Where the events begin that were written at a time or later; what has no position yet is later.
 SELECT min(position) FROM events WHERE at >= :at AND position IS NOT NULL
@@ -965,6 +976,16 @@ WHERE namespace = :namespace AND name = :name AND owner = :member
 SELECT part, position, term, failures, retry_at, replay_until FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member
 ORDER BY part
+
+-- name: list_partitions
+-- How far a consumer has come in each partition, whose that is, and what went wrong there.
+SELECT part, position, owner, failures, retry_at, error, replay_until FROM cursors
+WHERE namespace = :namespace AND name = :name ORDER BY part
+
+-- name: count_letters
+-- How many dead letters a consumer has, or whether it has this one.
+SELECT count(*) FROM dead_letters
+WHERE namespace = :namespace AND name = :name AND event_id = coalesce(:event_id, event_id)
 
 -- name: get_cursor_position
 -- How far a consumer has come in a partition.

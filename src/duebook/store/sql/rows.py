@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "LATEST",
     "Copied",
     "MovedState",
     "NewRun",
@@ -47,6 +48,7 @@ __all__ = [
     "without_nul",
 ]
 
+LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 _RUN_FIELDS: Final = [field.name for field in fields(Run)]

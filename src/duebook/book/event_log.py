@@ -1,0 +1,245 @@
+"""What people do with the log of events itself: publish, list and follow."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid
+from duebook.ids import new_id
+from duebook.model.event import (
+    EventPage,
+    check_key,
+    check_position,
+    check_topic,
+    check_type,
+    new_draft,
+)
+from duebook.model.fields import whole
+from duebook.model.listing import BadCursor, read_cursor, write_cursor
+from duebook.timetext import parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from duebook.model.event import Event, TopicUse
+    from duebook.store.base import Batch, Store, Tx
+
+    Listed = list[Event]  # inside the class below `list` is a method
+    TopicList = list[TopicUse]
+
+__all__ = ["EventLog"]
+
+POLL: Final = 0.2
+"""Seconds between two looks of somebody who follows the log."""
+MOST_LISTED: Final = 10_000
+MOST_LOOKED_AT: Final = 50_000
+"""Positions that are looked through for the latest events, and for topics."""
+LOOKS: Final = 20
+"""Stretches of the log that one page goes through."""
+ENOUGH: Final = 4_000_000
+"""Bytes of data after which a page ends."""
+
+
+class EventLog:
+    """The log of events of a namespace."""
+
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
+        self._store = store
+        self._namespace = namespace
+        self._by = by
+
+    def publish(
+        self,
+        topic: str,
+        data: Any = None,
+        *,
+        key: str = "",
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        connection: Any = None,
+    ) -> str:
+        """Write an event; returns its id. `type` is the topic unless it is given.
+
+        Events of one `key` reach everybody in their order. With `connection` (as for `enqueue`)
+        the event exists if and only if the caller's transaction commits. Raises Invalid.
+
+        >>> import tempfile
+        >>> from duebook import Duebook
+        >>> with Duebook(f"{tempfile.mkdtemp()}/books.db") as book:
+        ...     _ = book.events.publish("orders", {"id": 17}, key="17", type="placed")
+        ...     [(event.type, event.data) for event in book.events.list("orders")]
+        [('placed', {'id': 17})]
+        """
+        meta = {"user": self._by} if self._by else {}
+        draft = new_draft(new_id(), self._namespace, topic, type, key, data, meta)
+        if connection is None:
+            self._store.transact(lambda tx: tx.append_events([draft]))
+        else:
+            with self._store.join(connection) as tx:
+                tx.append_events([draft])
+        return draft.id
+
+    def get(self, event_id: str) -> Event:
+        """Raises NotFound."""
+        return self._store.read(lambda tx: tx.get_event(self._namespace, event_id))
+
+    def position(self, since: str | datetime | None = None) -> int:
+        """The end of the log; with `since` the position after which what came then comes."""
+        moment = None if since is None else parse_instant(since)
+        return self._store.read(
+            lambda tx: tx.last_position() if moment is None else tx.position_at(moment)
+        )
+
+    def topics(self) -> TopicList:
+        """The topics at the end of the log, by name; those of life cycles too."""
+
+        def work(tx: Tx) -> TopicList:
+            return tx.list_topics(self._namespace, max(tx.last_position() - MOST_LOOKED_AT, 0))
+
+        return self._store.read(work)
+
+    def page(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        limit: int = 100,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+        newest: bool = False,
+        cursor: str | None = None,
+    ) -> EventPage:
+        """As `list`, but of a part of the log: it may be short, even empty, while there is a next.
+
+        `newest` goes back from the end of the log to that place. Raises Invalid, and BadCursor for
+        a cursor of another question.
+        """
+        whole(1, MOST_LISTED)("limit", limit)
+        if after is not None and since is not None:
+            raise Invalid("give either after or since, not both")
+        topics = _topics(topic)
+        kind = None if type is None else check_type(type)
+        only = None if key is None else check_key(key)
+        begin = 0 if after is None else check_position(after, "after")
+        moment = None if since is None else parse_instant(since)
+        asked = ["events", self._namespace, topics, kind, only, newest, after, moment]
+        place = _place(asked, cursor)
+
+        def forward(tx: Tx, at: int, most: int) -> Batch:
+            return tx.read_events(self._namespace, at, most, topics, type_=kind, key=only)
+
+        def back(tx: Tx, at: int, most: int) -> Batch:
+            return tx.read_events_back(self._namespace, at, most, topics, kind, only)
+
+        def work(tx: Tx) -> EventPage:
+            least = begin if moment is None else tx.position_at(moment)
+            if not newest:
+                return _collect(tx, forward, least if place is None else place, limit, asked)
+            start = tx.last_position() + 1 if place is None else place
+            found = _collect(tx, back, start, limit, asked)
+            kept = [event for event in found if (event.position or 0) > least]
+            more = len(kept) == len(found) and found.position > least + 1
+            return EventPage(kept, found.next_cursor if more else None, found.position)
+
+        return self._store.read(work)
+
+    def list(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        limit: int = 100,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+    ) -> Listed:
+        """The events after a position, or from a time on, in their order; all of them otherwise.
+
+        Without a topic: of all but those about the life cycles of runs and schedules.
+        """
+        found: Listed = []
+        cursor = None
+        while True:
+            most = limit - len(found)
+            page = self.page(topic, after, since, most, type=type, key=key, cursor=cursor)
+            found += page
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= limit:
+                return found
+
+    def latest(
+        self,
+        topic: str | Sequence[str] | None = None,
+        limit: int = 20,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+    ) -> Listed:
+        """The last events of the log, in their order; of a rare topic those of its last part."""
+        found: Listed = []
+        cursor, end = None, None
+        while True:
+            most = limit - len(found)
+            page = self.page(topic, limit=most, type=type, key=key, newest=True, cursor=cursor)
+            found += page
+            cursor = page.next_cursor
+            end = page.position if end is None else end
+            far = end - page.position >= MOST_LOOKED_AT
+            if cursor is None or far or len(found) >= limit:
+                return found[::-1]
+
+    def tail(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+    ) -> Iterator[Event]:
+        """As `list`, and then what comes, for ever; from the end of the log on by default."""
+        place = self.position(since) if after is None else after
+        while True:
+            page = self.page(topic, place, type=type, key=key, limit=1_000)
+            yield from page
+            place = page.position
+            if page.next_cursor is None:
+                pause(POLL)
+
+
+def _collect(
+    tx: Tx, read: Callable[[Tx, int, int], Batch], begin: int, limit: int, asked: Any
+) -> EventPage:
+    """Look at one stretch of the log after another, until there is enough for a page."""
+    found: Listed = []
+    place, size = begin, 0
+    for _ in range(LOOKS):
+        batch = read(tx, place, limit - len(found))
+        found += batch.events
+        size += batch.size
+        place = batch.after
+        if not batch.more:
+            return EventPage(found, None, place)
+        if len(found) >= limit or size >= ENOUGH:
+            break
+    return EventPage(found, write_cursor(asked, (place,)), place)
+
+
+def _place(asked: Any, cursor: str | None) -> int | None:
+    found = read_cursor(asked, cursor, "i")
+    if found is None:
+        return None
+    place = found[0]
+    if not isinstance(place, int) or place < 0:
+        raise BadCursor("cursor is none; use the next_cursor of the page before, as it is")
+    return place
+
+
+def _topics(topic: str | Sequence[str] | None) -> Sequence[str] | None:
+    """None: all of them."""
+    if topic is None or topic == "*":
+        return None
+    return [check_topic(name) for name in ([topic] if isinstance(topic, str) else topic)]

@@ -1,0 +1,214 @@
+"""What people do with those who read the log: sinks, groups, replays, dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from duebook.book.audit import Auditor
+from duebook.book.event_log import EventLog
+from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.model.consumer import consumer_form, new_consumer
+from duebook.model.event import check_position
+from duebook.model.fields import whole
+from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.sink import ATTEMPTS, keep_options, load_options
+from duebook.timetext import parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
+    from duebook.store.base import Store, Tx
+
+    Consumers = list[Consumer]  # inside the class below `list` is a method
+    Lags = list[Lag]
+    Letters = Listing[DeadLetter]
+    Partitions = list[Partition]
+
+__all__ = ["Listeners", "start_of"]
+
+SINK_PARTITIONS: Final = 4
+MOST_LETTERS: Final = 10_000
+MOST_NOTED: Final = 100
+"""Events that an entry of the audit names."""
+
+
+class Listeners(EventLog):
+    """Groups and sinks of a namespace."""
+
+    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
+        super().__init__(store, namespace, by)
+        self._audit = Auditor(namespace, by)
+
+    def consumers(self) -> Consumers:
+        """The groups and sinks of this namespace, by name."""
+        return self._store.read(lambda tx: tx.list_consumers(self._namespace))
+
+    def sinks(self) -> Consumers:
+        """The sinks alone; `consumer_form` shows one without its secrets."""
+        return [one for one in self.consumers() if one.kind != "group"]
+
+    def add_sink(
+        self,
+        name: str,
+        kind: Literal["kafka", "webhook"],
+        topic: str | Sequence[str] | None = None,
+        *,
+        start: str | int = "end",
+        attempts: int = ATTEMPTS,
+        partitions: int = SINK_PARTITIONS,
+        **options: Any,
+    ) -> tuple[Consumer, str | None]:
+        """Publish the events of a topic, or of all: relays do it from now on.
+
+        A webhook has a `url` and a `secret`, which is made when it is not given; Kafka has
+        `servers`, perhaps a `prefix` for its topics, and `config`, settings of librdkafka. A name
+        that exists is changed, and goes on where it is. Returns the sink, and the secret if one
+        was made. Raises Invalid, and Conflict when the name belongs to another kind.
+        """
+        parts = partitions if self._store.sequences else 1
+
+        def work(tx: Tx) -> tuple[Consumer, str | None]:
+            known = {one.name: one for one in tx.list_consumers(self._namespace)}
+            former = known.get(name)
+            given = keep_options(kind, options, former.options if former else {})
+            kept = load_options(kind, given)
+            wanted = new_consumer(self._namespace, name, kind, topic, parts, attempts, kept)
+            made = tx.save_consumer(wanted, start_of(tx, start))
+            self._note_sink(tx, former, made)
+            secret = kept.get("secret")
+            told = former is not None or options.get("secret") == secret
+            return made, None if told else secret
+
+        return self._store.transact(work)
+
+    def _note_sink(self, tx: Tx, former: Consumer | None, made: Consumer) -> None:
+        """Secrets are compared, and not shown."""
+        after = consumer_form(made)
+        if former is None:
+            self._audit.note(tx, "create", "sink", made.name, after=after)
+        elif former != made:
+            before = consumer_form(former)
+            changed = [key for key in after if getattr(former, key) != getattr(made, key)]
+            was, is_now = ({key: form[key] for key in changed} for form in (before, after))
+            self._audit.note(tx, "update", "sink", made.name, before=was, after=is_now)
+
+    def lags(self) -> Lags:
+        """How far each of them is behind."""
+        found = self._store.read(lambda tx: tx.list_lags())
+        return [lag for lag in found if lag.namespace == self._namespace]
+
+    def partitions(self, name: str) -> Partitions:
+        """How far a group or sink has come with each part of the keys; raises NotFound."""
+
+        def work(tx: Tx) -> Partitions:
+            return tx.list_partitions(self._namespace, tx.get_consumer(self._namespace, name).name)
+
+        return self._store.read(work)
+
+    def remove(self, name: str) -> None:
+        """Forget a group or sink, with its dead letters; raises NotFound."""
+
+        def work(tx: Tx) -> None:
+            former = tx.get_consumer(self._namespace, name)
+            tx.remove_consumer(self._namespace, name)
+            self._audit.note(tx, "delete", _kind(former), name, before=consumer_form(former))
+
+        self._store.transact(work)
+
+    def replay(
+        self, name: str, after: int | None = None, since: str | datetime | None = None
+    ) -> tuple[int, int]:
+        """Have a group or sink get again what it got after a position, or from a time on.
+
+        It is marked as a replay. What is no longer kept does not come again. Returns after which
+        position it begins, and in how many partitions; raises NotFound, and Invalid for a position
+        that is not on the log.
+        """
+        if (after is None) == (since is None):
+            raise Invalid("give either after or since")
+        moment = None if since is None else parse_instant(since)
+        asked = 0 if after is None else check_position(after, "after")
+
+        def work(tx: Tx) -> tuple[int, int]:
+            consumer = tx.get_consumer(self._namespace, name)
+            last = tx.last_position()
+            if asked > last:
+                raise Invalid(f"after {asked} is not on the log, which ends at {last}")
+            place = asked if moment is None else tx.position_at(moment)
+            place = max(place, tx.first_position() - 1)
+            before = [part.position for part in tx.list_partitions(self._namespace, name)]
+            count = tx.replay(self._namespace, name, place)
+            was = {"positions": before}
+            is_now = {"position": place, "partitions": count}
+            self._audit.note(tx, "replay", _kind(consumer), name, before=was, after=is_now)
+            return place, count
+
+        return self._store.transact(work)
+
+    def dead_letters(
+        self, name: str | None = None, limit: int = 100, *, cursor: str | None = None
+    ) -> Letters:
+        """What a group or sink did not take, or any of them; the newest first.
+
+        `next_cursor` leads to the next page; one may be short while there is a next.
+        """
+        whole(1, MOST_LETTERS)("limit", limit)
+        asked = ["letters", self._namespace, name]
+        after = read_cursor(asked, cursor, "iss")
+
+        def work(tx: Tx) -> Letters:
+            if name is not None:
+                tx.get_consumer(self._namespace, name)
+            found = tx.list_letters(self._namespace, name, limit, after)
+            return Listing(found.rows, write_cursor(asked, found.last))
+
+        return self._store.read(work)
+
+    def replay_dead(self, name: str, event_id: str | None = None) -> int:
+        """Have dead letters delivered once more: one, or all; returns how many. Raises NotFound."""
+
+        def work(tx: Tx) -> int:
+            self._note_letters(tx, "replay_dead", name, event_id)
+            return tx.replay_letters(self._namespace, name, event_id)
+
+        return self._store.transact(work)
+
+    def drop_dead(self, name: str, event_id: str | None = None) -> int:
+        """Give dead letters up: one, or all; returns how many. Raises NotFound."""
+
+        def work(tx: Tx) -> int:
+            self._note_letters(tx, "drop_dead", name, event_id)
+            return tx.drop_letters(self._namespace, name, event_id)
+
+        return self._store.transact(work)
+
+    def _note_letters(self, tx: Tx, action: str, name: str, event_id: str | None) -> None:
+        consumer = tx.get_consumer(self._namespace, name)
+        count = tx.count_letters(self._namespace, name, event_id)
+        if event_id is not None and not count:
+            raise NotFound(f'event "{shorten(event_id)}" is no dead letter of {name}')
+        dead = tx.count_letters(self._namespace, name, None)
+        before = {"dead": dead}
+        after: dict[str, Any] = {"dead": dead - count if action == "drop_dead" else dead}
+        after |= {"letters": count} | ({} if event_id is None else {"event": event_id})
+        self._audit.note(tx, action, _kind(consumer), name, before=before, after=after)
+
+
+def start_of(tx: Tx, start: str | int) -> int:
+    """The position after which a new consumer begins; raises Invalid."""
+    if start == "beginning":
+        return 0
+    last = tx.last_position()
+    if start == "end":
+        return last
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
+        if start > last:
+            raise Invalid(f"start {start} is not on the log, which ends at {last}")
+        return start
+    raise Invalid(f'start {quoted(start)} is not "beginning", "end" or a position')
+
+
+def _kind(consumer: Consumer) -> str:
+    return "group" if consumer.kind == "group" else "sink"
