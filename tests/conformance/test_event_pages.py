@@ -313,7 +313,7 @@ def test_replays_are_put_down_and_begin_with_what_is_kept(book: Book, store: Sto
     first = book.events.list()[0].position or 0
     assert first > 1
     assert book.events.replay("billing", after=0) == (first - 1, 1)
-    before, after = {"positions": [4]}, {"position": first - 1, "partitions": 1}
+    before, after = {"positions": [4]}, {"positions": [first - 1]}
     assert told(book) == ("token:ci", "replay", "group", "billing", before, after)
     count = len(book.audit.list())
     for wrong in ({"after": 5}, {"after": -1}, {"after": 2**63}, {}, {"since": "soon"}):

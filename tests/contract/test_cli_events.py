@@ -9,6 +9,7 @@ from duebook import Duebook
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
 
+ANYWHERE = True
 ADD = ("add", "orders", "--every", "1h", "--event", "orders")
 
 

@@ -1,4 +1,5 @@
-"""A run's log as server-sent events: what is there, then what comes, until the run has ended."""
+"""Streams of server-sent events, bounded in number: a run's log, what is there and then what comes,
+until the run has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import LogLine, Run
 
-__all__ = ["LogStream", "Streams", "place_text", "read_place"]
+__all__ = ["LogStream", "Stream", "Streams", "place_text", "read_place", "sent"]
 
 CHECK_EVERY: Final = 15.0
 """Seconds after which the token is looked at again, and the stream says that it lives, so that
@@ -61,8 +62,54 @@ class Streams:
             raise Unavailable(f"{MOST} streams are open already; read the log page by page")
 
 
-class LogStream:
-    """The events of one reader."""
+class Stream:
+    """What one reader gets; `_look` says what comes next."""
+
+    def __init__(self, streams: Streams, still: Callable[[], Caller | None]) -> None:
+        self._streams = streams
+        self._still = still
+        streams.refuse_more()
+
+    async def _look(self) -> tuple[list[str], str | None]:
+        """What is new; and the last words, when nothing will come after it."""
+        raise NotImplementedError
+
+    def _alive(self) -> str:
+        """What is said now and then while nothing is new."""
+        return ": still there\n\n"
+
+    async def events(self) -> AsyncIterator[str]:
+        """Ends with what is told, with the server, or with an event `problem`."""
+        self._streams.open += 1
+        try:
+            async for event in self._events():
+                yield event
+        except DuebookError as error:
+            yield sent("problem", problem_of(error).form())
+        finally:
+            self._streams.open -= 1
+
+    async def _events(self) -> AsyncIterator[str]:
+        checked_at = time.monotonic()
+        while not self._streams.ending:
+            new, end = await self._look()
+            for event in new:
+                yield event
+            if time.monotonic() - checked_at > CHECK_EVERY:
+                checked_at = time.monotonic()
+                if await run_in_threadpool(self._still) is None:
+                    raise Unauthorized("the token is no longer valid")
+                yield self._alive()
+            if new:
+                continue
+            if end is not None:
+                yield end
+                return
+            await asyncio.sleep(LOOK_EVERY)
+
+
+class LogStream(Stream):
+    """The log of a run, read once for all who follow it."""
 
     def __init__(
         self,
@@ -72,49 +119,31 @@ class LogStream:
         streams: Streams,
         still: Callable[[], Caller | None],
     ) -> None:
-        self._book = book
+        super().__init__(streams, still)
+        self._runs = book.runs
         self._run_id = run_id
         self._place = place
-        self._streams = streams
-        self._still = still
-        streams.refuse_more()
+        self._tail: Tail
 
     async def events(self) -> AsyncIterator[str]:
         """Ends with the run, with the server, or with an event `problem`."""
-        self._streams.open += 1
-        try:
-            with self._streams.tails.of(self._run_id, self._look) as tail:
-                async for event in self._events(tail):
-                    yield event
-        except DuebookError as error:
-            yield _event("problem", problem_of(error).form())
-        finally:
-            self._streams.open -= 1
+        with self._streams.tails.of(self._run_id, self._read) as self._tail:
+            async for event in super().events():
+                yield event
 
-    async def _events(self, tail: Tail) -> AsyncIterator[str]:
-        checked_at = time.monotonic()
-        while not self._streams.ending:
-            run, lines = await tail.after(self._place)
-            for place, line in lines:
-                self._place = place
-                yield _event("line", log_form(line), place_text(place))
-            if time.monotonic() - checked_at > CHECK_EVERY:
-                checked_at = time.monotonic()
-                if await run_in_threadpool(self._still) is None:
-                    raise Unauthorized("the token is no longer valid")
-                yield ": still there\n\n"
-            if lines:
-                continue
-            if run.status not in ("queued", "running"):
-                yield _event("end", run_form(run))
-                return
-            await asyncio.sleep(LOOK_EVERY)
+    async def _look(self) -> tuple[list[str], str | None]:
+        run, lines = await self._tail.after(self._place)
+        if lines:
+            self._place = lines[-1][0]
+        ended = run.status not in ("queued", "running")
+        new = [sent("line", log_form(line), place_text(place)) for place, line in lines]
+        return new, sent("end", run_form(run)) if ended else None
 
-    def _look(self, place: Page, limit: int) -> tuple[Run, list[tuple[Page, LogLine]]]:
-        runs = self._book.runs
-        return runs.get(self._run_id), runs.log(self._run_id, place, limit)
+    def _read(self, place: Page, limit: int) -> tuple[Run, list[tuple[Page, LogLine]]]:
+        return self._runs.get(self._run_id), self._runs.log(self._run_id, place, limit)
 
 
-def _event(kind: str, form: dict[str, Any], place: str | None = None) -> str:
+def sent(kind: str, form: dict[str, Any], place: str | None = None) -> str:
+    """One event of a stream."""
     number = "" if place is None else f"id: {place}\n"
     return f"{number}event: {kind}\ndata: {json.dumps(form, ensure_ascii=False)}\n\n"

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duebook.book.consuming import Received, received
-from duebook.book.listeners import Listeners, start_of
+from duebook.book.listeners import Listeners
 from duebook.delivery.courier import LEASE, Courier
 from duebook.delivery.handling import HandlerOutlet, TransactionCourier, wants_connection
 from duebook.delivery.serving import serve
@@ -83,9 +83,8 @@ class Events(Listeners):
         attempts: int,
         partitions: int,
     ) -> Consumer:
-        parts = partitions if self._store.sequences else 1
-        wanted = new_consumer(self._namespace, group, "group", topic, parts, attempts)
-        return self._store.transact(lambda tx: tx.save_consumer(wanted, start_of(tx, start)))
+        wanted = new_consumer(self._namespace, group, "group", topic, partitions, attempts)
+        return self._store.transact(lambda tx: self._save(tx, wanted, start))
 
     def consumer(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.book.audit import Auditor
@@ -26,12 +27,10 @@ if TYPE_CHECKING:
     Letters = Listing[DeadLetter]
     Partitions = list[Partition]
 
-__all__ = ["Listeners", "start_of"]
+__all__ = ["Listeners"]
 
 SINK_PARTITIONS: Final = 4
 MOST_LETTERS: Final = 10_000
-MOST_NOTED: Final = 100
-"""Events that an entry of the audit names."""
 
 
 class Listeners(EventLog):
@@ -67,21 +66,25 @@ class Listeners(EventLog):
         that exists is changed, and goes on where it is. Returns the sink, and the secret if one
         was made. Raises Invalid, and Conflict when the name belongs to another kind.
         """
-        parts = partitions if self._store.sequences else 1
 
         def work(tx: Tx) -> tuple[Consumer, str | None]:
             known = {one.name: one for one in tx.list_consumers(self._namespace)}
             former = known.get(name)
             given = keep_options(kind, options, former.options if former else {})
             kept = load_options(kind, given)
-            wanted = new_consumer(self._namespace, name, kind, topic, parts, attempts, kept)
-            made = tx.save_consumer(wanted, start_of(tx, start))
+            wanted = new_consumer(self._namespace, name, kind, topic, partitions, attempts, kept)
+            made = self._save(tx, wanted, start)
             self._note_sink(tx, former, made)
             secret = kept.get("secret")
             told = former is not None or options.get("secret") == secret
             return made, None if told else secret
 
         return self._store.transact(work)
+
+    def _save(self, tx: Tx, wanted: Consumer, start: str | int) -> Consumer:
+        """In a SQLite file a consumer has one partition."""
+        parts = wanted.partitions if self._store.sequences else 1
+        return tx.save_consumer(replace(wanted, partitions=parts), _start(tx, start))
 
     def _note_sink(self, tx: Tx, former: Consumer | None, made: Consumer) -> None:
         """Secrets are compared, and not shown."""
@@ -140,8 +143,7 @@ class Listeners(EventLog):
             place = max(place, tx.first_position() - 1)
             before = [part.position for part in tx.list_partitions(self._namespace, name)]
             count = tx.replay(self._namespace, name, place)
-            was = {"positions": before}
-            is_now = {"position": place, "partitions": count}
+            was, is_now = ({"positions": at} for at in (before, [min(p, place) for p in before]))
             self._audit.note(tx, "replay", _kind(consumer), name, before=was, after=is_now)
             return place, count
 
@@ -196,7 +198,7 @@ class Listeners(EventLog):
         self._audit.note(tx, action, _kind(consumer), name, before=before, after=after)
 
 
-def start_of(tx: Tx, start: str | int) -> int:
+def _start(tx: Tx, start: str | int) -> int:
     """The position after which a new consumer begins; raises Invalid."""
     if start == "beginning":
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from duebook.model.event import Event
 
 __all__ = ["events_group"]
+
+OWNER: Final = 18
+"""Characters of an owner's id that a table shows."""
 
 
 @click.group("events")
@@ -278,7 +281,7 @@ def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
             str(one.part),
             str(one.position),
             str(one.behind),
-            one.owner or "nobody",
+            (one.owner or "nobody")[:OWNER],
             one.error or "",
         )
         for one in partitions

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.model.fields import MOST_NESTED, is_deeper
 from duebook.model.listing import Listing
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant
@@ -190,6 +191,8 @@ def data_text(value: object, part: str = "data") -> str:
         raise Invalid(f"{part} has a NUL character, which no database keeps")
     if size > MOST_DATA:
         raise Invalid(f"{part} has {size:,} bytes as JSON; at most {MOST_DATA:,} are kept")
+    if text.count("[") + text.count("{") > MOST_NESTED and is_deeper(value):
+        raise Invalid(f"{part} is nested deeper than {MOST_NESTED} times")
     return text
 
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 __all__ = [
+    "MOST_NESTED",
     "DateRange",
     "Dependency",
     "check_payload",
+    "is_deeper",
     "is_text",
     "one_of",
     "read_date_ranges",
@@ -88,17 +90,18 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
         raise Invalid(f"{key} has a NUL character, which no variable can hold")
     if size > MAX_PAYLOAD:
         raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
-    if _is_deeper(value, MOST_NESTED):
+    if is_deeper(value):
         raise Invalid(f"{key} is nested deeper than {MOST_NESTED} times")
     refuse_hidden(key, value)
     return value
 
 
-def _is_deeper(value: Any, most: int) -> bool:
+def is_deeper(value: Any, most: int = MOST_NESTED) -> bool:
+    """Whether lists and objects are inside each other more often than that."""
     inside = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, dict | list) or not inside:
+    if not isinstance(value, dict | list | tuple) or not inside:
         return False
-    return most == 0 or any(_is_deeper(item, most - 1) for item in inside)
+    return most == 0 or any(is_deeper(item, most - 1) for item in inside)
 
 
 def is_text(value: object, longest: int) -> bool:

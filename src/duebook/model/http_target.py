@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.model.fields import MOST_NESTED, is_deeper
 from duebook.model.secret import HIDDEN, refuse_hidden, show_payload
 
 __all__ = ["HttpTarget", "is_public_header", "load_http", "origin_of"]
@@ -173,6 +174,8 @@ def _check_json(value: object) -> None:
         raise Invalid(f"target http json is no JSON: {shorten(str(error))}") from None
     if len(text) > LONGEST_BODY or "\\u0000" in text:
         raise Invalid("target http json has a NUL, or more than 1,000,000 characters")
+    if is_deeper(value):
+        raise Invalid(f"target http json is nested deeper than {MOST_NESTED} times")
 
 
 def _expect(value: object) -> tuple[int | str, ...]:

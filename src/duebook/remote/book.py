@@ -9,6 +9,7 @@ from duebook.book import Book
 from duebook.book.readiness import GRACE, unreachable
 from duebook.errors import Unavailable
 from duebook.remote.audit import RemoteAudit
+from duebook.remote.events import RemoteEvents
 from duebook.remote.namespaces import RemoteNamespaces
 from duebook.remote.needs import needs_database
 from duebook.remote.nodes import RemoteNodes
@@ -85,6 +86,10 @@ class RemoteBook(Book):
     @cached_property
     def nodes(self) -> RemoteNodes:
         return RemoteNodes(self._server)
+
+    @cached_property
+    def events(self) -> RemoteEvents:
+        return RemoteEvents(self._server)
 
     def enqueue(
         self,

@@ -15,7 +15,9 @@ from duebook.explain import Explanation
 from duebook.model.access import AccessToken, read_role
 from duebook.model.acted import Acted
 from duebook.model.change import Change
+from duebook.model.consumer import Consumer, DeadLetter, Partition
 from duebook.model.edited import Edited
+from duebook.model.event import Event, TopicUse
 from duebook.model.hidden import load_shown
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
@@ -35,12 +37,16 @@ __all__ = [
     "read_acted",
     "read_attempt",
     "read_change",
+    "read_consumer",
+    "read_event",
     "read_exception",
     "read_explanation",
     "read_ledger",
+    "read_letter",
     "read_line",
     "read_namespace",
     "read_node",
+    "read_partition",
     "read_queue",
     "read_readiness",
     "read_revision",
@@ -48,6 +54,7 @@ __all__ = [
     "read_schedule",
     "read_template",
     "read_token",
+    "read_topic",
     "read_value",
 ]
 
@@ -182,6 +189,28 @@ def read_namespace(form: Form) -> NamespaceUse:
 
 def read_change(form: Form) -> Change:
     return read_value(Change, form)
+
+
+def read_event(form: Form) -> Event:
+    return read_value(Event, form)
+
+
+def read_topic(form: Form) -> TopicUse:
+    at = parse_instant(form["at"])
+    return TopicUse(form["topic"], form["events"], form["position"], at)
+
+
+def read_consumer(form: Form, namespace: str) -> Consumer:
+    """As far as it is shown: its secrets stay hidden."""
+    return read_value(Consumer, form, namespace=namespace)
+
+
+def read_partition(form: Form) -> Partition:
+    return read_value(Partition, form)
+
+
+def read_letter(form: Form) -> DeadLetter:
+    return read_value(DeadLetter, form, event=read_event(form["event"]))
 
 
 def read_token(form: Form) -> AccessToken:

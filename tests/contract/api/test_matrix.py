@@ -61,12 +61,16 @@ class Shop:
         )
         self.run = self.book.schedules.trigger("job")
         self.book.templates.save("nightly", cron="@daily")
-        self.values = {"name": self.schedule.id, "run_id": self.run.id}
+        event_id = self.book.events.publish("orders", {"id": 17})
+        self.book.events.add_sink("hooks", "webhook", url="https://example.com/hooks")
+        self.values = {"name": self.schedule.id, "run_id": self.run.id, "event_id": event_id}
 
     def path(self, operation: Operation) -> str:
         values = self.values
         if operation.tag in ("templates", "queues", "tokens", "namespaces"):
             values = values | {"name": "nightly"}
+        if operation.tag == "events":
+            values = values | {"name": "hooks"}
         return re.sub(r"\{(\w+)\}", lambda part: values[part[1]], operation.path)
 
     def contents(self) -> Any:
@@ -79,6 +83,9 @@ class Shop:
             book.queues.list(),
             book.tokens.list(),
             book.namespaces.list(),
+            book.events.list(),
+            book.events.consumers(),
+            book.events.partitions("hooks"),
             book.audit.list(everywhere=True),
         )
 
@@ -151,7 +158,7 @@ def test_ids_of_another_namespace_are_404_for_every_role(
 ) -> None:
     before = shop.contents()
     stranger, path = Api(shop.app, f"{role}@mail"), shop.path(operation)
-    creates = operation.method == "PUT" and operation.tag == "templates"
+    creates = operation.method == "PUT" and operation.tag in ("templates", "events")
     body = sent(operation, stranger, _right_body(operation))
     if not creates:
         stranger.refused(404, operation.method, path, **body)
@@ -167,6 +174,8 @@ def _right_body(operation: Operation) -> dict[str, Any]:
         "restore_due_time": {"at": "2030-01-01T00:00:00Z"},
         "backfill_schedule": {"start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"},
         "save_template": {"cron": "@daily"},
+        "save_sink": {"kind": "webhook", "options": {"url": "https://example.com/hooks"}},
+        "replay_events": {"after": 0},
     }
     return bodies.get(operation.name, {})
 

@@ -17,6 +17,15 @@ from duebook.model import forms
 from duebook.model.access import AccessToken, Role
 from duebook.model.acted import Acted
 from duebook.model.change import Change
+from duebook.model.consumer import (
+    Consumer,
+    DeadLetter,
+    Partition,
+    consumer_form,
+    letter_form,
+    partition_form,
+)
+from duebook.model.event import Event, TopicUse, event_form, topic_form
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -59,6 +68,7 @@ _STRATEGIES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "Role": st.sampled_from(list(Role)),
     "Status": st.sampled_from(["active", "paused", "completed"]),
     "RunStatus": st.sampled_from(["queued", "running", "succeeded", "failed", "cancelled"]),
+    "Kind": st.sampled_from(["group", "kafka", "webhook"]),
     "Action": st.sampled_from(["pause", "delete"]),
     "Origin": st.sampled_from(["schedule", "catchup", "manual", "enqueue"]),
 }
@@ -171,6 +181,19 @@ PAIRS: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[..., Any], Callabl
     "token": (made(AccessToken), forms.token_form, readings.read_token),
     "change": (made(Change), forms.change_form, readings.read_change),
     "namespace": (uses, forms.namespace_form, readings.read_namespace),
+    "event": (made(Event), event_form, readings.read_event),
+    "topic": (
+        st.builds(TopicUse, texts, numbers, numbers, instants),
+        topic_form,
+        readings.read_topic,
+    ),
+    "consumer": (
+        made(Consumer, namespace=st.just("shop"), options=st.just({"url": "https://x"})),
+        consumer_form,
+        lambda form: readings.read_consumer(form, "shop"),
+    ),
+    "partition": (made(Partition), partition_form, readings.read_partition),
+    "letter": (made(DeadLetter, event=made(Event)), letter_form, readings.read_letter),
     "readiness": (readiness, forms.readiness_form, readings.read_readiness),
 }
 

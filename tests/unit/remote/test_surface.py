@@ -13,9 +13,18 @@ from duebook.book import Book
 from duebook.remote import RemoteBook
 from duebook.remote.needs import NeedsDatabase
 
-OF_THE_DATABASE = {"store", "enqueue", "schedules.declare", "tokens.check", "flows.source"}
+OF_THE_DATABASE = {
+    "store",
+    "enqueue",
+    "schedules.declare",
+    "tokens.check",
+    "flows.source",
+    "events.consume",
+    "events.consumer",
+    "events.serve",
+}
 """What no server does for somebody far away; everything else works through it."""
-INHERITED = {"problems"}
+INHERITED = {"problems", "events.list", "events.latest", "events.tail", "events.sinks"}
 """What is made of other use cases."""
 
 
@@ -98,3 +107,7 @@ def test_what_needs_the_database_says_so() -> None:
             book.schedules.declare("digest", "code:shop")
         with pytest.raises(NeedsDatabase):
             book.tokens.check("dbk_x")
+        with pytest.raises(NeedsDatabase, match="consuming events needs the database"):
+            book.events.consume("orders", "billing")
+        with pytest.raises(NeedsDatabase, match="in a transaction"):
+            book.events.publish("orders", connection=object())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from duebook.api.routes import (
     audit,
     bulk,
+    event_readers,
+    events,
     flows,
     health,
     me,
@@ -28,6 +30,8 @@ RESOURCES = (
     runs.operations,
     flows.operations,
     nodes.operations,
+    events.operations,
+    event_readers.operations,
     queues.operations,
     templates.operations,
     audit.operations,

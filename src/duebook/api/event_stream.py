@@ -1,0 +1,67 @@
+"""The log of events as server-sent events: from a position on, and then what comes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.concurrency import run_in_threadpool
+
+from duebook.api.log_stream import Stream, Streams, sent
+from duebook.api.problems import Malformed
+from duebook.errors import shorten
+from duebook.model.event import event_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.api.permissions import Caller
+    from duebook.book import Book
+    from duebook.model.event import EventPage
+
+__all__ = ["EventStream", "read_position"]
+
+BATCH: Final = 100
+_POSITION: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def read_position(text: str | None) -> int | None:
+    """Where a stream goes on, from its last id; raises Malformed."""
+    if text is None:
+        return None
+    if not _POSITION.fullmatch(text):
+        raise Malformed(f'Last-Event-ID "{shorten(text)}" is no position that this log gave')
+    return int(text)
+
+
+class EventStream(Stream):
+    """What is asked of the log, for ever; the id of each event is its position."""
+
+    def __init__(
+        self,
+        book: Book,
+        after: int,
+        asked: dict[str, Any],
+        streams: Streams,
+        still: Callable[[], Caller | None],
+    ) -> None:
+        super().__init__(streams, still)
+        self._log = book.events
+        self._after = after
+        self._asked = asked
+
+    async def _look(self) -> tuple[list[str], str | None]:
+        page = await run_in_threadpool(self._read)
+        return [sent("event", event_form(event), str(event.position)) for event in page], None
+
+    def _read(self) -> EventPage:
+        """The next events, if there are any."""
+        while True:
+            page = self._log.page(after=self._after, limit=BATCH, **self._asked)
+            self._after = page.position
+            if page or page.next_cursor is None:
+                return page
+
+    def _alive(self) -> str:
+        """With the place up to which all was looked at."""
+        return f": still there\nid: {self._after}\n\n"
