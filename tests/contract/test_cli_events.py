@@ -154,3 +154,71 @@ def test_what_is_no_sink_is_refused(cli: Cli) -> None:
         ("events", "sink", "add", "NO NAME", "--kafka", "k:9092"),
     ):
         assert cli(*words).exit_code == 2, words
+
+
+def test_topics_and_partitions_are_listed(cli: Cli) -> None:
+    assert "no events" in cli.ok("events", "topics")
+    cli.ok(*ADD)
+    cli.ok("run", "orders")
+    (topic,) = cli.json("events", "topics")
+    assert (topic["topic"], topic["events"], topic["position"]) == ("orders", 1, 1)
+    assert "orders" in cli.ok("events", "topics")
+    cli.ok("events", "sink", "add", "hooks", "--webhook", "https://example.com/hooks")
+    (part,) = cli.json("events", "groups", "hooks")
+    assert (part["part"], part["position"], part["behind"], part["owner"]) == (0, 1, 0, None)
+    assert "nobody" in cli.ok("events", "groups", "hooks")
+    assert cli("events", "groups", "nothing").exit_code == 3
+
+
+def test_type_and_key_choose_what_is_shown(cli: Cli) -> None:
+    cli.ok(*ADD, "--event-type", "due", "--event-key", "17")
+    cli.ok("run", "orders")
+    assert len(cli.json("events", "tail", "--type", "due", "--key", "17")) == 1
+    assert cli.json("events", "tail", "--type", "other") == []
+    assert cli.json("events", "tail", "--key", "18", "--after", "0") == []
+    assert cli("events", "tail", "--type", "a b").exit_code == 2
+    assert cli("events", "tail", "no topic").exit_code == 2
+
+
+def test_secrets_of_events_are_not_printed(cli: Cli) -> None:
+    cli.ok(*ADD, "--event-data", '{"n": 1, "api_key": "hunter2-hidden"}')
+    cli.ok("run", "orders")
+    assert consume(cli, fail=True) == 0
+    for words in (
+        ("events", "tail"),
+        ("events", "tail", "--json"),
+        ("events", "dlq", "--json"),
+        ("show", "orders", "--json"),
+        ("show", "orders"),
+        ("audit", "--json"),
+    ):
+        assert "hunter2" not in cli.ok(*words), words
+    assert cli.json("events", "tail")[0]["data"] == {"n": 1, "api_key": "***"}
+    cli.ok("update", "orders", "--every", "2h")
+    cli.ok("run", "orders")
+    with Duebook(f"sqlite:///{cli.path}") as book:
+        secrets = [event.data["api_key"] for event in book.events.list("orders")]
+    assert secrets == ["hunter2-hidden"] * 2
+
+
+def test_a_secret_that_was_made_is_told_once_also_as_json(cli: Cli) -> None:
+    add = ("events", "sink", "add", "hooks", "--webhook", "https://example.com/hooks")
+    assert cli.json(*add)["secret"].startswith("whsec_")
+    assert "secret" not in cli.json(*add)
+    changes = cli.json("audit", "--kind", "sink")
+    assert [change["action"] for change in changes] == ["create"]
+    assert changes[0]["by"].startswith(cli.by)
+    assert "whsec_" not in str(changes)
+
+
+def test_dead_letters_are_listed_in_parts(cli: Cli) -> None:
+    cli.ok(*ADD)
+    for _ in range(3):
+        cli.ok("run", "orders")
+    for _ in range(3):
+        consume(cli, fail=True)
+    part = cli("events", "dlq", "-n", "2", "--json")
+    cursor = part.stderr.split()[-1]
+    assert len(cli.json("events", "dlq", "--cursor", cursor)) == 1
+    assert cli("events", "dlq", "--cursor", "x").exit_code == 2
+    assert cli("events", "dlq", "nobody").exit_code == 3
