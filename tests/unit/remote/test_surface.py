@@ -17,6 +17,7 @@ OF_THE_DATABASE = {
     "store",
     "enqueue",
     "schedules.declare",
+    "schedules.preview_create",
     "tokens.check",
     "flows.source",
     "events.consume",
