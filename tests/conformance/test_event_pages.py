@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duebook.book import Book, event_log
+from duebook.book import Book, event_log, listeners
 from duebook.delivery.courier import Courier
 from duebook.errors import Conflict, DuebookError, Invalid, NotFound
 from duebook.model.consumer import Delivery, Report, letter_form
@@ -291,6 +291,7 @@ def test_what_settings_of_kafka_hide_stays_with_the_same_servers(book: Book) -> 
     [
         "plugin.library.paths",
         "sasl.kerberos.kinit.cmd",
+        "ssl.engine.location",
         "enable.idempotence",
         "enable.gapless.guarantee",
         "bootstrap.servers",
@@ -354,6 +355,18 @@ def test_a_sink_that_would_begin_beyond_the_log_or_of_another_kind_is_refused(bo
     with pytest.raises(Conflict, match="as a group"):
         book.events.add_sink("billing", "kafka", servers="k:9092")
     assert book.events.sinks() == []
+
+
+def test_a_namespace_has_a_bounded_number_of_sinks(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "MOST_SINKS", 2)
+    bury(book, 1)
+    for name in ("one", "two", "two"):
+        book.events.add_sink(name, "webhook", url=HOOK)
+    with pytest.raises(Conflict, match="2 sinks already"):
+        book.events.add_sink("three", "webhook", url=HOOK)
+    Book(book.store, "elsewhere").events.add_sink("three", "webhook", url=HOOK)
 
 
 def test_partitions_tell_positions_owners_and_what_went_wrong(book: Book) -> None:

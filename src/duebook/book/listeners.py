@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.book.audit import Auditor
 from duebook.book.event_log import EventLog
-from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
 from duebook.model.consumer import consumer_form, new_consumer
 from duebook.model.event import check_position
 from duebook.model.fields import whole
@@ -31,6 +31,8 @@ __all__ = ["Listeners"]
 
 SINK_PARTITIONS: Final = 4
 MOST_LETTERS: Final = 10_000
+MOST_SINKS: Final = 100
+"""Of a namespace: each has a thread in every relay."""
 
 
 class Listeners(EventLog):
@@ -70,6 +72,8 @@ class Listeners(EventLog):
         def work(tx: Tx) -> tuple[Consumer, str | None]:
             known = {one.name: one for one in tx.list_consumers(self._namespace)}
             former = known.get(name)
+            if former is None and sum(one.kind != "group" for one in known.values()) >= MOST_SINKS:
+                raise Conflict(f"namespace {self._namespace} has {MOST_SINKS} sinks already")
             given = keep_options(kind, options, former.options if former else {})
             kept = load_options(kind, given)
             wanted = new_consumer(self._namespace, name, kind, topic, partitions, attempts, kept)

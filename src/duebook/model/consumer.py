@@ -38,6 +38,7 @@ __all__ = [
 Kind = Literal["group", "kafka", "webhook"]
 MOST_PARTITIONS: Final = 256
 MOST_ATTEMPTS: Final = 1_000
+MOST_TOPICS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,8 @@ def load_topics(topics: object) -> tuple[str, ...] | None:
     items: Sequence[object] = [topics] if isinstance(topics, str) else list(topics)  # type: ignore[call-overload]
     if not items:
         raise Invalid("topics is empty; leave it out for all of them")
+    if len(items) > MOST_TOPICS:
+        raise Invalid(f"topics are {len(items):,}; at most {MOST_TOPICS:,} are named")
     return tuple(sorted({check_topic(item) for item in items}))
 
 

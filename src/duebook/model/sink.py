@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.event import check_topic
+from duebook.model.fields import is_text
 from duebook.model.http_target import LONGEST_URL
 from duebook.model.secret import HIDDEN
 
@@ -22,6 +23,8 @@ ATTEMPTS: Final = 10
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how secrets of webhooks begin
 SHORTEST_SECRET: Final = 16
 MOST_SETTINGS: Final = 100
+LONGEST_SETTING: Final = 100_000
+"""Characters: certificates are long."""
 _PUBLIC: Final = frozenset(
     {"acks", "client.id", "compression.type", "linger.ms", "message.timeout.ms", "sasl.mechanism"}
     | {"sasl.mechanisms", "sasl.username", "security.protocol", "ssl.ca.location"}
@@ -31,7 +34,9 @@ _OURS: Final = frozenset(
     {"bootstrap.servers", "enable.gapless.guarantee", "enable.idempotence"}
     | {"metadata.broker.list", "transactional.id"}
 )
-_EXECUTED: Final = frozenset({"plugin.library.paths", "sasl.kerberos.kinit.cmd"})
+_EXECUTED: Final = frozenset(
+    {"plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "ssl.providers"}
+)
 
 
 def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -148,6 +153,8 @@ def _refuse_setting(name: str, value: object) -> None:
         raise Invalid(f'sink config "{name}" is set by Duebook, which counts on it')
     if name in _EXECUTED:
         raise Invalid(f'sink config "{name}" would run a program or library where relays are')
+    if not is_text(name, 200) or not is_text(str(value), LONGEST_SETTING):
+        raise Invalid(f'sink config "{shorten(name)}" is no setting of up to 100,000 characters')
     if value == HIDDEN:
         raise Invalid(f'sink config "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
 

@@ -291,6 +291,8 @@ def test_a_sink_is_made_shown_changed_and_forgotten(api: Api, book: Book) -> Non
             "options": {"servers": "k:9092", "config": {"plugin.library.paths": "x"}},
         },
         {"kind": "kafka", "options": {"servers": "k:9092", "config": {"sasl.password": "***"}}},
+        {"kind": "kafka", "options": {"servers": "k:9092", "config": {"a": "x" * 100_001}}},
+        SINK | {"topics": [f"t{n}" for n in range(1_001)]},
     ],
     ids=lambda body: str(body)[:60],
 )
@@ -359,6 +361,24 @@ def test_replays_begin_where_they_are_asked_to(api: Api, book: Book) -> None:
     api.refused(404, "POST", "events/consumers/nobody/replay", {"after": 0})
 
 
+def test_what_is_decided_under_a_key_is_decided_once(api: Api, book: Book) -> None:
+    api.ok("PUT", "events/consumers/hooks", SINK | {"attempts": 1})
+    publish(book, *"ab")
+    bury(book)
+    for path, body in (
+        ("replay", {"after": 0}),
+        ("dead-letters/replay", {}),
+        ("dead-letters/drop", {}),
+    ):
+        key = {"Idempotency-Key": "once"}
+        first = api("POST", f"events/consumers/hooks/{path}", body, headers=key)
+        again = api("POST", f"events/consumers/hooks/{path}", body, headers=key)
+        assert (first.status_code, first.json()) == (200, again.json()), path
+        assert again.headers["Idempotency-Replayed"] == "true"
+    actions = [change["action"] for change in api.ok("GET", "audit")["items"]]
+    assert actions == ["drop_dead", "replay_dead", "replay", "create"]
+
+
 def test_dead_letters_are_listed_delivered_again_and_given_up(api: Api, book: Book) -> None:
     api.ok("PUT", "events/consumers/hooks", SINK | {"attempts": 1, "start": "end"})
     publish(book, *"abc")
@@ -380,6 +400,7 @@ def test_dead_letters_are_listed_delivered_again_and_given_up(api: Api, book: Bo
     api.refused(422, "POST", f"{decide}/drop", {"event": 5})
     assert api.ok("POST", f"{decide}/drop") == {"count": 2}
     assert api.ok("GET", "events/dead-letters")["items"] == []
+    api.ok("POST", "events", {"topic": "orders"})
     actions = [change["action"] for change in api.ok("GET", "audit")["items"]]
     assert actions == ["drop_dead", "drop_dead", "replay_dead", "create"]
     api.refused(400, "GET", "events/dead-letters", params={"cursor": "x"})

@@ -40,6 +40,7 @@ CHECKS: Any = [
     unsupported_method,
 ]
 RIGHT = {"trigger": {"cron": "0 9 * * *"}, "target": {"command": ["true"]}}
+SINK = {"kind": "webhook", "options": {"url": "https://example.com/hooks"}}
 HARMLESS = ("description", "labels", "overlap", "catchup", "priority", "enabled", "payload")
 HEADERS = {"Authorization": "Bearer admin"}
 QUICK = settings(
@@ -111,7 +112,8 @@ class Story:
         self._numbers = itertools.count()
         first = running.post("schedules", self.headers, RIGHT | {"name": "first"})
         run = running.post("schedules/first/trigger", self.headers, {})
-        self.made = {"name": first["name"], "run_id": run["id"]}
+        event = running.post("events", self.headers, {"topic": "orders"})
+        self.made = {"name": first["name"], "run_id": run["id"], "event_id": event["id"]}
 
     def shape(self, case: Any) -> None:
         """Let a random request mean something that is there."""
@@ -122,8 +124,12 @@ class Story:
             case.query, case.headers = {}, {}
             case.body = kept | RIGHT | {"name": f"job-{next(self._numbers)}"}
         for parameter in self.made.keys() & case.path_parameters.keys():
-            if "templates" not in case.path:
+            if "consumers" in case.path:
+                case.path_parameters["name"] = "hooks"
+            elif "templates" not in case.path:
                 case.path_parameters[parameter] = self.made[parameter]
+        if _name(case) == "save_sink":
+            case.body = SINK
 
     def learn(self, case: Case[Any], response: Response) -> None:
         if response.status_code == 201 and _name(case) == "create_schedule":
@@ -135,7 +141,7 @@ class Story:
 def test_no_story_of_requests_breaks_anything(running: Running) -> None:
     numbers = itertools.count()
     answered: set[str] = set()
-    parts = running.schema.include(tag=["schedules", "runs", "templates"])
+    parts = running.schema.include(tag=["schedules", "runs", "templates", "events"])
     machine: Any = parts.as_state_machine()
 
     class Stories(machine):  # type: ignore[misc]

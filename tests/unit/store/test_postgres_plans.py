@@ -111,6 +111,17 @@ LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}
 AGE: Final[dict[str, Any]] = {"namespace": "default", "at": NOW, "id": "s5", "limit": 51}
 PLACES: Final[dict[str, Any]] = {"namespace": "default", "first": 0, "before": 9_000, "limit": 51}
 STRETCH: Final[dict[str, Any]] = {"schedule_id": "s1", "since": NOW, "before": NOW, "limit": 51}
+LOG: Final[dict[str, Any]] = {
+    "namespace": "default",
+    "after": 100,
+    "until": 9_000,
+    "every": True,
+    "topics": "{}",
+    "type": None,
+    "key": None,
+    "limit": 51,
+    "most": 1_000_000,
+}
 PAGES: Final[dict[str, dict[str, Any]]] = {
     "list_by_name": NAMES,
     "list_by_name_back": NAMES,
@@ -169,6 +180,9 @@ FROM (VALUES ('q', 1, 'queued', 40), ('r', 2, 'running', 9), ('e', 3, 'succeeded
 CROSS JOIN LATERAL generate_series(1, top) AS n;
 INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id)
 SELECT :now - n * interval '1 s', '', 'default', '', '', 's' || n % 9, ''
+FROM generate_series(1, :many) AS n;
+INSERT INTO events (id, namespace, topic, type, key, slot, data, meta, at, position)
+SELECT 'e' || n, 'default', 'orders', 'orders', '', 0, '{}', '{}', :now, n
 FROM generate_series(1, :many) AS n;
 INSERT INTO idempotency_keys SELECT 's', n, '', '{}', :now FROM generate_series(1, :many) AS n;
 """
@@ -244,6 +258,23 @@ def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
         books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
         plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
     assert re.search(r"runs_pkey .*\n\s+Index Cond: ", plan), plan[:2_000]
+
+
+@pytest.mark.parametrize("name", ["list_events", "list_events_back"])
+def test_the_log_is_read_along_its_positions(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    sql = percent_named(QUERIES[name])
+    values = LOG | ({"parts": "{0}", "partitions": 1} if name == "list_events" else {})
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+        (plan,) = books.execute(explain, values).fetchall()[0][0]
+    kinds = [node["Node Type"] for node in nodes(plan["Plan"])]
+    assert "Sort" not in kinds, kinds
+    for node in nodes(plan["Plan"]):
+        assert node.get("Index Name", "events_by_position") == "events_by_position"
+        assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 3 * 51, node
 
 
 def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(
