@@ -52,7 +52,8 @@ class EventList(Shape):
     items: list[EventShape]
     next_cursor: Annotated[str | None, Field(description="null at the end of the log.")]
     position: Annotated[
-        int, Field(description="Up to there the log was looked through; go on with `after`.")
+        int,
+        Field(description="Up to there it was looked through, or back to there; see `after`."),
     ]
 
 

@@ -1,0 +1,135 @@
+"""Events through a server, from Python: the same methods, as far as they need no database."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook import Duebook
+from duebook.errors import Conflict, Forbidden, Invalid, NotFound
+from duebook.ids import new_id
+from duebook.model.listing import BadCursor
+from duebook.remote import RemoteBook
+from duebook.remote.needs import NeedsDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.contract.serving import Served
+
+HOOK = "https://example.com/hooks"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "books.db"
+
+
+@pytest.fixture
+def server(served: Served, path: Path) -> Iterator[Served]:
+    store = served.use(path)
+    yield served
+    store.close()
+
+
+@pytest.fixture
+def book(server: Served) -> Iterator[RemoteBook]:
+    with RemoteBook(server.url, "admin") as opened:
+        yield opened
+
+
+def test_the_log_is_published_to_listed_and_followed(book: RemoteBook) -> None:
+    ids = [book.events.publish("orders", {"n": n}, key=str(n % 2)) for n in range(5)]
+    assert [event.id for event in book.events.list("orders")] == ids
+    assert [event.id for event in book.events.list("*", limit=2)] == ids[:2]
+    assert [event.id for event in book.events.list(["orders", "other"], after=3)] == ids[3:]
+    assert [event.data["n"] for event in book.events.list(key="1")] == [1, 3]
+    assert [event.id for event in book.events.latest(limit=2)] == ids[3:]
+    assert book.events.get(ids[0]).id == ids[0]
+    assert book.events.position() == 5
+    assert book.events.position("2020-01-01T00:00:00Z") == 0
+    assert [(use.topic, use.events) for use in book.events.topics()] == [("orders", 5)]
+    followed = book.events.tail("orders", since="2020-01-01T00:00:00Z", pause=lambda _: None)
+    assert [event.id for event in islice(followed, 5)] == ids
+    ids.append(book.events.publish("orders"))
+    assert next(followed).id == ids[-1]
+
+
+def test_more_than_a_server_gives_at_once_is_asked_for_in_parts(
+    book: RemoteBook, server: Served, path: Path
+) -> None:
+    assert server.url
+    with Duebook(f"sqlite:///{path}") as here:
+        for number in range(1_100):
+            here.events.publish("t", number)
+    assert [event.data for event in book.events.list(limit=1_050)] == list(range(1_050))
+    assert [event.data for event in book.events.latest(limit=1_050)] == list(range(50, 1_100))
+
+
+def test_secrets_stay_where_they_are(book: RemoteBook, server: Served, path: Path) -> None:
+    event_id = book.events.publish("orders", {"token": "hunter2"})
+    assert book.events.get(event_id).data == {"token": "***"}
+    sink, secret = book.events.add_sink("hooks", "webhook", "orders", url=HOOK)
+    assert sink.options == {"url": HOOK, "secret": "***"}
+    assert (sink.topics, sink.namespace, sink.kind) == (("orders",), "default", "webhook")
+    assert secret is not None
+    again, none = book.events.add_sink("hooks", "webhook", **sink.options)
+    assert (again.topics, none) == (None, None)
+    with Duebook(f"sqlite:///{path}") as here:
+        assert here.events.get(event_id).data == {"token": "hunter2"}
+        assert here.events.sinks()[0].options["secret"] == secret
+    with RemoteBook(server.url, "operator") as operator, pytest.raises(Forbidden):
+        operator.events.add_sink("mine", "webhook", url=HOOK)
+
+
+def test_who_reads_the_log_is_looked_at_and_forgotten(
+    book: RemoteBook, server: Served, path: Path
+) -> None:
+    assert server.url
+    book.events.publish("orders")
+    with Duebook(f"sqlite:///{path}") as here:
+        for _ in here.events.consume("orders", "billing", follow=False):
+            pass
+        assert book.events.consumers() == here.events.consumers()
+        assert book.events.lags() == here.events.lags()
+        assert book.events.partitions("billing") == here.events.partitions("billing")
+    assert book.events.sinks() == []
+    assert book.events.replay("billing", after=0) == (0, 1)
+    assert book.events.replay_dead("billing") == 0
+    assert book.events.dead_letters("billing") == []
+    book.events.remove("billing")
+    assert book.events.consumers() == []
+
+
+def test_refusals_are_those_of_the_books(book: RemoteBook) -> None:
+    with pytest.raises(NotFound):
+        book.events.get(new_id())
+    with pytest.raises(NotFound):
+        book.events.remove("nobody")
+    with pytest.raises(NotFound):
+        book.events.drop_dead("nobody", "../../x")
+    with pytest.raises(NotFound):
+        book.events.partitions("../queues")
+    with pytest.raises(Invalid):
+        book.events.publish("a b")
+    with pytest.raises(Invalid):
+        book.events.list("a b")
+    with pytest.raises(BadCursor):
+        book.events.page(cursor="x")
+    book.events.add_sink("bus", "kafka", servers="k:9092")
+    with pytest.raises(Conflict):
+        book.events.add_sink("bus", "webhook", url=HOOK)
+
+
+def test_what_needs_a_transaction_says_so(book: RemoteBook) -> None:
+    with pytest.raises(NeedsDatabase, match="give --database"):
+        book.events.consume("orders", "billing")
+    with pytest.raises(NeedsDatabase, match="give --database"):
+        book.events.consumer("orders", "billing")
+    with pytest.raises(NeedsDatabase, match="give --database"):
+        book.events.serve()
+    with pytest.raises(NeedsDatabase, match="give --database"):
+        book.events.publish("orders", connection=object())
