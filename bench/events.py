@@ -25,6 +25,7 @@ from bench.fire import BATCH, EXPRESSION, SPEC, Clock
 from duebook.book import Book
 from duebook.delivery.courier import Courier
 from duebook.delivery.handling import TransactionCourier
+from duebook.engine.garbage import collect_seldom
 from duebook.engine.sequencer import Sequencer
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
@@ -50,6 +51,7 @@ EVENT = SPEC | {"target": {"event": {"topic": "orders", "data": {"shop": 7}}}}
 
 
 def main() -> None:
+    collect_seldom()  # as a node does
     server = Server(durable=True)
     try:
         server.make_template(lambda url: PostgresStore(url).close())

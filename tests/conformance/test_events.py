@@ -314,6 +314,29 @@ def test_a_due_time_that_has_a_run_already_writes_nothing(
     assert get_ledger(store, job) == []
 
 
+def test_versions_have_no_gap_where_a_due_time_had_a_run_already(
+    store: Store, clock: VirtualClock
+) -> None:
+    """As after a failover to a server that has forgotten the last watermark."""
+    some = add_schedule(store, "some", target=ORDERS, catchup="all")
+    none = add_schedule(store, "none", target=ORDERS)
+    add_schedule(store, "other", target=ORDERS)
+
+    def make_runs(tx: Tx) -> None:
+        tx.create_backfill(tx.snapshot(some), [BEGIN + 2 * MINUTE])
+        tx.create_backfill(tx.snapshot(none), [BEGIN + MINUTE])
+
+    store.transact(make_runs)
+    for minutes in (1, 2, 1):
+        clock.advance(minutes * MINUTE)
+        step(store)
+    versions: dict[str, list[int | None]] = {}
+    for event in read(store):
+        versions.setdefault(event.meta["schedule"], []).append(event.version)
+    assert versions == {"some": [1, 2, 3], "none": [1, 2, 3], "other": [1, 2, 3, 4]}
+    assert problems(store) == []
+
+
 def test_late_due_times_all_write_their_events_at_once(store: Store, clock: VirtualClock) -> None:
     """Nothing of such a schedule is ever active, whatever it says of overlap and pace."""
     job = add_schedule(store, target=ORDERS, catchup="all", overlap="queue")

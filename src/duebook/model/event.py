@@ -35,6 +35,7 @@ __all__ = [
     "data_text",
     "event_form",
     "event_kept",
+    "json_text",
     "new_draft",
     "slot_of",
     "topic_form",
@@ -48,6 +49,8 @@ MOST_DATA: Final = 1_000_000
 LAST_POSITION: Final = 2**62
 _TOPIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _TYPE: Final = re.compile(r"[!-~]{1,200}")
+json_text: Final = json.JSONEncoder(ensure_ascii=False).encode
+"""As json.dumps, which would make such an encoder each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def new_draft(
         raise Invalid(f'topic "{shorten(topic)}": {LIFECYCLE}… are Duebook\'s own')
     name = check_topic(topic)
     kind = name if type_ is None else check_type(type_)
-    text = json.dumps(meta or {}, ensure_ascii=False)
+    text = json_text(meta or {})
     return Draft(id_, namespace, name, kind, check_key(key), data_text(data), text)
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid
 from duebook.ids import new_id
-from duebook.model.event import Draft, Ended, cause, check_key, check_topic, check_type, data_text
+from duebook.model.event import (
+    Draft,
+    Ended,
+    cause,
+    check_key,
+    check_topic,
+    check_type,
+    data_text,
+    json_text,
+)
 from duebook.model.plan import Fire
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.model.target import EventTarget
@@ -27,12 +34,12 @@ def with_events(plan: Plan, snapshot: Snapshot, now: datetime) -> Plan:
     if not snapshot.spec.instant:
         return plan
     decisions = tuple(
-        replace(decision, ended=end_at_once(snapshot, decision, now))
-        if isinstance(decision, Fire)
-        else decision
-        for decision in plan.decisions
+        Fire(d.due_at, d.origin, False, d.cancels, end_at_once(snapshot, d, now))
+        if isinstance(d, Fire)
+        else d
+        for d in plan.decisions
     )
-    return replace(plan, decisions=decisions)
+    return plan.deciding(decisions)
 
 
 def end_at_once(
@@ -63,7 +70,7 @@ def end_at_once(
 def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: dict[str, Any]) -> Draft:
     key = snapshot.name if target.key is None else target.key
     kind = target.type or target.topic
-    text = json.dumps(meta, ensure_ascii=False)
+    text = json_text(meta)
     return Draft(new_id(), snapshot.owner.namespace, target.topic, kind, key, data, text)
 
 
@@ -82,7 +89,7 @@ def make_draft(claim: Claim) -> Draft:
         topic if target.type is None else check_type(target.type, "event type"),
         check_key(run.schedule or run.id if target.key is None else target.key, "event key"),
         data_text(payload if target.data is None else target.data, "event data"),
-        json.dumps(meta, ensure_ascii=False),
+        json_text(meta),
     )
 
 

@@ -110,6 +110,19 @@ FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::ti
     AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, schedule_id, version)
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
 
+-- name: move_and_count
+-- As move_state, of schedules that write events: returns the version of the last of each.
+UPDATE schedule_state AS st
+SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
+    problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at,
+    emitted = st.emitted + v.emits
+FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::timestamptz[],
+    :fired::integer[], :seen::text[], :considered_at::timestamptz[],
+    :schedule_id::text[], :version::integer[], :emits::integer[])
+    AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, schedule_id, version, emits)
+WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
+RETURNING st.schedule_id, st.emitted
+
 -- name: commit_state
 -- Schedules' state after their plans; only the version that was planned.
 UPDATE schedule_state AS st

@@ -100,6 +100,11 @@ class PostgresStatements(Statements):
             return 0
         return self._run(query, **dict(zip(_NAMES[query], columns, strict=True)))
 
+    def _all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
+        """As `_rows`, which are some; returns what the statement does."""
+        columns = zip(*rows, strict=True)
+        return self._all(query, **dict(zip(_NAMES[query], columns, strict=True)))
+
     def _insert(self, query: str, /, rows: Sequence[Row]) -> int:
         return self._rows(query, rows)
 

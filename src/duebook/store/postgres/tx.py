@@ -17,6 +17,7 @@ from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
 from duebook.store.sql.insights import Insights
+from duebook.store.sql.planning import moved_row
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean
 from duebook.store.sql.watching import Watching
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.flow_run import FlowMove
+    from duebook.model.plan import Plan
     from duebook.model.run import Outcome, Token
     from duebook.store.sql.planning import Definition
     from duebook.store.sql.statements import Row, Values
@@ -143,6 +145,21 @@ class PostgresTx(
         if self._anybody_depends:
             self._wake_dependents({row[3] for row in rows if row[5]})
         return settled | {token for token in tokens.values() if self._settled_before(token)}
+
+    def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
+        """Those that write events are counted by the same statement: to touch a row twice costs as
+        much again."""
+        emits = {plan.schedule_id: number for plan in plans if (number := plan.emits)}
+        if not emits:
+            return super()._move_states(plans)
+        moved, _ = super()._move_states([plan for plan in plans if plan.schedule_id not in emits])
+        rows = [
+            (*moved_row(plan, self._stamp), emits[plan.schedule_id])
+            for plan in plans
+            if plan.schedule_id in emits
+        ]
+        counted = self._all_rows("move_and_count", rows)
+        return moved + len(counted), dict(counted)
 
     def stamp_events(self, limit: int) -> int | None:
         """The lock is taken by a statement of its own: the next one sees all that others did."""

@@ -53,6 +53,7 @@ __all__ = [
     "Definition",
     "Definitions",
     "Planning",
+    "moved_row",
     "new_run",
     "remember",
     "skips_of",
@@ -225,7 +226,7 @@ class Planning(Telling, Flowing):
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
         stamp, now = self._stamp, self._stamp(self.now)
-        plans = self._save_states(plans)
+        plans, counted = self._save_states(plans)
         self._many(
             "delete_exception",
             [
@@ -263,7 +264,7 @@ class Planning(Telling, Flowing):
         )
         doubled = self._doubled(fires) if inserted < len(fires) else []
         if ended:
-            doubled += self._end_at_once(ended, session_id)
+            doubled += self._end_at_once(ended, session_id, counted=counted)
         self._follow_flows(
             (id_, target.name, dict(target.params))
             for id_, plan, _ in fires
@@ -317,16 +318,23 @@ class Planning(Telling, Flowing):
         else:
             self._tell(News.CANCEL)
 
-    def _save_states(self, plans: Sequence[Plan]) -> Sequence[Plan]:
-        """Write what follows for the schedules; returns the plans of versions still in force."""
+    def _save_states(self, plans: Sequence[Plan]) -> tuple[Sequence[Plan], dict[str, int]]:
+        """Write what follows for the schedules; returns the plans of versions still in force, and
+        what `_move_states` counted."""
         steady = [plan for plan in plans if plan.status == "active"]
         others = [plan for plan in plans if plan.status != "active"]
-        stamp = self._stamp
-        if self._rows("move_state", [_moved(plan, stamp) for plan in steady]) < len(steady):
+        moved, counted = self._move_states(steady)
+        if moved < len(steady):
             others = list(plans)  # one was not active before, or has another version
         if self._many("commit_state", map(state_row, others)) < len(others):
-            return self._in_force(plans)
-        return plans
+            return self._in_force(plans), counted
+        return plans, counted
+
+    def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
+        """Move active schedules on; returns how many did, and of those whose events it counted at
+        the same time the version of the last one."""
+        stamp = self._stamp
+        return self._rows("move_state", [moved_row(plan, stamp) for plan in plans]), {}
 
     def _in_force(self, plans: Sequence[Plan]) -> list[Plan]:
         """The plans of definitions that are still the latest ones."""
@@ -348,12 +356,17 @@ class Planning(Telling, Flowing):
         ]
 
     def _end_at_once(
-        self, fires: Sequence[Firing], session_id: str | None, payload: str | None = None
+        self,
+        fires: Sequence[Firing],
+        session_id: str | None,
+        payload: str | None = None,
+        counted: Mapping[str, int] | None = None,
     ) -> list[tuple[tuple[str, int], Skip]]:
         """Write runs that have ended, and their events; returns those whose due time had a run.
 
         The schedules are locked, so that the versions of their events have no gaps.
         """
+        wanted = Counter(owner.schedule_id for _, owner, fire in fires if fire.emits)
         now = self._stamp(self.now)
         rows = [
             self._ended_run(id_, owner, fire, now, session_id, payload)
@@ -370,22 +383,30 @@ class Planning(Telling, Flowing):
             for _, owner, fire in fires
             if fire.ended is not None and fire.ended.draft is not None
         ]
-        counts = Counter(id_ for id_, _ in drafts)
-        if not counts:
-            return doubled
-        ids = sorted(counts)
-        last: dict[str, int] = dict(
-            self._all("count_events", ids=ids, counts=[counts[id_] for id_ in ids])
-        )
-        following = {id_: last[id_] - counts[id_] for id_ in ids}
+        following = self._count(Counter(id_ for id_, _ in drafts), wanted, counted or {})
         versioned: list[tuple[Draft, str | None, int | None]] = []
         for id_, draft in drafts:
             following[id_] += 1
             versioned.append((draft, f"schedule:{id_}", following[id_]))
         self._append(versioned)
-        if self._one("get_any_dependency"):
-            self._wake_dependents(ids)
+        if following and self._one("get_any_dependency"):
+            self._wake_dependents(sorted(following))
         return doubled
+
+    def _count(
+        self, counts: Counter[str], wanted: Counter[str], counted: Mapping[str, int]
+    ) -> dict[str, int]:
+        """The versions before those of so many events; of schedules that were counted, with as
+        many as were wanted, only those are counted again that write fewer."""
+        last = {id_: version for id_, version in counted.items() if counts[id_] == wanted[id_]}
+        more = {
+            id_: counts[id_] - (wanted[id_] if id_ in counted else 0)
+            for id_ in sorted(wanted)
+            if id_ not in last and (counts[id_] or id_ in counted)
+        }
+        if more:
+            last |= dict(self._all("count_events", ids=list(more), counts=list(more.values())))
+        return {id_: last[id_] - count for id_, count in counts.items()}
 
     def _ended_run(
         self,
@@ -399,20 +420,14 @@ class Planning(Telling, Flowing):
         """The values of `insert_ended_run`: those of a new run, and how it ended."""
         by_hand = fire.origin == "manual"
         due_at = None if by_hand else self._stamp(fire.due_at)
-        run = NewRun._make(new_run(id_, self._definition_of(owner), owner, fire, due_at, now, None))
-        run = run._replace(wakes=False, payload=payload)
+        run = new_run(id_, self._definition_of(owner), owner, fire, due_at, now, None)
+        if by_hand or fire.wakes or payload is not None:
+            made = NewRun._make(run)._replace(wakes=False, payload=payload)
+            run = made._replace(trigger="manual") if by_hand else made
         error = None if fire.ended is None else fire.ended.error
-        end = ("succeeded", None, None) if error is None else ("failed", "template", clean(error))
-        failures = 0 if error is None else 1
-        return (
-            *(run._replace(trigger="manual") if by_hand else run),
-            *end,
-            session_id,
-            failures,
-            now,
-            now,
-            now,
-        )
+        if error is None:
+            return (*run, "succeeded", None, None, session_id, 0, now, now, now)
+        return (*run, "failed", "template", clean(error), session_id, 1, now, now, now)
 
     def _wake_dependents(self, schedule_ids: Iterable[str]) -> None:
         if self._run("wake_dependents", ids=list(schedule_ids), now=self.now):
@@ -451,7 +466,7 @@ def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:
     return ActiveRun(id_, time(due_at), time(since), origin, status)
 
 
-def _moved(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
+def moved_row(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
     """The values of a MovedState, which would cost as much again to make."""
     next_due_at = stamp(plan.next_due_at)
     same = plan.wake_at is plan.next_due_at  # mostly, and asking is cheaper than converting
@@ -469,7 +484,7 @@ def _moved(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
 
 def state_row(plan: Plan) -> Values:
     nothing = {"paused_at": None, "paused_until": None, "pause_reason": None}
-    moved = MovedState._make(_moved(plan, lambda moment: moment))
+    moved = MovedState._make(moved_row(plan, lambda moment: moment))
     return moved._asdict() | {"status": plan.status} | nothing
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.ids import new_id
-from duebook.model.event import LIFECYCLE, Draft, cause
+from duebook.model.event import LIFECYCLE, Draft, cause, json_text
 from duebook.store.sql.events import EventLog
 from duebook.timetext import format_instant
 
@@ -97,5 +97,5 @@ class Telling(EventLog):
 def _draft(
     namespace: str, topic: str, kind: str, key: str, data: dict[str, Any], meta: dict[str, Any]
 ) -> Draft:
-    texts = (json.dumps(form, ensure_ascii=False) for form in (data, meta))
+    texts = (json_text(form) for form in (data, meta))
     return Draft(new_id(), namespace, topic, kind, key, *texts)
