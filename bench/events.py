@@ -9,6 +9,7 @@ cluster in a process of its own, over the real protocol.
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -23,6 +24,7 @@ from tests.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, SPEC, Clock
 from duebook.book import Book
+from duebook.clock import utc_now
 from duebook.delivery.courier import Courier
 from duebook.delivery.handling import TransactionCourier
 from duebook.engine.garbage import collect_seldom
@@ -34,9 +36,11 @@ from duebook.model.event import new_draft
 from duebook.model.schedule import load_spec
 from duebook.sinks.kafka import KafkaSink
 from duebook.store.postgres import PostgresStore
+from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from duebook.model.consumer import Consumer
     from duebook.store.base import Tx
@@ -58,7 +62,7 @@ def main() -> None:
         found = measure(server)
     finally:
         server.close()
-    runs, events, stamped, kafka, consumed, counted, p50, p99 = found
+    runs, events, stamped, kafka, consumed, counted, p50, p99, due_p50, due_p99 = found
     print(f"{'due times per second, as runs':48}{runs:>10,.0f}")
     print(f"{'  as events':48}{events:>10,.0f}")
     print(f"{'positions stamped per second':48}{stamped:>10,.0f}")
@@ -67,11 +71,14 @@ def main() -> None:
     print(f"{'  to a function with its own transaction':48}{counted:>10,.0f}")
     print(f"{f'on its way at {RATE} events per second, ms: median':48}{p50:>10.1f}")
     print(f"{'  p99':48}{p99:>10.1f}")
+    print(f"{'  from its due time, through a node: median':48}{due_p50:>10.1f}")
+    print(f"{'  p99':48}{due_p99:>10.1f}")
     goals = [
         ("events of runs", events / runs, ">= 0.6", events / runs >= 0.6),
         ("to Kafka, of 10,000/s", kafka / 1e4, ">= 1", kafka >= 1e4),
         ("to consumers, of 10,000/s", consumed / 1e4, ">= 1", consumed >= 1e4),
         ("p99 of 50 ms", p99 / 50, "< 1", p99 < 50),
+        ("p99 from the due time, of 50 ms", due_p99 / 50, "< 1", due_p99 < 50),
     ]
     for what, ratio, goal, holds in goals:
         print(f"{what:48}{ratio:>10.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
@@ -97,8 +104,8 @@ def measure(server: Server) -> tuple[float, ...]:
             kafka = delivered(store, "bus", lambda consumer: Courier(store, consumer, sink))
             sink.close()
     with opened(server) as store:
-        p50, p99 = on_the_way(store)
-    return runs, events, stamped, kafka, consumed, counted, p50, p99
+        way = on_the_way(store)
+    return runs, events, stamped, kafka, consumed, counted, *way, *since_due(server)
 
 
 @contextmanager
@@ -191,6 +198,37 @@ def on_the_way(store: PostgresStore) -> tuple[float, float]:
     for thread in threads:
         thread.join()
     return statistics.median(lengths), statistics.quantiles(lengths, n=100)[98]
+
+
+def since_due(server: Server) -> tuple[float, float]:
+    """Milliseconds from due times to the consumer's loop: a node of its own plans and stamps."""
+    lengths: list[float] = []
+    with server.database() as url, closing(PostgresStore(url)) as store:
+        words = ["--database", url, "up", "--roles", "scheduler,relay", "--quiet"]
+        argv = [sys.executable, "-m", "duebook", *words]
+        node = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+        try:
+            add_due_times(store, utc_now() + timedelta(seconds=8))
+            for event in Book(store).events.consume("orders", "watch"):
+                late = utc_now() - parse_instant(event.meta["due_at"])
+                lengths.append(late / timedelta(milliseconds=1))
+                if len(lengths) == RATE * SECONDS:
+                    break
+        finally:
+            node.terminate()
+            node.wait(30)
+    return statistics.median(lengths), statistics.quantiles(lengths, n=100)[98]
+
+
+def add_due_times(store: PostgresStore, begin: datetime) -> None:
+    def add(tx: Tx) -> None:
+        for n in range(RATE * SECONDS):
+            at = begin + timedelta(seconds=n / RATE)
+            spec = load_spec(EVENT | {"trigger": {"at": at.isoformat()}}, f"job-{n}")
+            tx.create_schedule(new_id(), "default", f"job-{n}", spec, at, at, "")
+
+    store.transact(add)
+    assert utc_now() < begin
 
 
 if __name__ == "__main__":
