@@ -15,6 +15,7 @@ from duebook.book import Book, Schedules
 from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
+from duebook.model.fields import read_labels
 from duebook.model.schedule import load_spec
 from duebook.settings import ROLES, database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
@@ -206,6 +207,7 @@ class Duebook(Book):
         *,
         slots: int = 10,
         queues: Sequence[str] = ("default",),
+        labels: Mapping[str, str] | None = None,
         prune: bool = False,
         keep_prints: bool = False,
     ) -> None:
@@ -213,11 +215,12 @@ class Duebook(Book):
 
         In another thread than the main one no signal is handled; `stop()` ends it. With
         `keep_prints`, meanwhile this process has other sys.stdout and sys.stderr, by which what
-        tasks print goes into the logs of their runs as well. Raises Invalid for roles, queues and
-        slots that are none, and Conflict while it is a node already.
+        tasks print goes into the logs of their runs as well. `labels` are for steps of flows that
+        ask for them. Raises Invalid for roles, queues, labels and slots that are none, and
+        Conflict while it is a node already.
         """
         with keeping_prints() if keep_prints else nullcontext():
-            self._run(roles, slots, queues, prune, lambda: None)
+            self._run(roles, slots, queues, labels, prune, lambda: None)
 
     @contextmanager
     def running(
@@ -226,6 +229,7 @@ class Duebook(Book):
         *,
         slots: int = 10,
         queues: Sequence[str] = ("default",),
+        labels: Mapping[str, str] | None = None,
         prune: bool = False,
         keep_prints: bool = False,
     ) -> Iterator[None]:
@@ -233,7 +237,7 @@ class Duebook(Book):
 
         Raises what `run` raises: when it cannot begin, or at the end of the block.
         """
-        node = _Beside(lambda ready: self._run(roles, slots, queues, prune, ready))
+        node = _Beside(lambda ready: self._run(roles, slots, queues, labels, prune, ready))
         with keeping_prints() if keep_prints else nullcontext():
             node.begin()
             try:
@@ -247,6 +251,7 @@ class Duebook(Book):
         roles: Sequence[str],
         slots: int,
         queues: Sequence[str],
+        labels: Mapping[str, str] | None,
         prune: bool,
         ready: Callable[[], None],
     ) -> None:
@@ -262,6 +267,7 @@ class Duebook(Book):
         options = NodeOptions(
             slots=slots,
             queues=served,
+            labels=read_labels("labels", dict(labels or {})),
             roles=_roles(roles),
             coordination=self._settings.coordination,
             http_allow=read_networks(self._settings.http_allow),

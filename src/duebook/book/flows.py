@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
@@ -14,7 +15,7 @@ from duebook.ids import check_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
 from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
-from duebook.model.flow_view import FlowView, flow_view
+from duebook.model.flow_view import FlowView, flow_view, waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,10 +53,12 @@ class Flows:
         return self._store.read(work)
 
     def get(self, name: str) -> FlowView:
-        """One flow, with its latest run."""
+        """One flow, with its latest run, and why steps of that do not begin."""
 
         def work(tx: Tx) -> FlowView:
-            return self._view(tx, self._kept(tx, name), tx.list_flow_problems(self._namespace))
+            kept = self._kept(tx, name)
+            view = self._view(tx, kept, tx.list_flow_problems(self._namespace))
+            return replace(view, waits=_waits(tx, view.last_run))
 
         return self._store.read(work)
 
@@ -190,6 +193,15 @@ class Flows:
 
     def _note(self, tx: Tx, action: str, name: str, run_id: str) -> None:
         self._audit.note(tx, action, FLOW, name, run_id)
+
+
+def _waits(tx: Tx, run: Run | None) -> tuple[str, ...]:
+    if run is None or run.status not in ("queued", "running"):
+        return ()
+    waiting = tx.list_waiting_steps(run.id)
+    nodes = tx.list_nodes() if waiting else []
+    found = (waiting_for(step.step, step.task, step.needs, nodes) for step in waiting)
+    return tuple(told for told in found if told is not None)
 
 
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:

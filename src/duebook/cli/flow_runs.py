@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS"]
 
 POLL: Final = 0.2
+PATIENCE: Final = 3.0
+"""Seconds between two looks whether steps wait for a worker that there is not."""
 FAILED: Final = 5
 """The exit code when a run that was waited for did not end well."""
 _wait_option = click.option("--wait", is_flag=True, help="Show each step until the run has ended.")
@@ -83,6 +85,8 @@ def show_command(name: str, as_json: bool) -> None:
             click.echo(printable(f"  {step['name']}{after}"))
         if runs := book.flows.runs(view.name, 5):
             print_runs(book, runs)
+        for told in view.waits:
+            click.echo(printable(told))
 
 
 @click.command("start")
@@ -171,6 +175,8 @@ def _follow(book: Book, run: Run, wait: bool, as_json: bool, told: str) -> None:
 def _watch(book: Book, run: Run, quiet: bool) -> Run:
     """Tell of each step as it begins and ends, until the run has ended; returns it."""
     seen: dict[str, str] = {}
+    told: set[str] = set()
+    looked_at = time.monotonic()
     while True:
         current = book.runs.get(run.id)
         ended = current.status not in ("queued", "running")
@@ -183,6 +189,12 @@ def _watch(book: Book, run: Run, quiet: bool) -> Run:
                 click.echo(printable(_line(step)))
         if ended:
             return current
+        if not quiet and run.flow is not None and time.monotonic() - looked_at > PATIENCE:
+            looked_at = time.monotonic()
+            waits = set(book.flows.get(run.flow).waits)
+            for line in sorted(waits - told):
+                click.echo(printable(f"  {line}"))
+            told |= waits
         time.sleep(POLL)
 
 

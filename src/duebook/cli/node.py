@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from duebook.app import MOST_SLOTS
+from duebook.cli.arguments import read_pair
 from duebook.cli.loading import load_app
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, when
 from duebook.cli.web import open_web, take_place
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
+from duebook.model.fields import read_labels
 from duebook.settings import COORDINATIONS
 from duebook.settings import ROLES as NODE_ROLES
 from duebook.store.opening import place_of
@@ -52,6 +54,13 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--prune", is_flag=True, help="Delete schedules that the code no longer declares."
         ),
         click.option("--queue", multiple=True, default=("default",), help="Which queues to serve."),
+        click.option(
+            "--label",
+            "labels",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="For steps of flows that ask for it; may be repeated.",
+        ),
         click.option(
             "--slots",
             type=click.IntRange(1, MOST_SLOTS),
@@ -151,6 +160,7 @@ def _serve(
     coordination: str | None,
     slots: int = 1,
     queue: tuple[str, ...] = ("default",),
+    labels: tuple[str, ...] = (),
     http_allow: str | None = None,
     prune: bool = False,
     quiet: bool = False,
@@ -166,6 +176,7 @@ def _serve(
     logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
     for name in queue:
         check_name(name, "--queue")
+    given = read_labels("--label", dict(read_pair(label, "--label") for label in labels))
     networks = read_networks(settings.http_allow)
     _allow_descriptors(slots)
     with ExitStack() as stack:
@@ -182,6 +193,7 @@ def _serve(
         options = NodeOptions(
             slots=slots,
             queues=queue,
+            labels=given,
             roles=roles,
             coordination=settings.coordination,
             http_allow=networks,

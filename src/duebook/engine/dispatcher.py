@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.slots import Places
-    from duebook.store.base import Store, Work
+    from duebook.store.base import Labels, Store, Work
 
 __all__ = ["Dispatcher", "shares"]
 
@@ -47,9 +47,11 @@ class Dispatcher:
         tasks: Callable[[], Sequence[str]] = tuple,
         monotonic: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
+        labels: Labels = (),
     ) -> None:
         self._store = store
         self._tasks = tasks
+        self._labels = labels
         self._slots = slots
         self.session_id = session_id
         self._queues = queues
@@ -83,14 +85,14 @@ class Dispatcher:
 
     def _look(self, tasks: Sequence[str]) -> Work:
         self._known, self._looked_at = None, self._monotonic()
-        return self._store.look_for_work(self._queues, tasks)
+        return self._store.look_for_work(self._queues, tasks, self._labels)
 
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place
         with self._slots.claiming:
             asked_at = self._monotonic()
             claims = self._store.transact(
-                lambda tx: tx.claim(self.session_id, queue, share, tasks, namespace)
+                lambda tx: tx.claim(self.session_id, queue, share, tasks, namespace, self._labels)
             )
             seconds = self._monotonic() - asked_at
             self._slots.begin(claims)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.store.base import Pulse, Store, Tx
+    from duebook.store.base import Labels, Pulse, Store, Tx
     from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
 
@@ -66,6 +66,8 @@ SPAWNER_PART: Final = 0.9
 class NodeOptions:
     slots: int = 10
     queues: tuple[str, ...] = ("default",)
+    labels: Labels = ()
+    """of its worker, for steps that ask for them"""
     lease: timedelta = timedelta(seconds=30)
     shutdown_grace: timedelta = timedelta(seconds=10)
     roles: tuple[str, ...] = ROLES
@@ -91,12 +93,12 @@ class Chore(Protocol):
 
 
 def new_session(
-    roles: str, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = ()
+    roles: str, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = (), labels: Labels = ()
 ) -> SessionInfo:
     """What this process says about itself when it begins."""
     host, version = socket.gethostname(), __version__
     pid, tzdata = os.getpid(), tzdata_version()
-    return SessionInfo(new_id(), host, pid, roles, version, tzdata, tasks, queues)
+    return SessionInfo(new_id(), host, pid, roles, version, tzdata, tasks, queues, labels)
 
 
 class Node:
@@ -213,6 +215,7 @@ class Node:
             options.queues,
             lambda: self._tasks.names,
             measures=self.measures,
+            labels=options.labels,
         )
 
     def _term(self) -> int | None:
@@ -238,7 +241,8 @@ class Node:
         options = self._options
         works = "worker" in options.roles
         known, served = (self._tasks.names, options.queues) if works else ((), ())
-        session = new_session(",".join(options.roles), known, served)
+        labels = options.labels if works else ()
+        session = new_session(",".join(options.roles), known, served, labels)
         lease = options.lease
 
         def begin(tx: Tx) -> None:

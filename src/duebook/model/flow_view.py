@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from duebook.model.flow import Flow
+    from duebook.model.node import LiveNode
     from duebook.model.run import Run
 
-__all__ = ["FlowView", "flow_view"]
+__all__ = ["FlowView", "flow_view", "waiting_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,25 @@ class FlowView:
     problem: str | None = None
     """what is wrong with its file now; it stays as it was"""
     last_run: Run | None = None
+    waits: tuple[str, ...] = ()
+    """why steps of that run do not begin, for want of a worker"""
+
+
+def waiting_for(
+    step: str, task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]
+) -> str | None:
+    """Why no worker that lives performs a step; None when one can."""
+    workers = [node for node in nodes if "worker" in node.roles]
+    if not workers:
+        return f'step "{step}": no worker lives'
+    wanted = ", ".join(f"{name}={value}" for name, value in sorted(needs.items()))
+    fitting = [node for node in workers if needs.items() <= node.labels.items()]
+    if not fitting:
+        return f'step "{step}" needs a worker with {wanted}; none that lives has that'
+    if task is not None and not any(task in node.tasks for node in fitting):
+        beside = f" with {wanted}" if needs else ""
+        return f'step "{step}": task "{task}" is known to no live worker{beside}'
+    return None
 
 
 def flow_view(

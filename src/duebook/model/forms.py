@@ -125,6 +125,7 @@ def flow_form(view: FlowView) -> dict[str, Any]:
     form = {field.name: getattr(view, field.name) for field in fields(view)}
     form["updated_at"] = _plain(view.updated_at)
     form["params"], form["steps"] = list(view.params), list(view.steps)
+    form["waits"] = list(view.waits)
     form["last_run"] = None if view.last_run is None else run_form(view.last_run)
     return form
 

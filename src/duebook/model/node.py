@@ -26,6 +26,8 @@ class LiveNode:
     """those that it knows"""
     queues: tuple[str, ...]
     """those that it serves"""
+    labels: dict[str, str]
+    """those that it has, for steps that ask for them"""
     started_at: datetime
     seen_at: datetime
     """its last sign of life"""

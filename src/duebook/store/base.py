@@ -53,6 +53,7 @@ __all__ = [
     "Health",
     "Inventory",
     "KeptFlow",
+    "Labels",
     "LedgerEntry",
     "Load",
     "Mark",
@@ -69,11 +70,13 @@ __all__ = [
     "Store",
     "Taken",
     "Tx",
+    "WaitingStep",
     "Work",
     "refuse_fork",
 ]
 
 T = TypeVar("T")
+Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class SessionInfo:
     """those that its worker knows"""
     queues: tuple[str, ...] = ()
     """those that its worker serves"""
+    labels: Labels = ()
+    """those that its worker has"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +332,15 @@ class KeptFlow(NamedTuple):
     updated_at: datetime
 
 
+class WaitingStep(NamedTuple):
+    """A step that not every worker can perform."""
+
+    step: str
+    task: str | None
+    needs: dict[str, str]
+    """the labels that its worker must have"""
+
+
 class FlowControl(NamedTuple):
     """A flow whose stop or restart schedules want to be looked at."""
 
@@ -464,7 +478,9 @@ class Tx(Protocol):
         transaction ends."""
 
     # -- work
-    def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+    def list_work(
+        self, queues: Sequence[str], tasks: Sequence[str] = (), labels: Labels = ()
+    ) -> Work:
         """Where `claim` would find runs now, as far as limits allow."""
 
     def claim(
@@ -474,13 +490,14 @@ class Tx(Protocol):
         limit: int,
         tasks: Sequence[str] = (),
         namespace: str = "default",
+        labels: Labels = (),
     ) -> list[Claim]:
         """Up to `limit` ready runs, by priority, then readiness; none when the session is dead.
 
         Of a schedule whose runs must not overlap, at most one is under way at any time, and of
         one with `max_concurrent` at most so many; of a queue with limits no more than those
-        allow. Runs of tasks other than `tasks` are left to those who know them, and those that
-        expired to nobody.
+        allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
+        other labels to those who have them, and those that expired to nobody.
         """
 
     def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:
@@ -520,6 +537,9 @@ class Tx(Protocol):
 
     def list_known_tasks(self) -> set[str]:
         """The tasks that any live worker knows."""
+
+    def list_waiting_steps(self, run_id: str) -> list[WaitingStep]:
+        """The steps of a run of a flow that wait for a worker who knows or has something."""
 
     def list_stranded_tasks(self) -> list[str]:
         """The tasks of queued runs that no live worker knows, by name."""
@@ -1107,7 +1127,9 @@ class Store(Protocol):
         transaction.
         """
 
-    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
+    def look_for_work(
+        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+    ) -> Work:
         """What Tx.list_work says, at the price of one question."""
 
     def news(self, timeout: float) -> News:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from duebook.store.base import Mark, News, Pulse, Tx, Work
+    from duebook.store.base import Labels, Mark, News, Pulse, Tx, Work
 
 __all__ = ["JoinedStore"]
 
@@ -46,8 +46,10 @@ class JoinedStore:
     ) -> Pulse:
         return self._tx.pulse(session_id, lease, queues, leads)
 
-    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
-        return self._tx.list_work(queues, tasks)
+    def look_for_work(
+        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+    ) -> Work:
+        return self._tx.list_work(queues, tasks, labels)
 
     def join(self, connection: object) -> NoReturn:  # noqa: ARG002
         raise Invalid("connection: a transaction is open already, and cannot join another one")

@@ -224,7 +224,7 @@ def test_wrong_states_cannot_be_written(path: Path, table: str, values: dict[str
         )
         connection.execute(
             "INSERT INTO node_sessions "
-            "VALUES ('n', '', 1, '', '', '', 0, 0, 0, NULL, '[]', '[]', 0)"
+            "VALUES ('n', '', 1, '', '', '', 0, 0, 0, NULL, '[]', '[]', '{}', 0)"
         )
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute(sql, list(row.values()))

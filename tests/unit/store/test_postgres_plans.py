@@ -33,7 +33,8 @@ HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None,
 OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
 PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
 PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
-CLAIMABLE: Final[dict[str, Any]] = {**PLACE, "now": NOW, "limit": 5, "tasks": "{}"}
+FITS: Final[dict[str, Any]] = {"tasks": "{}", "labels": "{}"}
+CLAIMABLE: Final[dict[str, Any]] = {**PLACE, **FITS, "now": NOW, "limit": 5}
 PAGE: Final[dict[str, Any]] = {"since": NOW, "at": NOW, "id": 7, "limit": 5}
 HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},

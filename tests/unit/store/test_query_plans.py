@@ -25,7 +25,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
     "get_earliest_wake": {"after": NOW},
     "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
-    "list_claimable": PLACE | {"now": NOW, "limit": 5, "tasks": "[]"},
+    "list_claimable": PLACE | {"now": NOW, "limit": 5, "tasks": "[]", "labels": "{}"},
     "list_namespaces": {"queue": "default"},
     "count_running": {"queue": "default"},
     "list_session_runs": {"id": "alive"},
@@ -80,7 +80,7 @@ def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
         ((f"s{n}", NOW - 10 + n) for n in range(SCHEDULES)),
     )
     connection.executemany(
-        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]', '[]', 0)",
+        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]', '[]', '{}', 0)",
         [("alive", 2 * NOW, None), ("dead", 0, 1), *((f"old{n}", 0, 1) for n in range(dead))],
     )
     runs: list[tuple[Any, ...]] = [

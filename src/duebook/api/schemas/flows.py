@@ -38,6 +38,9 @@ class FlowShape(Shape):
         str | None, Field(description="What is wrong with its file; it stays as it was.")
     ]
     last_run: RunShape | None
+    waits: Annotated[
+        list[str], Field(description="Why steps of that run do not begin, for want of a worker.")
+    ]
 
 
 class FlowProblemShape(Shape):

@@ -515,6 +515,7 @@ FROM runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
     AND (r.task IS NULL OR r.task = ANY (:tasks::text[]))
+    AND (r.needs IS NULL OR :labels::jsonb @> r.needs::jsonb)
     AND (NOT r.exclusive OR NOT EXISTS (
         SELECT 1 FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import contextmanager, suppress
 from datetime import UTC
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
-    from duebook.store.base import Mark, Tx
+    from duebook.store.base import Labels, Mark, Tx
     from duebook.store.outside import Outside
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
@@ -170,15 +171,18 @@ class PostgresStore:
             flow_at=_utc(flow_at),
         )
 
-    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
+    def look_for_work(
+        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+    ) -> Work:
         values: dict[str, Any] = {
             "queues": list(queues),
             "tasks": list(tasks),
+            "labels": json.dumps(dict(labels)),
             "clock": None if self._clock is None else self._clock(),
         }
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
         if limited:  # rooms and rates are reckoned in Python
-            return self.read(lambda tx: tx.list_work(queues, tasks))
+            return self.read(lambda tx: tx.list_work(queues, tasks, labels))
         return Work(tuple((queue, name) for queue, name in places or ()), _utc(ready_at), _utc(now))
 
     def _ask_alone(self, query: str, values: dict[str, Any], pool: Pool, patience: float) -> Any:

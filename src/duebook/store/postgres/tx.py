@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import FlowMove
     from duebook.model.plan import Plan
     from duebook.model.run import Outcome, Token
+    from duebook.store.base import Labels
     from duebook.store.sql.planning import Definition
     from duebook.store.sql.statements import Row, Values
 
@@ -64,9 +65,10 @@ class PostgresTx(
         namespace: str,
         limit: int,
         tasks: Sequence[str],
+        labels: Labels,
     ) -> list[Run]:
         """Runs of limited schedules are counted again under a lock of their schedule."""
-        found = self._claimable("take_claimable", queue, namespace, limit, tasks)
+        found = self._claimable("take_claimable", queue, namespace, limit, tasks, labels)
         exclusive = {schedule_id for _, schedule_id, alone, _ in found if alone}
         limited = {schedule_id for _, schedule_id, _, limited in found if limited} - exclusive
         free = self._locked("lock_exclusive", exclusive) | self._locked("lock_limited", limited)

@@ -181,9 +181,9 @@ ORDER BY name
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
-    tasks, queues, clock_ahead)
+    tasks, queues, labels, clock_ahead)
 VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
-    :clock_ahead)
+    :labels, :clock_ahead)
 
 -- name: tell_tasks
 -- A node knows other tasks than before.
@@ -1033,7 +1033,7 @@ ORDER BY node, started_at
 
 -- name: list_nodes
 -- The nodes that live, with what they do and whether they lead.
-SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.started_at,
+SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.labels, n.started_at,
     n.seen_at, n.expires_at, n.clock_ahead,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
     EXISTS (SELECT 1 FROM leases AS l WHERE l.session_id = n.id AND l.expires_at > :now)
@@ -1075,7 +1075,7 @@ SELECT (SELECT min(ready_at) FROM runs WHERE status = 'queued' AND ready_at <= :
     (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL)
 
 -- name: list_waiting_queues
--- The queues with queued runs, by hops through the index.
+-- The queues with queued runs for workers, by hops through the index.
 WITH RECURSIVE hop (queue) AS (
     SELECT min(queue) FROM runs WHERE status = 'queued'
     UNION ALL
@@ -1083,7 +1083,7 @@ WITH RECURSIVE hop (queue) AS (
         SELECT min(r.queue) FROM runs AS r
         WHERE r.status = 'queued' AND r.queue > hop.queue)
     FROM hop WHERE hop.queue IS NOT NULL)
-SELECT queue FROM hop WHERE queue IS NOT NULL LIMIT :limit
+SELECT queue FROM hop WHERE queue IS NOT NULL AND queue <> '@flow' LIMIT :limit
 
 -- name: count_queued
 -- How many runs wait in a queue, as far as anybody counts.
@@ -1227,6 +1227,13 @@ ORDER BY created_at, id
 SELECT finished_at FROM runs
 WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL AND finished_at IS NOT NULL
 ORDER BY created_at DESC LIMIT 1
+
+-- name: list_waiting_steps
+-- The steps of a run that wait for a worker who knows a task, or has labels.
+SELECT step, task, needs FROM runs
+WHERE parent_run_id = :id AND step IS NOT NULL AND status || '' = 'queued'
+    AND (task IS NOT NULL OR needs IS NOT NULL)
+ORDER BY step
 
 -- name: list_steps_of
 -- The runs of a flow's steps, in the order in which they were made.

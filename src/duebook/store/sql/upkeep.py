@@ -48,7 +48,7 @@ class Upkeep(Statements):
 
     def _node(self, row: Row) -> LiveNode:
         id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row
-        tasks, queues, *times = rest
+        tasks, queues, labels, *times = rest
         started_at, seen_at, expires_at = map(self._time, times)
         return LiveNode(
             id_,
@@ -59,6 +59,7 @@ class Upkeep(Statements):
             tzdata,
             tuple(json.loads(tasks)),
             tuple(json.loads(queues)),
+            json.loads(labels),
             started_at,
             seen_at,
             expires_at,

@@ -12,7 +12,7 @@ from duebook.model.enqueued import enqueued_spec, step_spec
 from duebook.model.flow_run import StepState, Surroundings, step_state
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
-from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, Work
+from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
 from duebook.store.sql.rows import clean, read_gate
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Progress
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.base import FlowWake
+    from duebook.store.base import FlowWake, Labels
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Working"]
@@ -62,6 +62,7 @@ class Working(Planning):
             tasks=json.dumps(session.tasks),
             clock_ahead=self.ahead.total_seconds(),
             queues=json.dumps(session.queues),
+            labels=json.dumps(dict(session.labels)),
             now=self.now,
             expires_at=self.now + lease,
         )
@@ -137,7 +138,9 @@ class Working(Planning):
     def holds_term(self, session_id: str, term: int) -> bool:
         return self._one("get_term", id=session_id, term=term) is not None
 
-    def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+    def list_work(
+        self, queues: Sequence[str], tasks: Sequence[str] = (), labels: Labels = ()
+    ) -> Work:
         gates = {gate.queue.name: gate for gate in self._gates()}
         places, moments = [], [self.earliest_ready()]
         for queue in queues:
@@ -148,7 +151,7 @@ class Working(Planning):
             places += [
                 (queue, namespace)
                 for (namespace,) in self._all("list_namespaces", queue=queue)
-                if self._claimable("list_claimable", queue, namespace, 1, tasks)
+                if self._claimable("list_claimable", queue, namespace, 1, tasks, labels)
             ]
         return Work(tuple(places), min(filter(None, moments), default=None), self.now)
 
@@ -168,6 +171,7 @@ class Working(Planning):
         limit: int,
         tasks: Sequence[str] = (),
         namespace: str = "default",
+        labels: Labels = (),
     ) -> list[Claim]:
         alive = self._one("get_session_alive", id=session_id, queue=queue, now=self.now)
         if alive is None:
@@ -175,12 +179,12 @@ class Working(Planning):
         node, limited = alive
         row = self._one("get_gate", queue=queue) if limited else None
         if row is None:
-            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks)
+            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks, labels)
         else:
             gate = read_gate(row, self._time)
             room = gate.room(self.now, self._running(gate))  # counted after the lock
             limit = min(limit, room)
-            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks)
+            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks, labels)
             left = gate.tokens_at(self.now) - len(runs)
             self._run("use_tokens", queue=queue, tokens=left, now=self.now)
         return self._claims(runs, session_id)
@@ -194,14 +198,22 @@ class Working(Planning):
         namespace: str,
         limit: int,
         tasks: Sequence[str],
+        labels: Labels,
     ) -> list[Run]:
         """Give ready runs to the session, within the limits of their schedules, in order."""
 
     def _claimable(
-        self, query: str, queue: str, namespace: str, limit: int, tasks: Sequence[str]
+        self,
+        query: str,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+        labels: Labels,
     ) -> list[Row]:
         place = {"queue": queue, "namespace": namespace}
-        return self._all(query, now=self.now, limit=limit, tasks=list(tasks), **place)
+        fits = {"tasks": list(tasks), "labels": json.dumps(dict(labels))}
+        return self._all(query, now=self.now, limit=limit, **place, **fits)
 
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
@@ -388,6 +400,10 @@ class Working(Planning):
     def list_known_tasks(self) -> set[str]:
         rows = self._all("list_known_tasks", now=self.now)
         return {task for (tasks,) in rows for task in json.loads(tasks)}
+
+    def list_waiting_steps(self, run_id: str) -> list[WaitingStep]:
+        rows = self._all("list_waiting_steps", id=run_id)
+        return [WaitingStep(step, task, json.loads(needs or "{}")) for step, task, needs in rows]
 
     def list_stranded_tasks(self) -> list[str]:
         known = sorted(self.list_known_tasks())

@@ -356,6 +356,10 @@ FROM runs AS r
 WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_at <= :now
     AND (expires_at IS NULL OR expires_at > :now OR attempt > 0)
     AND (task IS NULL OR task IN (SELECT value FROM json_each(:tasks)))
+    AND (needs IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(needs) AS need WHERE NOT EXISTS (
+            SELECT 1 FROM json_each(:labels) AS has
+            WHERE has.key = need.key AND has.value = need.value)))
     AND (exclusive = 0 OR NOT EXISTS (
         SELECT 1 FROM runs AS other INDEXED BY runs_active
         WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')

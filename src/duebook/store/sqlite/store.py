@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from duebook.store.base import Mark, Pulse, Tx, Work
+    from duebook.store.base import Labels, Mark, Pulse, Tx, Work
     from duebook.store.sql.planning import Definitions
 
 __all__ = ["SqliteStore"]
@@ -146,8 +146,10 @@ class SqliteStore:
         refuse_moved(theirs, self._path)
         yield tx
 
-    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str]) -> Work:
-        return self.read(lambda tx: tx.list_work(queues, tasks))
+    def look_for_work(
+        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+    ) -> Work:
+        return self.read(lambda tx: tx.list_work(queues, tasks, labels))
 
     def news(self, timeout: float) -> News:
         """By SQLite's data_version, which changes with every commit: what it was nobody knows."""

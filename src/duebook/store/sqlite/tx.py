@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow_run import FlowMove
     from duebook.model.run import Claim, Run
+    from duebook.store.base import Labels
     from duebook.store.sql.statements import Row
 
 __all__ = ["SqliteTx"]
@@ -57,11 +58,13 @@ class SqliteTx(
     def _newest_schema(self) -> int:
         return available()[-1].number
 
-    def list_work(self, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
+    def list_work(
+        self, queues: Sequence[str], tasks: Sequence[str] = (), labels: Labels = ()
+    ) -> Work:
         drains_until = self._value("get_drain", now=self.now)
         if drains_until is not None:
             return Work((), self._time(drains_until), self.now)
-        return super().list_work(queues, tasks)
+        return super().list_work(queues, tasks, labels)
 
     def claim(
         self,
@@ -70,11 +73,12 @@ class SqliteTx(
         limit: int,
         tasks: Sequence[str] = (),
         namespace: str = "default",
+        labels: Labels = (),
     ) -> list[Claim]:
         """Nothing begins in books that are about to be copied."""
         if self._one("get_drain", now=self.now):
             return []
-        return super().claim(session_id, queue, limit, tasks, namespace)
+        return super().claim(session_id, queue, limit, tasks, namespace, labels)
 
     def _claim_runs(
         self,
@@ -84,13 +88,14 @@ class SqliteTx(
         namespace: str,
         limit: int,
         tasks: Sequence[str],
+        labels: Labels,
     ) -> list[Run]:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
         now = self._stamp(self.now)
         while len(claimed) < limit:
             wanted = limit - len(claimed)
-            found = self._claimable("list_claimable", queue, namespace, wanted, tasks)
+            found = self._claimable("list_claimable", queue, namespace, wanted, tasks, labels)
             ids = within_limits(found)
             claims = ({"id": id_, "session_id": session_id, "now": now} for id_ in ids)
             self._many("claim_run", claims)

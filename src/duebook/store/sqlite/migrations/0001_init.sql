@@ -160,6 +160,7 @@ CREATE TABLE node_sessions (
     ended_at INTEGER,
     tasks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tasks)), -- those that it knows
     queues TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(queues)), -- those that it serves
+    labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- those that it has
     clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it began
 ) STRICT;
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
