@@ -14,6 +14,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from tests.conformance.builders import (
     MINUTE,
+    SECOND,
     add_run,
     add_schedule,
     begin,
@@ -388,3 +389,75 @@ def test_stop_and_restart_schedules_act_on_what_runs(store: Store, clock: Virtua
     advancer.step()
     (serve,) = claim(store)
     assert serve.run.parent_run_id not in (run_id, again)
+
+
+def call(store: Store) -> None:
+    """Begin the steps that call a flow."""
+    for claimed in claim(store):
+        target, token = FlowTarget("chain"), claimed.token
+        assert store.transact(lambda tx, t=token, f=target: tx.call_flow(t, f))  # type: ignore[misc]
+
+
+def test_a_flow_that_was_called_and_failed_is_run_again_as_its_step_says(
+    store: Store, clock: VirtualClock
+) -> None:
+    put_flow(
+        store,
+        """
+        name: outer
+        steps:
+          - {name: inner, call: chain, retry_policy: {limit: 1, interval_sec: 60}}
+        """,
+        "outer",
+    )
+    put_flow(store, CHAIN)
+    run_id = start(store, "outer")
+    begin(store, lease=timedelta(hours=1))
+    advancer = Advancer(store)
+    advancer.step()
+    call(store)
+    for attempt in (1, 2):
+        advancer.step()
+        (one,) = claim(store)
+        assert one.run.step == "one"
+        settle(store, one.token, "failed", reason="exit_code")
+        advancer.step()
+        inner = steps_of(store, run_id)["inner"]
+        if attempt == 1:
+            assert (inner.status, inner.failures, inner.error) == ("queued", 1, "failed: one")
+            clock.advance(59 * SECOND)
+            assert advancer.step() == inner.ready_at
+            assert claim(store) == []
+            clock.advance(SECOND)
+    assert (inner.status, inner.attempt, inner.failures) == ("failed", 2, 2)
+    assert get_run(store, run_id).status == "failed"
+    assert [run.step for run in store.read(lambda tx: tx.list_steps_of(inner.id))] == [
+        None,
+        None,
+        "one",
+        "two",
+    ]
+    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+
+
+def test_a_flow_that_waits_to_be_run_again_can_be_cancelled(store: Store) -> None:
+    put_flow(
+        store,
+        "name: outer\nsteps: [{name: inner, call: chain, retries: 1}]",
+        "outer",
+    )
+    put_flow(store, CHAIN)
+    run_id = start(store, "outer")
+    begin(store)
+    advancer = Advancer(store)
+    advancer.step()
+    call(store)
+    advancer.step()
+    (one,) = claim(store)
+    settle(store, one.token, "failed")
+    advancer.step()
+    assert steps_of(store, run_id)["inner"].status == "queued"
+    store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
+    advancer.step()
+    assert steps_of(store, run_id)["inner"].status == "cancelled"
+    assert get_run(store, run_id).status == "cancelled"

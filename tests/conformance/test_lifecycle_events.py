@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book import Book
+from duebook.engine.advancer import Advancer
 from duebook.model.consumer import new_consumer
 from tests.conformance.builders import (
     MINUTE,
@@ -18,6 +19,7 @@ from tests.conformance.builders import (
     settle,
     tick,
 )
+from tests.conformance.flow_builders import CHAIN, put_flow, start
 from tests.conformance.test_events import problems, stamp, step
 
 if TYPE_CHECKING:
@@ -158,3 +160,27 @@ def test_who_wants_all_topics_gets_none_about_life_cycles(
     stamp(store)
     assert [event.topic for event in book.events.list()] == ["orders"]
     assert backend.rows("SELECT count(*) FROM events") == [(2,)]
+
+
+def test_the_end_of_a_flow_is_told_beside_that_of_its_run(store: Store) -> None:
+    listen(store, "duebook.runs")
+    put_flow(store, CHAIN)
+    run_id = start(store)
+    begin(store)
+    for _ in range(2):
+        Advancer(store).step()
+        (claimed,) = claim(store)
+        settle(store, claimed.token)
+    Advancer(store).step()
+    found = told(store)
+    assert [(e.type, e.data["flow"], e.data["step"], e.key) for e in found] == [
+        ("run.succeeded", "chain", "one", "chain"),
+        ("run.succeeded", "chain", "two", "chain"),
+        ("run.succeeded", "chain", None, "chain"),
+        ("flow.finished", "chain", None, "chain"),
+    ]
+    assert [(e.aggregate, e.version) for e in found[2:]] == [
+        (f"run:{run_id}", 1),
+        (f"run:{run_id}", 2),
+    ]
+    assert problems(store) == []

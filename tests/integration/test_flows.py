@@ -130,6 +130,29 @@ def test_the_nested_example_runs_the_flows_of_its_file(world: World) -> None:
     assert found["second"].output == {"SAID": "goodbye, moon"}
 
 
+def test_a_step_writes_an_event_with_values_of_the_flow_when_it_ends(world: World) -> None:
+    text = """
+params: {WHO: world}
+steps:
+  - {name: count, command: echo 3, output: N}
+  - name: tell
+    event: {topic: greetings, type: greeted, data: {who: "{{ params.WHO }}", times: "${N}"}}
+    preconditions: [{condition: "$N", expected: "3"}]
+  - {name: never, event: greetings, preconditions: [{condition: "$N", expected: "4"}]}
+"""
+    register(world, write_flow(world, "tell", text))
+    world.node(roles=["scheduler", "worker", "relay"])
+    run = ended(world, world.book.flows.start("tell", {"WHO": "{{ moon }}"}))
+    assert run.status == "succeeded", run.error
+    (event,) = eventually(lambda: world.book.events.list("greetings"))
+    assert (event.type, event.key, event.data) == (
+        "greeted",
+        "tell",
+        {"who": "{{ moon }}", "times": "3"},
+    )
+    assert event.meta["run_id"] == steps(world, run)["tell"].id
+
+
 def test_the_service_is_stopped_and_started_again(world: World) -> None:
     register(world, EXAMPLES)
     world.node()

@@ -17,9 +17,11 @@ from duebook.flows.advance import advance
 from duebook.flows.lifecycle import due_control, next_control, restart_step
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.ids import new_id
+from duebook.model.enqueued import step_spec
 from duebook.model.flow import CHECK
 from duebook.model.flow_run import FlowEnd, FlowMove, NewStep, Standing, step_state
 from duebook.model.flow_target import FlowTarget
+from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
 from duebook.timetext import format_duration
 
@@ -81,7 +83,7 @@ class Advancer:
         parents = tx.take_flows(self._limit)
         if not parents:
             return 0
-        begun = tx.begin_flows([p.run_id for p in parents if p.status == "queued"])
+        begun = tx.begin_flows([p.run_id for p in parents if _may_begin(p, tx.now)])
         moves = [self._move(tx, parent, parent.run_id in begun) for parent in parents]
         moves = self._with_outputs(tx, moves)
         tx.commit_flows(moves)
@@ -89,6 +91,8 @@ class Advancer:
         return len(parents)
 
     def _move(self, tx: Tx, parent: FlowParent, begun: bool) -> FlowMove:
+        if parent.status == "queued" and parent.ready_at is not None and parent.ready_at > tx.now:
+            return FlowMove(parent, wake_at=parent.ready_at)
         if parent.status == "queued" and not begun:
             return FlowMove(parent, wake_at=tx.now + LOOK_AGAIN)
         if parent.status not in ("queued", "running"):
@@ -98,7 +102,7 @@ class Advancer:
             return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
         try:
             flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
-            return _decided(flow, parent, tx.now)
+            return _or_again(_decided(flow, parent, tx.now), tx.now)
         except Unreadable as error:
             return FlowMove(parent, end=FlowEnd("failed", "missing_target"), error=str(error))
         except Exception:  # it never holds up the others
@@ -176,6 +180,23 @@ def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
         error=None if found.end is None else _told(found.end),
         wake_at=found.wake_at,
     )
+
+
+def _may_begin(parent: FlowParent, now: datetime) -> bool:
+    return parent.status == "queued" and (parent.ready_at is None or parent.ready_at <= now)
+
+
+def _or_again(move: FlowMove, now: datetime) -> FlowMove:
+    """A flow that was called by a step with a retry_policy is run once more when it failed."""
+    parent, end = move.parent, move.end
+    if end is None or end.status != "failed" or parent.options is None or parent.stop_asked:
+        return move
+    retry = step_spec(None, parent.options).retry
+    if retry is None:
+        return move
+    outcome = Outcome("failed", end.reason, move.error)
+    delay = retry.delay_after(outcome, parent.failures + 1, parent.run_id)
+    return move if delay is None else replace(move, again_at=now + delay, wake_at=now + delay)
 
 
 def _told(end: FlowEnd) -> str | None:

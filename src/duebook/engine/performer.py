@@ -14,7 +14,7 @@ from duebook.model.run import Outcome
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
-from duebook.targets.event import perform_event
+from duebook.targets.event import perform_event, perform_filled_event
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
@@ -123,6 +123,8 @@ class TargetPerformer:
             return ready
         if isinstance(ready.claim.spec.target, TaskTarget):
             return self._perform_task(ready.claim, stop)
+        if isinstance(ready.claim.spec.target, EventTarget):
+            return perform_filled_event(ready.claim)
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
         log = self._desk.open_log(claim)
         try:

@@ -14,7 +14,7 @@ from duebook.model.flow import CHECK, Script, Step
 from duebook.model.flow_run import MATCHED, StepEnd
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
-from duebook.model.target import CommandTarget
+from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command import environment
 from duebook.targets.processes import Stop, supervise
 from duebook.targets.templates import TemplateFailed
@@ -149,7 +149,10 @@ def _filled(claim: Claim, rendered: Rendered) -> Claim:
     """Payloads of runs are data, and never templates."""
     assert not isinstance(rendered.target, FlowTarget)  # noqa: S101 - looked at before
     run = replace(claim.run, payload=rendered.payload)
-    spec = replace(claim.spec, target=rendered.target, payload=rendered.payload)
+    target = rendered.target
+    if isinstance(target, EventTarget) and target.key is None:
+        target = replace(target, key=claim.run.flow)
+    spec = replace(claim.spec, target=target, payload=rendered.payload)
     return claim._replace(run=run, spec=spec)
 
 

@@ -1,4 +1,4 @@
-"""Reads what a step runs: a command, a script, a task, a request, or another flow."""
+"""Reads what a step runs: a command, a script, a task, a request, an event, or another flow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duebook.flows.words import EXEC, HTTP
 from duebook.ids import check_name
 from duebook.model.flow import SHELLS, FlowTarget, Script, is_shell, program_names
 from duebook.model.http_target import HttpTarget, origin_of
-from duebook.model.target import CommandTarget, TaskTarget, load_target
+from duebook.model.target import CommandTarget, EventTarget, TaskTarget, load_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "SHELL", "read_action", "read_shell", "request_timeout"]
 
-KINDS: Final = ("command", "script", "exec", "task", "http", "call", "executor", "type")
+KINDS: Final = ("command", "script", "exec", "task", "http", "event", "call", "executor", "type")
 SHELL: Final = ("/bin/sh", "-e", "-c")
 """With -e a script ends at its first failure, instead of hiding it."""
 LONGEST_LINE: Final = 10_000
@@ -96,9 +96,9 @@ def read_action(
     allowed = ({"command"}, {"script"}, {"command", "script"}, {"exec"}, {"task"}, {"http"})
     if len(kinds) > len(main):
         return _executor(section, scope, shell, main), {}
-    if set(main) not in (*allowed, {"call"}):
+    if set(main) not in (*allowed, {"event"}, {"call"}):
         told = f"it has {' and '.join(main)}" if main else "it runs nothing"
-        hint = "a step has one of command, script, exec, task, http, call"
+        hint = "a step has one of command, script, exec, task, http, event, call"
         section.problem(section.node, "", told, hint)
         return _PLACEHOLDER, {}
     _refuse_strays(section, main)
@@ -107,6 +107,7 @@ def read_action(
         "exec": lambda: _program(section, _exec_words(section, node), scope),
         "task": lambda: load_target({"task": plain(node)}),
         "http": lambda: _request(plain(node), scope),
+        "event": lambda: _event(plain(node), scope),
         "call": lambda: _flow(section, node, scope, local),
     }
     read = readers.get(main[0], lambda: _command(section, scope, shell))
@@ -215,6 +216,14 @@ def _request(form: Any, scope: Scope) -> HttpTarget:
     target = load_target({"http": changed})
     assert isinstance(target, HttpTarget)  # noqa: S101 - of such a form
     check_value(origin_of(target.url), scope, "http url, before its path,")
+    return target
+
+
+def _event(form: Any, scope: Scope) -> EventTarget:
+    """An event whose texts are templates, but for its topic."""
+    target = load_target({"event": walk(form, scope)})
+    assert isinstance(target, EventTarget)  # noqa: S101 - of such a form
+    check_value(target.topic, scope, "event topic")
     return target
 
 

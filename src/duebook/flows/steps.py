@@ -209,8 +209,8 @@ def _signal(key: str, value: Any) -> str:
 
 
 def _check_call(section: Section, conditions: tuple[Condition, ...]) -> None:
-    """No worker performs such a step, so nothing of a worker can be asked for it."""
-    for key in ("env", "timeout_sec", "worker_selector", "retry_policy", "retries"):
+    """No process belongs to such a step, so nothing of one can be asked for it."""
+    for key in ("env", "timeout_sec", "worker_selector"):
         if (node := section.get(key)) is not None:
             told = f"{key} means nothing for a step that runs a flow"
             section.problem(node, key, told, "say it in that flow")

@@ -138,6 +138,11 @@ class FlowParent:
     begun_at: datetime | None
     priority: int
     user: str
+    ready_at: datetime | None = None
+    """when it may begin"""
+    failures: int = 0
+    options: str | None = None
+    """of the step that called it: retry and timeout, as JSON"""
     steps: tuple[StepRow, ...] = ()
 
 
@@ -171,6 +176,8 @@ class FlowMove:
     output: str | None = None
     """what the flow returns, as JSON"""
     wake_at: datetime | None = None
+    again_at: datetime | None = None
+    """when it is run once more, after it ended so"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.plan import Plan, Snapshot
+    from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["end_at_once", "new_run", "perform_event", "with_events"]
+__all__ = ["end_at_once", "new_run", "perform_event", "perform_filled_event", "with_events"]
 
 
 def with_events(plan: Plan, snapshot: Snapshot, now: datetime) -> Plan:
@@ -76,7 +77,12 @@ def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: dict[str, A
 
 def make_draft(claim: Claim) -> Draft:
     """The event of a run whose target is one; raises TemplateFailed and Invalid."""
-    run, spec = claim.run, rendered(claim).spec
+    return _filled_draft(claim, rendered(claim).spec)
+
+
+def _filled_draft(claim: Claim, spec: ScheduleSpec) -> Draft:
+    """Of a definition without templates."""
+    run = claim.run
     target = spec.target
     assert isinstance(target, EventTarget)  # noqa: S101 - the caller looked
     payload = spec.payload if run.payload is None else run.payload
@@ -99,6 +105,14 @@ def perform_event(claim: Claim) -> Outcome:
         return Outcome("succeeded", events=(make_draft(claim),))
     except TemplateFailed as error:
         return Outcome("failed", "template", str(error))
+    except Invalid as error:
+        return Outcome("failed", "event", str(error))
+
+
+def perform_filled_event(claim: Claim) -> Outcome:
+    """A step of a flow, whose values are in it and are never read as templates."""
+    try:
+        return Outcome("succeeded", events=(_filled_draft(claim, claim.spec),))
     except Invalid as error:
         return Outcome("failed", "event", str(error))
 

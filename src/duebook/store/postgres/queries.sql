@@ -330,7 +330,7 @@ ORDER BY at DESC, event_id DESC, name DESC
 -- name: list_told_runs
 -- What is told of the given runs.
 SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
-    r.error, r.started_at, r.finished_at, r.task, s.created_by
+    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step
 FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.id = ANY (:ids::text[])
 ORDER BY r.id
@@ -982,7 +982,8 @@ DELETE FROM flow_wakes WHERE run_id = ANY (:ids::text[])
 -- name: list_parents
 -- The given runs of flows.
 SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
-    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, coalesce(s.created_by, '')
+    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, coalesce(s.created_by, ''),
+    r.ready_at, r.failures, CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END
 FROM flow_runs AS f
 JOIN runs AS r ON r.id = f.run_id
 LEFT JOIN schedules AS s ON s.id = r.schedule_id

@@ -86,9 +86,20 @@ class Advancing(People):
         cancelled = [(id_, move.cancel_reason) for move in moves for id_ in move.cancel]
         for run_id, reason in sorted(cancelled, key=lambda item: item[0]):
             self._stop_run(run_id, reason or "flow_cancelled")
-        ended = [move for move in moves if move.end is not None]
+        for move in moves:
+            if move.again_at is not None:
+                self._run_again(move, move.again_at)
+        ended = [move for move in moves if move.end is not None and move.again_at is None]
         self._after_flows(self._end_flows(ended) if ended else [])
         self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
+
+    def _run_again(self, move: FlowMove, at: datetime) -> None:
+        """What its steps were stays on the books, without their names."""
+        id_, reason = move.parent.run_id, None if move.end is None else move.end.reason
+        told = clean(move.error)
+        self._end_attempt(id_, "failed", told, None)
+        if self._run("retry_flow", id=id_, ready_at=at, reason=reason, error=told):
+            self._run("forget_steps", id=id_)
 
     def _row_of(self, move: FlowMove) -> Values:
         """What all runs of a flow's steps have in common."""
@@ -324,7 +335,8 @@ class Advancing(People):
 
 
 def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:
-    id_, namespace, flow, digest, params, depth, status, stop, begun_at, priority, user = row
+    id_, namespace, flow, digest, params, depth, status, stop, begun_at, priority, user, *rest = row
+    ready_at, failures, options = rest
     return FlowParent(
         run_id=id_,
         namespace=namespace,
@@ -337,5 +349,8 @@ def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> Flow
         begun_at=time(begun_at),
         priority=priority,
         user=user,
+        ready_at=time(ready_at),
+        failures=failures,
+        options=options,
         steps=tuple(steps.get(id_, ())),
     )

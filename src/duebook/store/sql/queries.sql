@@ -1256,6 +1256,17 @@ INSERT INTO runs (id, namespace, schedule_id, version, origin, trigger, flow, qu
 VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', :priority,
     :exclusive, :max_concurrent, :wakes, 0, 'queued', :now, :now)
 
+-- name: retry_flow
+-- A flow that was called and failed is run once more after a while.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error
+WHERE id = :id AND session_id = '' AND status || '' = 'running'
+
+-- name: forget_steps
+-- All steps of a flow that is run once more.
+UPDATE runs SET step = NULL WHERE parent_run_id = :id AND step IS NOT NULL
+
 -- name: forget_step
 -- A step that begins again: what became of it before stays, without its name.
 UPDATE runs SET step = NULL WHERE parent_run_id = :id AND step = :step

@@ -55,12 +55,14 @@ class Telling(EventLog):
 
     def _run_told(self, row: Row, last: int, kind: str | None) -> Versioned:
         id_, namespace, schedule, schedule_id, due_at, origin, status, attempt, *rest = row
-        reason, error, started_at, finished_at, task, user = rest
+        reason, error, started_at, finished_at, task, user, flow, step = rest
         due = self._time(due_at)
         data = {
             "run": id_,
             "schedule": schedule,
             "task": task,
+            "flow": flow,
+            "step": step,
             "status": status,
             "due_at": self._text(due_at),
             "attempt": attempt,
@@ -70,7 +72,8 @@ class Telling(EventLog):
             "finished_at": self._text(finished_at),
         }
         meta = cause(schedule, schedule_id, due, id_, user or "", origin)
-        draft = _draft(namespace, RUNS, kind or f"run.{status}", schedule or id_, data, meta)
+        key = schedule or flow or id_
+        draft = _draft(namespace, RUNS, kind or f"run.{status}", key, data, meta)
         return draft, f"run:{id_}", last + 1
 
     def _text(self, stamp: Any) -> str | None:
