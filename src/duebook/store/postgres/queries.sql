@@ -216,8 +216,7 @@ WHERE aggregate = ANY (:aggregates::text[])
 GROUP BY aggregate
 
 -- name: list_events
--- A stretch of the log: the events of some topics, and of the keys of some partitions, up to so
--- many bytes of data; each with the bytes up to it.
+-- A stretch of the log, up to so many bytes: events of some topics and partitions.
 SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
 FROM (
     SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
