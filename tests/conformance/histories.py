@@ -49,7 +49,7 @@ class History:
             "skip_if_successful": maybe() < 0.2,
             "exclude": ["2026-01-06"] if maybe() < 0.3 else None,
             "jitter": "5m" if maybe() < 0.3 else None,
-            "max_runs": 8 if maybe() < 0.1 else None,
+            "max_runs": pick([1, 3, 8]) if maybe() < 0.3 else None,
             "catchup_limit": pick([3, None]),
             "catchup_pace": pick(["0s", None]),
             "depends_on": [{"schedule": "up", "within": "1h", "wait": "10m"}]

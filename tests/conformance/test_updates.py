@@ -112,8 +112,8 @@ def test_what_waits_follows_the_new_definition_and_the_rest_is_recorded(
     book.schedules.update("job", trigger="*/2 * * * *")
     entries = sorted(get_ledger(book.store, job), key=lambda entry: entry.due_from)
     assert [(e.due_from, e.reason, e.version) for e in entries] == [
-        (BEGIN + MINUTE, "edited", 2),
-        (BEGIN + 3 * MINUTE, "edited", 2),
+        (BEGIN + MINUTE, "edited", 1),
+        (BEGIN + 3 * MINUTE, "edited", 1),
     ]
     settle(book.store, by_hand.token)
     for _ in range(4):

@@ -74,10 +74,8 @@ class Judge:
             return True
         if entry.count == 1 or not entry.due_from < at < entry.due_to:
             return False
-        # what an edit records belongs to the definition before it
-        newest = entry.version - (entry.reason == Reason.EDITED)
         excluded = entry.reason in (Reason.EXCLUDED, Reason.EDITED)
-        return any(self._yields(version, excluded, at) for version in (newest, entry.version - 1))
+        return self._yields(entry.version, excluded, at)
 
     def _yields(self, version: int, excluded: bool, at: datetime) -> bool:
         """Whether that definition knows a due time; one that nobody can read may."""

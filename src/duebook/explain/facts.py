@@ -57,9 +57,8 @@ class Facts:
         return (valid or self.revisions)[-1 if valid else 0].spec
 
     def spec_of(self, entry: LedgerEntry) -> ScheduleSpec | None:
-        """The definition that knew the due times of an entry; of an edit, the one before it."""
-        version = entry.version - (entry.reason == Reason.EDITED)
-        return next((r.spec for r in self.revisions if r.version == version), None)
+        """The definition that has the due times of an entry."""
+        return next((r.spec for r in self.revisions if r.version == entry.version), None)
 
     def clock_at(self, at: datetime) -> Clock:
         return Clock(zone_of(self.spec_at(at)), at)

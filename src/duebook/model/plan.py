@@ -177,6 +177,8 @@ class Skip:
     facts: Mapping[str, Any] = field(default_factory=dict)
     follows: datetime | None = None
     """the due time before the first: an entry that ends there, for the same reason, goes on"""
+    version: int | None = None
+    """the definition that has these due times, when that is not the one of the plan"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,9 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     """
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
-    pending = any(due.last(*span) is not None for span in spans) or due.put_in_until(watermark)
+    ended, used = _beyond_the_last(snapshot, due, watermark, now)
+    past = [] if ended else due.put_in_until(watermark)
+    pending = any(due.last(*span) is not None for span in spans) or past
     edited = replace(
         snapshot,
         spec=spec,
@@ -115,13 +117,11 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
         until = watermark if snapshot.status == "paused" else now
         pieces = pieces_until(snapshot, due, watermark, until)
         edited = replace(edited, seen=remaining(pieces, watermark))
+    edited = replace(edited, exceptions=tuple(e for e in edited.exceptions if e not in used))
     decided, renewed = _due_times(edited, now)
-    skips: list[Skip] = []
+    skips = ended
     for span in spans:
         skips += _only_old(due, renewed, *span) if pending else due.left_out(*span)
-    if snapshot.status == "completed" and snapshot.spec.max_runs is not None:
-        facts = {"max_runs": snapshot.spec.max_runs}
-        skips += due.skip_all(watermark, max(watermark, now), Reason.MAX_RUNS, facts)
     said = tuple(
         DueException(at, "done")
         for skip in skips
@@ -133,11 +133,24 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     planned = walk.plan()
     return replace(
         planned,
-        decisions=(*planned.decisions, *skips),
-        used=(*planned.used, *_vanished(edited, renewed, now)),
+        decisions=(*planned.decisions, *(replace(s, version=snapshot.version) for s in skips)),
+        used=(*used, *planned.used, *_vanished(edited, renewed, now)),
         said=said,
         wake_at=now if pending and planned.status == "active" else planned.wake_at,
     )
+
+
+def _beyond_the_last(
+    snapshot: Snapshot, due: DueTimes, watermark: datetime, now: datetime
+) -> tuple[list[Skip], list[DueException]]:
+    """What nobody decided because a schedule had had all its runs, and what was said about it."""
+    if snapshot.status != "completed" or snapshot.spec.max_runs is None:
+        return [], []
+    until = max(watermark, now)
+    facts = {"max_runs": snapshot.spec.max_runs}
+    past = [Skip(at, at, 1, True, Reason.MAX_RUNS, facts) for at in due.put_in_until(watermark)]
+    skips = [*past, *_all(due, watermark, until, Reason.MAX_RUNS, facts)]
+    return skips, [e for e in snapshot.exceptions if e.due_at <= until]
 
 
 def _vanished(edited: Snapshot, renewed: DueTimes, now: datetime) -> list[DueException]:

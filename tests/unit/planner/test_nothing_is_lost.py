@@ -75,6 +75,31 @@ def test_an_edit_of_a_completed_schedule_catches_nothing_up() -> None:
     assert life.at("19:00") == ["fire 19:00 schedule"]
 
 
+def test_what_was_said_about_due_times_after_the_last_run_is_settled_by_an_edit() -> None:
+    """Skipped, excluded and moved ones are recorded too, each once, and none of them runs."""
+    life = history("11:30", max_runs=1, exclude=["2026-01-02"])
+    assert life.at("12:00") == ["fire 12:00 schedule"]
+    life.settle(at="12:00:30")
+    life.at("12:01")
+    life.say(
+        DueException(clock("11:00"), "moved_here"),
+        DueException(clock("13:00"), "skip"),
+        DueException(clock("14:00"), "moved_away", clock("14:40")),
+        DueException(clock("14:40"), "moved_here"),
+    )
+    assert life.status == "completed"
+    assert sorted(life.edit(clock("01:30", 2), max_runs=2)) == [
+        "skip 00:00-01:00 x2 excluded",
+        "skip 11:00 max_runs",
+        "skip 13:00 skipped_by_user",
+        "skip 14:00 superseded",
+        "skip 14:40 max_runs",
+        "skip 15:00-23:00 x9 max_runs",
+    ]
+    assert life.snapshot.exceptions == ()
+    assert (life.status, life.at(clock("01:30", 2))) == ("active", [])
+
+
 def test_deleting_a_completed_schedule_records_nothing() -> None:
     life = history("11:30", max_runs=1)
     life.at("12:00")

@@ -522,7 +522,7 @@ def skips_of(plan: Plan) -> list[tuple[tuple[str, int], Skip]]:
 def _ledger_row(schedule_id: str, version: int, skip: Skip) -> Values:
     return {
         "schedule_id": schedule_id,
-        "version": version,
+        "version": version if skip.version is None else skip.version,
         "due_from": skip.due_from,
         "due_to": skip.due_to,
         "count": skip.count,
