@@ -34,6 +34,7 @@ def _environment() -> Environment:
         "plain": stripped,
         "took": length_text,
         "pretty": _pretty,
+        "line": lambda value: json.dumps(value, ensure_ascii=False),
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",
         "sentence": lambda text: text[:1].upper() + text[1:],

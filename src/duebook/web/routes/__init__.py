@@ -7,6 +7,7 @@ from duebook.web.routes import (
     account,
     bulk,
     creation,
+    events,
     insights,
     live,
     overview,
@@ -26,6 +27,7 @@ PAGES = (
     creation.operations,
     runs.operations,
     insights.operations,
+    events.operations,
     access.operations,
     live.operations,
 )

@@ -1,0 +1,162 @@
+"""The log of events, who reads it and how far they are, and what they did not take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Query
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.errors import Invalid, NotFound, shorten
+from duebook.model.access import Role
+from duebook.model.sink import sink_form
+from duebook.web.visits import Form, Submitted, Visiting
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.model.consumer import Consumer
+
+__all__ = ["operations"]
+
+operations = Operations("", "pages")
+
+STRETCH: Final = 1_000
+"""Positions of the log that a page looks at."""
+SHOWN: Final = 50
+LETTERS: Final = 100
+Text = Annotated[str | None, Query(max_length=300)]
+
+
+@operations("GET", "/events", Role.VIEWER, None)
+def get_events(
+    visit: Visiting,
+    topic: Text = None,
+    before: Annotated[int | None, Query(ge=1, le=2**62)] = None,
+) -> Response:
+    """What is on the log, the newest first; who reads it; what was not taken."""
+
+    def load(book: Book) -> dict[str, Any]:
+        end = book.events.position()
+        place = min(before or end + 1, end + 1)
+        start = max(place - 1 - STRETCH, 0)
+        try:
+            found, wrong = book.events.list(topic or None, start, limit=STRETCH), ""
+        except Invalid as error:
+            found, wrong = [], str(error)
+        found = [event for event in found if event.position and event.position < place]
+        shown = found[-SHOWN:]
+        older = shown[0].position if len(found) > SHOWN else start + 1
+        return {
+            "end": end,
+            "topics": Counter(event.topic for event in found).most_common(20),
+            "events": shown[::-1],
+            "older": older if older and older > 1 else None,
+            "readers": _readers(book),
+            "letters": book.events.dead_letters(limit=LETTERS),
+            "wrong": wrong,
+        }
+
+    seen = visit.shared(load)
+    status = 400 if seen["wrong"] else 200
+    return visit.render("events.html", status, topic=topic or "", first=before is None, **seen)
+
+
+def _readers(book: Book) -> list[dict[str, Any]]:
+    lags = {lag.consumer: lag for lag in book.events.lags()}
+    return [{"reader": one, "lag": lags.get(one.name)} for one in book.events.consumers()]
+
+
+@operations("GET", "/events/{event_id}", Role.VIEWER, None)
+def get_event(visit: Visiting, event_id: str) -> Response:
+    """One event, with its data and where it comes from."""
+    return visit.render("event.html", event=visit.shared(lambda book: book.events.get(event_id)))
+
+
+@operations("GET", "/readers/{name}", Role.VIEWER, None)
+def get_reader(visit: Visiting, name: str) -> Response:
+    """A group or a sink: how far it is, and what it did not take."""
+
+    def load(book: Book) -> dict[str, Any]:
+        lags = [lag for lag in book.events.lags() if lag.consumer == name]
+        return {
+            "reader": _reader(book, name),
+            "lag": lags[0] if lags else None,
+            "end": book.events.position(),
+            "letters": book.events.dead_letters(name, LETTERS),
+        }
+
+    seen = visit.shared(load)
+    options = sink_form(seen["reader"])["options"]
+    done = visit.request.query_params.get("done")
+    return visit.render("reader.html", options=options, done=DONE.get(done or ""), **seen)
+
+
+DONE: Final = {
+    "replay": "It gets again what it had from there on.",
+    "replay-dead": "What it did not take will be delivered once more.",
+    "drop-dead": "What it did not take is given up.",
+}
+
+
+def _reader(book: Book, name: str) -> Consumer:
+    found = [one for one in book.events.consumers() if one.name == name]
+    if not found:
+        raise NotFound(f'no group and no sink is called "{shorten(name)}"')
+    return found[0]
+
+
+@operations("GET", "/readers/{name}/{action}", Role.OPERATOR, None)
+def ask_reader(visit: Visiting, name: str, action: str, event: Text = None) -> Response:
+    """Whether to deliver again, from a place on or what was not taken, or to give that up."""
+    return _ask(visit, name, action, event or "")
+
+
+@operations("POST", "/readers/{name}/{action}", Role.OPERATOR, None)
+def do_reader(visit: Visiting, name: str, action: str, form: Submitted) -> Response:
+    """Do it."""
+
+    def work() -> Response:
+        _do(visit, name, action, form)
+        return visit.go("readers", name, done=action)
+
+    return visit.attempt(
+        work, lambda problem, status: _ask(visit, name, action, form["event"], problem, status)
+    )
+
+
+def _do(visit: Visiting, name: str, action: str, form: Form) -> None:
+    events = visit.book.events
+    match action:
+        case "replay":
+            place = form["after"]
+            if not (place.isascii() and place.isdecimal() and len(place) < 19):
+                raise Invalid(f"position {shorten(place)} is no whole number from 0 on")
+            events.replay(name, after=int(place))
+        case "replay-dead":
+            events.replay_dead(name, form.get("event"))
+        case "drop-dead":
+            events.drop_dead(name, form.get("event"))
+        case _:
+            raise NotFound(f'"{shorten(action)}" is nothing that can be done with a reader')
+
+
+def _ask(
+    visit: Visiting, name: str, action: str, event: str, problem: str = "", status: int = 200
+) -> Response:
+    if action not in DONE:
+        raise NotFound(f'"{shorten(action)}" is nothing that can be done with a reader')
+    book = visit.book
+    reader, letters = _reader(book, name), book.events.dead_letters(name, LETTERS)
+    chosen = [letter for letter in letters if event in ("", letter.event.id)]
+    return visit.render(
+        "reader_action.html",
+        status,
+        reader=reader,
+        action=action,
+        event=event,
+        letters=chosen,
+        end=book.events.position(),
+        problem=problem,
+    )

@@ -1,0 +1,91 @@
+"""Events, who reads them, and what they did not take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.delivery.courier import Courier
+from tests.conformance.test_delivery import Box, join
+from tests.conformance.test_events import stamp
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from tests.contract.web.conftest import Browser
+
+
+@pytest.fixture
+def undelivered(book: Book) -> list[str]:
+    """The events that nobody took."""
+    box = Box()
+    box.refuses = {"bad", "worse"}
+    courier = Courier(book.store, join(book.store, partitions=1, attempts=1), box)
+    courier.share()
+    ids = [
+        book.events.publish("orders", {"note": f"<b>{key}"}, key=key, type="placed")
+        for key in ("good", "bad", "worse")
+    ]
+    stamp(book.store)
+    while courier.step() == 0:
+        pass
+    courier.close()
+    return ids[1:]
+
+
+@pytest.mark.usefixtures("undelivered")
+def test_who_reads_the_log_and_how_far(viewer: Browser, book: Book) -> None:
+    join(book.store, "hooks", topics=["parts"])
+    for number in range(60):
+        book.events.publish("parts", {"number": number})
+    stamp(book.store)
+    page = viewer.ok("/events")
+    assert "billing" in page.text
+    assert "hooks" in page.text
+    assert "no such thing" in page.text
+    assert not any("/replay" in link or "/drop" in link for link in page.links)
+    assert "&lt;b&gt;" in viewer.ok("/events", topic="orders").source
+    (older,) = [link for link in page.links if "before=" in link]
+    older_page = viewer.ok(older)
+    assert '"number": 9}' in older_page.text
+    assert '"number": 10}' not in older_page.text
+    assert viewer.get("/events", topic="a b").status == 400
+    (link,) = [link for link in older_page.links if link.startswith("/events/")][-1:]
+    assert "Where it comes from" in viewer.ok(link).text or "Data" in viewer.ok(link).text
+
+
+def test_what_was_not_taken_is_delivered_once_more_or_given_up(
+    operator: Browser, book: Book, undelivered: list[str]
+) -> None:
+    bad, worse = undelivered
+    page = operator.ok("/readers/billing")
+    (replay,) = [link for link in page.links if "replay-dead" in link and bad in link]
+    asked = operator.ok(replay)
+    assert "Deliver 1 event once more?" in asked.text
+    done = operator.send(asked, "/readers/billing/replay-dead")
+    assert "will be delivered once more" in done.text
+    assert {le.event.id: le.again for le in book.events.dead_letters()} == {bad: True, worse: False}
+    asked = operator.ok(f"/readers/billing/drop-dead?event={worse}")
+    assert "cannot be undone" in asked.text
+    operator.send(asked, "/readers/billing/drop-dead")
+    assert [letter.event.id for letter in book.events.dead_letters()] == [bad]
+
+
+@pytest.mark.usefixtures("undelivered")
+def test_a_reader_gets_again_what_it_had(operator: Browser, viewer: Browser, book: Book) -> None:
+    asked = operator.ok("/readers/billing/replay")
+    wrong = operator.send(asked, "/readers/billing/replay", after="soon")
+    assert (wrong.status, "no whole number" in wrong.text) == (422, True)
+    done = operator.send(asked, "/readers/billing/replay", after="0")
+    assert "gets again what it had" in done.text
+    assert book.events.lags()[0].behind > 0
+    assert viewer.get("/readers/billing/replay").status == 403
+    assert operator.get("/readers/billing/sing").status == 404
+    assert operator.get("/readers/nobody").status == 404
+    assert viewer.get("/events/0190b5c4-0000-7000-8000-000000000000").status == 404
+
+
+def test_an_empty_log_teaches(viewer: Browser) -> None:
+    page = viewer.ok("/events")
+    assert "duebook events sink add" in page.text
+    assert "duebook add tick --every 1m --event" in page.text
