@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Flows", "reopen_flow"]
 
 FLOW = "flow"
+_SHELF = Shelf()
+"""Revisions never change, so whoever asks shares what was read before."""
 
 
 class Flows:
@@ -41,14 +43,18 @@ class Flows:
         self._store = store
         self._namespace = namespace
         self._audit = Auditor(namespace, by)
-        self._shelf = Shelf()
+        self._shelf = _SHELF
 
     def list(self) -> Views:
         """All flows by name, each with its latest run."""
 
         def work(tx: Tx) -> Views:
             problems = tx.list_flow_problems(self._namespace)
-            return [self._view(tx, kept, problems) for kept in tx.list_flows(self._namespace)]
+            last = tx.latest_flow_runs(self._namespace)
+            return [
+                self._view(tx, kept, problems, last.get(kept.name))
+                for kept in tx.list_flows(self._namespace)
+            ]
 
         return self._store.read(work)
 
@@ -56,8 +62,8 @@ class Flows:
         """One flow, with its latest run, and why steps of that do not begin."""
 
         def work(tx: Tx) -> FlowView:
-            kept = self._kept(tx, name)
-            view = self._view(tx, kept, tx.list_flow_problems(self._namespace))
+            kept, problems = self._kept(tx, name), tx.list_flow_problems(self._namespace)
+            view = self._view(tx, kept, problems, self._last(tx, kept))
             return replace(view, waits=_waits(tx, view.last_run))
 
         return self._store.read(work)
@@ -69,6 +75,22 @@ class Flows:
             kept = self._kept(tx, name)
             revision = tx.get_flow_revision(self._namespace, kept.name, kept.digest)
             return "" if revision is None else revision.source
+
+        return self._store.read(work)
+
+    def performed(self, run_id: str) -> FlowView:
+        """The flow as a run performs it, in the revision that it began with; raises Conflict when
+        that is gone."""
+
+        def work(tx: Tx) -> FlowView:
+            run = self._run(tx, run_id)
+            found = tx.flow_run(run.id)
+            digest, name = found[0] if found else None, run.flow or ""
+            try:
+                flow = self._shelf.find(tx, self._namespace, name, digest)
+            except Unreadable as error:
+                raise Conflict(str(error)) from None
+            return flow_view(flow, "", digest or "", run.created_at, None, run)
 
         return self._store.read(work)
 
@@ -125,7 +147,7 @@ class Flows:
             check_params(self._flow(tx, kept), {})
             tx.control_flow(self._namespace, kept.name, tx.now, restarting=True)
             self._note(tx, "restart", kept.name, "")
-            return self._view(tx, kept, {})
+            return self._view(tx, kept, {}, self._last(tx, kept))
 
         return self._store.transact(work)
 
@@ -180,11 +202,15 @@ class Flows:
         except Unreadable as error:
             raise Conflict(str(error)) from None
 
-    def _view(self, tx: Tx, kept: KeptFlow, problems: Mapping[str, ProblemList]) -> FlowView:
+    def _last(self, tx: Tx, kept: KeptFlow) -> Run | None:
+        runs = tx.list_flow_runs(self._namespace, kept.name, 1)
+        return runs[0] if runs else None
+
+    def _view(
+        self, tx: Tx, kept: KeptFlow, problems: Mapping[str, ProblemList], last: Run | None
+    ) -> FlowView:
         told = problems.get(kept.place)
         problem = told[0]["message"] if told else None
-        runs = tx.list_flow_runs(self._namespace, kept.name, 1)
-        last = runs[0] if runs else None
         try:
             flow = self._shelf.find(tx, self._namespace, kept.name, kept.digest)
         except Unreadable as error:

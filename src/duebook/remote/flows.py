@@ -36,6 +36,9 @@ class RemoteFlows(Flows):
     def source(self, name: str) -> NoReturn:
         raise needs_database("source()")
 
+    def performed(self, run_id: str) -> NoReturn:
+        raise needs_database("performed()")
+
     def problems(self) -> ProblemList:
         problems: ProblemList = self._server.get("flows")["problems"]
         return problems

@@ -702,6 +702,9 @@ class Tx(Protocol):
     def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
         """The newest first."""
 
+    def latest_flow_runs(self, namespace: str) -> dict[str, Run]:
+        """The newest run of each flow that has one, by the flow's name."""
+
     def lock_flow_run(self, run_id: str) -> bool:
         """Nobody advances it before the transaction ends; False when it is no run of a flow."""
 

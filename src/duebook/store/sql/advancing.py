@@ -252,6 +252,11 @@ class Advancing(People):
         rows = self._all("list_flow_runs_of", namespace=namespace, flow=flow, limit=limit)
         return [read_run(row, self._time) for row in rows]
 
+    def latest_flow_runs(self, namespace: str) -> dict[str, Run]:
+        rows = self._all("list_latest_flow_runs", namespace=namespace)
+        runs = self._runs([row[0] for row in rows if row[0] is not None])
+        return {run.flow: run for run in runs if run.flow is not None}
+
     def lock_flow_run(self, run_id: str) -> bool:
         return self._one("lock_flow_run", id=run_id) is not None
 

@@ -16,6 +16,8 @@ from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus
 from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
+from duebook.web.flow_graph import draw_flow
+from duebook.web.routes.flows import flow_of_run
 from duebook.web.visits import Submitted, Visiting
 
 if TYPE_CHECKING:
@@ -86,19 +88,24 @@ def get_run(
         run = book.runs.get(run_id)
         lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
         attempts, payload = book.runs.attempts(run.id), _payload(book, run)
-        return {"run": run, "attempts": attempts, "lines": lines, "payload": payload}
+        flow = flow_of_run(book, run) if run.flow and not run.parent_run_id else None
+        found = {"run": run, "attempts": attempts, "lines": lines, "payload": payload}
+        return found | {"flow": flow}
 
     seen = visit.shared(load)
     lines: list[tuple[Page, LogLine]] = seen["lines"]
     more = place_text(lines[-1][0]) if len(lines) == LINES and not find else None
     shown = [(place.attempt, line) for place, line in lines if _has(line, find)]
     run: Run = seen["run"]
+    steps = seen["flow"]["steps"] if seen["flow"] else []
     stream = visit.url("api", "v1", "runs", run.id, "log") if not find and more is None else ""
     return visit.render(
         "run.html",
         run=run,
         attempts=seen["attempts"],
         payload=seen["payload"],
+        flow=seen["flow"],
+        graph=draw_flow(steps, lambda step: visit.url("runs", step.id)),
         shown=shown[:LINES],
         looked=len(lines),
         last=place_text(lines[-1][0]) if lines else "",
@@ -147,23 +154,33 @@ def do_cancel(visit: Visiting, run_id: str, form: Submitted) -> Response:  # noq
 
 
 @operations("GET", "/{run_id}/retry", Role.OPERATOR, None)
-def ask_retry(visit: Visiting, run_id: str) -> Response:
-    """Whether to run it again."""
-    return _ask(visit, run_id, "retry")
+def ask_retry(visit: Visiting, run_id: str, step: Text = None) -> Response:
+    """Whether to run it again; the run of a flow perhaps from a step on."""
+    return _ask(visit, run_id, "retry", step=step or "")
 
 
 @operations("POST", "/{run_id}/retry", Role.OPERATOR, None)
-def do_retry(visit: Visiting, run_id: str, form: Submitted) -> Response:  # noqa: ARG001
+def do_retry(visit: Visiting, run_id: str, form: Submitted) -> Response:
     """Open it again, as another attempt."""
+    step, book = form["step"], visit.book
 
     def work() -> Response:
-        return visit.go("runs", visit.book.runs.retry(run_id).id, done="retry")
+        run = book.flows.retry(run_id, step) if step else book.runs.retry(run_id)
+        return visit.go("runs", run.id, done="retry")
 
-    return visit.attempt(work, lambda *told: _ask(visit, run_id, "retry", *told))
+    def again(problem: str, status: int) -> Response:
+        return _ask(visit, run_id, "retry", problem, status, step)
+
+    return visit.attempt(work, again)
 
 
 def _ask(
-    visit: Visiting, run_id: str, action: str, problem: str = "", status: int = 200
+    visit: Visiting,
+    run_id: str,
+    action: str,
+    problem: str = "",
+    status: int = 200,
+    step: str = "",
 ) -> Response:
-    run = visit.book.runs.get(run_id)
-    return visit.render("run_action.html", status, run=run, action=action, problem=problem)
+    values = {"run": visit.book.runs.get(run_id), "action": action, "step": step}
+    return visit.render("run_action.html", status, problem=problem, **values)

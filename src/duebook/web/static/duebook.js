@@ -217,7 +217,7 @@ function help(event) {
   if (!dialog) {
     dialog = document.createElement("dialog");
     dialog.setAttribute("aria-label", "Keys");
-    const keys = [["/", "search"], ["j k", "down and up a list"], ["Enter", "open"], ["g then o s r c e n h", "overview, schedules, runs, calendar, events, nodes, changes"], ["x", "run now, cancel, run again"], ["p e", "pause or resume, edit"], ["Esc", "leave a field"]];
+    const keys = [["/", "search"], ["j k", "down and up a list"], ["Enter", "open"], ["g then o s r f c e n h", "overview, schedules, runs, flows, calendar, events, nodes, changes"], ["x", "run now, cancel, run again"], ["p e", "pause or resume, edit"], ["Esc", "leave a field"]];
     const list = document.createElement("dl");
     list.className = "facts";
     for (const [key, words] of keys) {

@@ -1,0 +1,132 @@
+"""Draws a flow with the states of its steps as SVG: steps in, boxes and ways out; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup
+
+from duebook.errors import printable
+from duebook.flows.graph import rows
+from duebook.model.flow_run import step_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from duebook.model.flow_view import FlowView
+    from duebook.model.run import Run
+
+__all__ = ["MOST_DRAWN", "DrawnStep", "draw_flow", "drawn_steps"]
+
+MOST_DRAWN: Final = 200
+"""Steps; a larger picture shows nobody anything."""
+HANDLER: Final = "handler_on."
+LONGEST: Final = 28
+"""Characters of a name in a box."""
+_WIDTH, _HEIGHT, _GAP, _DROP, _EDGE = 8, 34, 20, 40, 8
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnStep:
+    """A step of a flow, and how far a run of it has come with it."""
+
+    name: str
+    depends: Sequence[str]
+    runs: str
+    description: str
+    state: str
+    """waiting: it has not begun"""
+    reason: str | None = None
+    run: Run | None = None
+
+    @property
+    def is_handler(self) -> bool:
+        return self.name.startswith(HANDLER)
+
+
+def drawn_steps(view: FlowView, runs: Sequence[Run]) -> list[DrawnStep]:
+    """The steps in the order of the flow; each by its latest run, as far as it has one."""
+    latest: Mapping[str, Run] = {run.step: run for run in runs if run.step is not None}
+    return [_drawn(step, latest.get(step["name"])) for step in view.steps]
+
+
+def _drawn(step: Mapping[str, Any], run: Run | None) -> DrawnStep:
+    state, reason = "waiting", None
+    if run is not None:
+        found = step_state(run.status, run.reason, run.exit_code)
+        state, reason = found.status, found.reason
+    return DrawnStep(
+        step["name"], step["depends"], step["runs"], step["description"], state, reason, run
+    )
+
+
+def draw_flow(steps: Sequence[DrawnStep], address: Callable[[Run], str]) -> Markup:
+    """The graph from top to bottom, handlers in a last row with dashes; nothing when too large."""
+    if not steps or len(steps) > MOST_DRAWN:
+        return Markup("")
+    graph = {step.name: step.depends for step in steps if not step.is_handler}
+    handlers = [step.name for step in steps if step.is_handler]
+    places, width, height = _places([*rows(graph), *([handlers] if handlers else [])])
+    ways = [_way(places, other, name) for name in graph for other in graph[name]]
+    boxes = [_box(places[step.name], step, address) for step in steps if step.name in places]
+    told = ", ".join(f"{step.name} {step.state}" for step in steps)
+    return Markup(
+        '<svg class="flow" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="group" '
+        'aria-label="{2}">{3}{4}</svg>'
+    ).format(width, height, printable(told)[:2_000], Markup("").join(ways), Markup("").join(boxes))
+
+
+def _places(table: Sequence[Sequence[str]]) -> tuple[dict[str, tuple[int, int]], int, int]:
+    widths = [sum(map(_wide, row)) + _GAP * (len(row) - 1) for row in table]
+    total = max(widths, default=0)
+    places: dict[str, tuple[int, int]] = {}
+    for depth, (row, wide) in enumerate(zip(table, widths, strict=True)):
+        x = _EDGE + (total - wide) // 2
+        for name in row:
+            places[name] = (x, _EDGE + depth * (_HEIGHT + _DROP))
+            x += _wide(name) + _GAP
+    return places, total + 2 * _EDGE, len(table) * (_HEIGHT + _DROP) - _DROP + 2 * _EDGE
+
+
+def _shown(name: str) -> str:
+    text = printable(name)
+    text = f"on {text.removeprefix(HANDLER)}" if text.startswith(HANDLER) else text
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _wide(name: str) -> int:
+    return _WIDTH * len(_shown(name)) + 28
+
+
+def _way(places: Mapping[str, tuple[int, int]], first: str, second: str) -> Markup:
+    if first not in places or second not in places:
+        return Markup("")
+    x1, y1 = places[first][0] + _wide(first) // 2, places[first][1] + _HEIGHT
+    x2, y2 = places[second][0] + _wide(second) // 2, places[second][1]
+    half = (y1 + y2) // 2
+    return Markup('<path class="way" d="M{} {}C{} {} {} {} {} {}"/>').format(
+        x1, y1, x1, half, x2, half, x2, y2
+    )
+
+
+def _box(place: tuple[int, int], step: DrawnStep, address: Callable[[Run], str]) -> Markup:
+    (x, y), wide = place, _wide(step.name)
+    box = Markup(
+        '<g class="step step-{}{}"><title>{}</title><rect x="{}" y="{}" width="{}" height="{}" '
+        'rx="6"/><text x="{}" y="{}" text-anchor="middle">{}</text></g>'
+    ).format(
+        step.state,
+        " handler" if step.is_handler else "",
+        f"{printable(step.name)}: {step.state}" + (f", {step.reason}" if step.reason else ""),
+        x,
+        y,
+        wide,
+        _HEIGHT,
+        x + wide // 2,
+        y + 22,
+        _shown(step.name),
+    )
+    if step.run is None:
+        return box
+    return Markup('<a href="{}">{}</a>').format(address(step.run), box)

@@ -1,0 +1,182 @@
+"""Flows and a flow: its graph with the states of its steps, its text, and what is done with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from duebook.api.operations import Operations
+from duebook.errors import Conflict, NotFound, shorten
+from duebook.model.access import Role
+from duebook.web.flow_graph import MOST_DRAWN, draw_flow, drawn_steps
+from duebook.web.visits import Submitted, Visiting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.book import Book
+    from duebook.model.flow_view import FlowView
+    from duebook.model.run import Run
+
+    Problems = list[dict[str, Any]]
+
+__all__ = ["flow_of_run", "operations"]
+
+operations = Operations("/flows", "pages")
+
+SHOWN: Final = 20
+ACTIONS: Final = ("start", "stop", "restart")
+LONGEST_TEXT: Final = 200_000
+
+
+@operations("GET", "", Role.VIEWER, None)
+def get_flows(visit: Visiting) -> Response:
+    """All flows, and what is wrong with files."""
+    flows, problems = visit.shared(lambda book: (book.flows.list(), book.flows.problems()))
+    known = {flow.place for flow in flows}
+    return visit.render(
+        "flows.html",
+        flows=flows,
+        strange=[problem for problem in problems if problem["file"] not in known],
+    )
+
+
+@operations("GET", "/{name}", Role.VIEWER, None)
+def get_flow(visit: Visiting, name: str) -> Response:
+    """A flow by its latest run: the graph, its steps, its runs and its text."""
+
+    def load(book: Book) -> dict[str, Any]:
+        flow = book.flows.get(name)
+        run = flow.last_run
+        view = _performed(book, run, flow) if run else flow
+        return {
+            "flow": flow,
+            "run": run,
+            "steps": drawn_steps(view, book.flows.steps(run.id) if run else ()),
+            "runs": book.flows.runs(name, SHOWN) if run else [],
+            "problems": [p for p in book.flows.problems() if p["file"] == flow.place],
+            "source": book.flows.source(name),
+            "schedule": _schedule(book, flow),
+        }
+
+    seen = visit.shared(load)
+    done = visit.request.query_params.get("done")
+    return visit.render(
+        "flow.html",
+        graph=draw_flow(seen["steps"], lambda run: visit.url("runs", run.id)),
+        most=MOST_DRAWN,
+        lines=marked(seen["source"][:LONGEST_TEXT], seen["problems"]),
+        active=any(run.status in ("queued", "running") for run in seen["runs"]),
+        done=DONE.get(done or ""),
+        **seen,
+    )
+
+
+DONE: Final = {
+    "stop": "Its runs were asked to end.",
+    "restart": "It ends, and begins anew.",
+}
+
+
+def _performed(book: Book, run: Run, flow: FlowView) -> FlowView:
+    """As its latest run has it; as it is now when that revision is gone."""
+    try:
+        return book.flows.performed(run.id)
+    except Conflict:
+        return flow
+
+
+def _schedule(book: Book, flow: FlowView) -> str | None:
+    """The name of its schedule, if it starts by itself."""
+    if flow.starts is None:
+        return None
+    try:
+        return book.schedules.get(flow.name).name
+    except NotFound:
+        return None
+
+
+def flow_of_run(book: Book, run: Run) -> dict[str, Any]:
+    """What the page of a run shows besides, when that is the run of a flow."""
+    try:
+        return {"steps": drawn_steps(book.flows.performed(run.id), book.flows.steps(run.id))}
+    except Conflict as error:
+        return {"steps": [], "gone": str(error)}
+
+
+def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
+    """The lines of a text, each with its number and with what is wrong there."""
+    found: dict[int, Problems] = {}
+    for problem in problems:
+        found.setdefault(problem["line"], []).append(problem)
+    return [
+        (number, text, found.get(number, [])) for number, text in enumerate(source.splitlines(), 1)
+    ]
+
+
+@operations("GET", "/{name}/{action}", Role.OPERATOR, None)
+def ask_flow(visit: Visiting, name: str, action: str) -> Response:
+    """Whether to start it, with which params, to stop it, or to begin it anew."""
+    return _ask(visit, name, action)
+
+
+@operations("POST", "/{name}/{action}", Role.OPERATOR, None)
+def do_flow(visit: Visiting, name: str, action: str, form: Submitted) -> Response:
+    """Do it."""
+    given = {key[6:]: form[key] for key in form.fields if key.startswith("param-")}
+
+    def work() -> Response:
+        flows = visit.book.flows
+        if action == "start":
+            params = {key: value for key, value in given.items() if value}
+            return visit.go("runs", flows.start(name, params).id, done="start")
+        if action == "stop":
+            flows.stop(name)
+        elif action == "restart":
+            flows.restart(name)
+        else:
+            raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
+        return visit.go("flows", name, done=action)
+
+    return visit.attempt(
+        work, lambda problem, status: _ask(visit, name, action, given, problem, status)
+    )
+
+
+def _ask(
+    visit: Visiting,
+    name: str,
+    action: str,
+    given: dict[str, str] | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    if action not in ACTIONS:
+        raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
+    flow = visit.book.flows.get(name)
+    values = {"flow": flow, "action": action, "given": given or {}, "problem": problem}
+    return visit.render("flow_action.html", status, **values)
+
+
+checking = Operations("/check-flow", "pages")
+
+
+@checking("GET", "", Role.OPERATOR, None)
+def ask_check(visit: Visiting) -> Response:
+    """A text to be checked."""
+    return _checked(visit, "", None)
+
+
+@checking("POST", "", Role.OPERATOR, None)
+def do_check(visit: Visiting, form: Submitted) -> Response:
+    """What is wrong with a text, at the lines; nothing is kept."""
+    source = form.fields.get("source", [""])[0].replace("\r\n", "\n")[:LONGEST_TEXT]
+    return _checked(visit, source, visit.book.flows.validate(source))
+
+
+def _checked(visit: Visiting, source: str, problems: Problems | None) -> Response:
+    lines: Sequence[Any] = [] if problems is None else marked(source, problems)
+    whole = [problem for problem in problems or [] if not problem["line"]]
+    values = {"source": source, "problems": problems, "lines": lines, "whole": whole}
+    return visit.render("flow_check.html", **values)

@@ -1,0 +1,112 @@
+"""Flows: their graph by the latest run, their text, and what is done with them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from duebook.web.flow_graph import DrawnStep, draw_flow
+from tests.conformance.builders import begin
+from tests.conformance.flow_builders import put_flow
+from tests.conformance.test_flow_client import FORK, work
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from tests.contract.web.conftest import Browser
+
+
+def states(source: str) -> dict[str, str]:
+    """The steps that a page has drawn, with their states."""
+    found = re.findall(r'class="step step-(\w+)[^>]*><title>(.*?):', source)
+    return {name: state for state, name in found}
+
+
+def test_a_flow_is_drawn_with_the_states_of_its_latest_run(
+    viewer: Browser, operator: Browser, book: Book
+) -> None:
+    put_flow(book.store, FORK, "fork")
+    assert "none yet" in viewer.ok("/flows").text
+    page = viewer.ok("/flows/fork")
+    assert set(states(page.source).values()) == {"waiting"}
+    assert "handler_on: {exit:" in page.text
+    assert not any("/start" in link or "/retry" in link for link in page.links)
+    begin(book.store)
+    asked = operator.ok("/flows/fork/start")
+    wrong = operator.send(asked, "/flows/fork/start", **{"param-SIZE": "x" * 5, "param-NO": "1"})
+    assert (wrong.status, 'has no param "NO"' in wrong.text) == (422, True)
+    started = operator.send(asked, "/flows/fork/start", **{"param-DAY": "friday"})
+    assert "It is started." in started.text
+    assert set(states(started.source).values()) == {"waiting"}
+    work(book.store, bad="failed")
+    page = operator.ok("/flows/fork")
+    drawn = states(page.source)
+    assert (drawn["good"], drawn["bad"], drawn["join"]) == ("succeeded", "failed", "skipped")
+    assert "failed" in viewer.ok("/flows").text
+    run = book.flows.runs("fork")[0]
+    (steps,) = [run_.id for run_ in book.flows.steps(run.id) if run_.step == "bad"]
+    assert f"/runs/{steps}" in page.links
+
+
+def test_a_run_goes_on_from_where_it_failed_or_from_a_step(operator: Browser, book: Book) -> None:
+    put_flow(book.store, FORK, "fork")
+    begin(book.store)
+    run = book.flows.start("fork")
+    work(book.store, bad="failed")
+    page = operator.ok(f"/runs/{run.id}")
+    assert states(page.source)["bad"] == "failed"
+    from_here = [link for link in page.links if "/retry?step=" in link]
+    assert {link.rpartition("=")[2] for link in from_here} == {"good", "bad", "join"}
+    asked = operator.ok(f"/runs/{run.id}/retry?step=bad")
+    assert "It goes on from step “bad”" in asked.text
+    again = operator.send(asked, f"/runs/{run.id}/retry")
+    assert "It is queued again" in again.text
+    assert set(work(book.store)) >= {"bad", "join"}
+    wrong = operator.send(operator.ok(f"/runs/{run.id}/retry?step=no"), f"/runs/{run.id}/retry")
+    assert wrong.status in (409, 404, 422)
+
+
+def test_a_flow_is_stopped_and_begun_anew(operator: Browser, viewer: Browser, book: Book) -> None:
+    put_flow(book.store, FORK, "fork")
+    assert operator.send(operator.ok("/flows/fork/stop"), "/flows/fork/stop").status == 409
+    book.flows.start("fork")
+    assert "/flows/fork/stop" in operator.ok("/flows/fork").links
+    stopped = operator.send(operator.ok("/flows/fork/stop"), "/flows/fork/stop")
+    assert "asked to end" in stopped.text
+    anew = operator.send(operator.ok("/flows/fork/restart"), "/flows/fork/restart")
+    assert "begins anew" in anew.text
+    assert viewer.get("/flows/fork/stop").status == 403
+    assert operator.get("/flows/fork/sing").status == 404
+    assert viewer.get("/flows/ghost").status == 404
+
+
+def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, book: Book) -> None:
+    page = operator.ok("/check-flow")
+    text = "name: etl\r\nsteps:\r\n  - {name: one, comand: <b>}\r\n"
+    found = operator.send(page, "/check-flow", source=text)
+    assert re.search(
+        r'<li id="L3" class="wrong">.*?did you mean `command`', found.source, re.DOTALL
+    )
+    assert "<b>" not in found.source
+    right = operator.send(page, "/check-flow", source="steps:\n  - {name: a, command: 'true'}\n")
+    assert "Nothing is wrong with it." in right.text
+    put_flow(book.store, FORK, "fork")
+    told = {"line": 3, "column": 1, "key": "params", "message": "params is <odd>", "hint": ""}
+    places = ("flows/fork.yaml", "flows/other.yaml")
+    problems = {place: [told | {"file": place}] for place in places}
+    book.store.transact(lambda tx: tx.save_problems("default", ["flows"], problems))
+    page = viewer.ok("/flows/fork")
+    assert "the last good text stays in force" in page.text
+    assert re.search(r'<li id="L3" class="wrong">.*?&lt;odd&gt;', page.source, re.DOTALL)
+    assert "flows/other.yaml" in viewer.ok("/flows").text
+
+
+def test_no_flows_teach(viewer: Browser) -> None:
+    assert "duebook up --flows" in viewer.ok("/flows").text
+
+
+def test_hostile_names_are_drawn_as_text_and_a_large_flow_is_not_drawn() -> None:
+    step = DrawnStep("<script>" + "x" * 50, (), "true", "", "waiting")
+    drawn = draw_flow([step], lambda run: run.id)
+    assert "<script>" not in drawn
+    many = [DrawnStep(str(number), (), "true", "", "waiting") for number in range(201)]
+    assert draw_flow(many, lambda run: run.id) == ""
