@@ -8,11 +8,25 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from duebook import cron, every
+from duebook.book import Book
 from duebook.clock import utc_now
+from duebook.delivery.courier import Courier
+from duebook.engine.advancer import Advancer
+from duebook.model.run import LogLine
+from duebook.store.base import SessionInfo
+from duebook.store.sqlite import SqliteStore
 from duebook.testing import Simulation
+from duebook.triggers.zones import tzdata_version
+from duebook.version import __version__
+from tests.conformance.builders import claim, settle
+from tests.conformance.flow_builders import put_flow
+from tests.conformance.test_delivery import Box, join
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from duebook.model.run import Token
+    from duebook.store.base import Store
 
 __all__ = ["fill_demo"]
 
@@ -23,6 +37,22 @@ LOG = (
     'batch 2 of 3 … \x1b[31mrefused\x1b[0m: duplicate key value violates "orders_pkey"',
 )
 A_DAY = 86_400_000_000
+FLOW = """
+name: warehouse
+description: Loads the day into the warehouse
+schedule: "0 4 * * *"
+params:
+  - DAY: today
+steps:
+  - {name: extract, command: "fetch --day ${DAY}"}
+  - {name: check-orders, command: "check orders", depends: extract}
+  - {name: check-parts, command: "check parts", depends: extract}
+  - {name: load-orders, command: "load orders", depends: check-orders}
+  - {name: load-parts, command: "load parts", depends: check-parts}
+  - {name: report, command: "report ${DAY}", depends: [load-orders, load-parts]}
+handler_on:
+  failure: {command: "notify the team"}
+"""
 
 
 def fill_demo(path: Path) -> None:
@@ -43,6 +73,54 @@ def fill_demo(path: Path) -> None:
             copy.execute("UPDATE node_sessions SET expires_at = expires_at + ?", [A_DAY])
             _print(copy)
             copy.commit()
+    _tell_more(path)
+
+
+def _tell_more(path: Path) -> None:
+    """A flow whose run failed at a step, one under way, and events that somebody did not take."""
+    with Book(SqliteStore(path), by="ann") as book:
+        store = book.store
+        put_flow(store, FLOW, "warehouse")
+        info = SessionInfo(
+            "flow-worker", "node-1", 4242, "worker", __version__, tzdata_version(), ("orders",)
+        )
+        store.transact(lambda tx: tx.begin_session(info, timedelta(days=1)))
+        _perform(store, book.flows.start("warehouse").id, failing="load-orders")
+        last = book.flows.start("warehouse", {"DAY": "2026-11-14"}).id
+        _perform(store, last, leaving="load-orders")
+        for number in range(30):
+            data = {"order": 1000 + number, "total": f"{number * 7}.50"}
+            book.events.publish("orders", data, key=str(number), type="order.placed")
+        book.events.add_sink("hooks", "webhook", "orders", url="https://example.com/hooks")
+        box = Box()
+        box.refuses = {"7", "21"}
+        courier = Courier(store, join(store, "billing", 1, 1, topics=["orders"]), box)
+        courier.share()
+        while courier.step() == 0:
+            pass
+        courier.close()
+
+
+def _perform(store: Store, run_id: str, failing: str = "", leaving: str = "") -> None:
+    """Its steps, as far as they can; one fails, or stays under way."""
+    advancer = Advancer(store)
+    advancer.step()
+    while claims := [one for one in claim(store, "flow-worker") if one.run.parent_run_id]:
+        for claimed in claims:
+            if claimed.run.step == leaving:
+                continue
+            if claimed.run.step == failing:
+                _say(store, claimed.token)
+                settle(store, claimed.token, "failed", error="duplicate key", reason="error")
+            else:
+                settle(store, claimed.token)
+        advancer.step()
+    assert store.read(lambda tx: tx.get_run(run_id)).flow
+
+
+def _say(store: Store, token: Token) -> None:
+    lines = [LogLine(utc_now(), "stdout", text) for text in LOG]
+    store.transact(lambda tx: tx.append_log(token, 1, lines))
 
 
 def _define(sim: Simulation) -> None:

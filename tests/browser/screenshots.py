@@ -18,6 +18,7 @@ SHOTS: Final = (
     ("overview-dark", "/", DESK, "dark"),
     ("schedules", "/schedules", DESK, "light"),
     ("schedule", "/schedules/orders", DESK, "light"),
+    ("flow", "/flows/warehouse", DESK, "light"),
     ("calendar", "/calendar", DESK, "light"),
     ("phone", "/schedules", PHONE, "light"),
 )
@@ -29,7 +30,7 @@ def main() -> None:
         books = Path(folder) / "books.db"
         fill_demo(books)
         with closing(Site(books, browser)) as site:
-            failed = site.book.runs.list(status="failed")[0].id
+            failed = next(r.id for r in site.book.runs.list(status="failed") if not r.flow)
             for name, path, size, scheme in (*SHOTS, ("run", f"/runs/{failed}", DESK, "light")):
                 page = site.visit(path, viewport=size, color_scheme=scheme)
                 page.reload()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.clock import utc_now
+from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine, Progress
 from tests.conformance.builders import begin, claim, settle
+from tests.conformance.flow_builders import CHAIN, put_flow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -156,6 +158,53 @@ def test_why_it_did_not_run_and_the_log_of_the_last_failure(demo: Site, script: 
     page.get_by_role("button", name="Search").click()
     page.get_by_text("duplicate key value").wait_for()
     assert not page.get_by_text("connecting to").is_visible()
+
+
+@BOTH
+def test_a_flow_is_started_stopped_and_goes_on_from_a_step(demo: Site, script: bool) -> None:
+    page = demo.visit("/flows", script=script)
+    page.get_by_role("link", name="warehouse").first.click()
+    page.get_by_role("link", name="Stop…").click()
+    press(page, "Stop")
+    page.get_by_text("asked to end").wait_for()
+    page.get_by_role("link", name="Start…", exact=True).click()
+    page.get_by_label("DAY").fill("2026-11-15")
+    press(page, "Start")
+    page.get_by_text("It is started").wait_for()
+    press(page, "Undo")
+    page.get_by_text("It is cancelled").wait_for()
+    failed = demo.book.flows.runs("warehouse")[-1]
+    page.goto(f"{demo.address}/runs/{failed.id}")
+    page.locator("tr", has_text="load-orders").get_by_text("Retry from here…").first.click()
+    press(page, "Run again")
+    page.get_by_text("It is queued again").wait_for()
+
+
+@BOTH
+def test_what_was_not_taken_is_replayed(demo: Site, script: bool) -> None:
+    page = demo.visit("/events", script=script)
+    page.get_by_role("link", name="Replay…").first.click()
+    press(page, "Replay")
+    page.get_by_role("status").get_by_text("will be delivered once more").wait_for()
+    page.get_by_role("link", name="Give all of that up…").click()
+    press(page, "Give up")
+    page.get_by_text("It took everything so far").wait_for()
+
+
+def test_the_steps_of_a_flow_are_followed_live(site: Site) -> None:
+    put_flow(site.store, CHAIN)
+    begin(site.store)
+    run = site.book.flows.start("chain")
+    Advancer(site.store).step()
+    page = site.visit("/flows/chain")
+    page.get_by_text("Live", exact=True).wait_for()
+    (claimed,) = claim(site.store)
+    page.locator(".step-running").wait_for()
+    settle(site.store, claimed.token)
+    Advancer(site.store).step()
+    page.locator(".step-succeeded").wait_for()
+    assert page.locator("svg.flow a").first.get_attribute("href") == f"/runs/{claimed.run.id}"
+    assert site.book.runs.get(run.id).status == "running"
 
 
 @BOTH

@@ -17,7 +17,9 @@ PARTS = ("", "/pause", "/run", "/move", "/skip-next", "/delete", "/backfill", "/
 
 
 def all_pages(site: Site) -> list[str]:
-    failed = site.book.runs.list(status="failed")[0].id
+    failed = next(run.id for run in site.book.runs.list(status="failed") if not run.flow)
+    flow_run = site.book.flows.runs("warehouse")[1].id
+    letter = site.book.events.dead_letters()[0].event.id
     return [
         "/",
         "/namespaces",
@@ -30,7 +32,16 @@ def all_pages(site: Site) -> list[str]:
         "/runs",
         f"/runs/{failed}",
         f"/runs/{failed}/retry",
+        "/flows",
+        "/check-flow",
+        *(f"/flows/warehouse{part}" for part in ("", "/start", "/stop", "/restart")),
+        f"/runs/{flow_run}",
+        f"/runs/{flow_run}/retry?step=load-orders",
         "/calendar",
+        "/events",
+        f"/events/{letter}",
+        "/readers/billing",
+        f"/readers/billing/drop-dead?event={letter}",
         "/nodes",
         "/audit",
         "/tokens",
@@ -95,7 +106,9 @@ def test_pages_are_small_and_their_links_lead_somewhere(demo: Site) -> None:
         answer = page.goto(f"{demo.address}{path}")
         assert answer is not None
         assert len(answer.body()) < 200_000, path
-        links = page.locator("a[href]").evaluate_all("all => all.map((a) => a.href)")
+        links = page.locator("a[href]").evaluate_all(
+            "all => all.map((a) => new URL(a.getAttribute('href'), location.href).href)"
+        )
         for link in {link.split("#")[0] for link in links} - seen:
             seen.add(link)
             assert page.request.get(link).status == 200, f"{path} leads to {link}"

@@ -67,7 +67,7 @@ FIELDS: Final = (
 )
 
 
-TZ: Final = EditField("tz", "text", "the time zone of a cron expression")
+TZ: Final = EditField("tz", "text", "of a cron expression")
 BLANK: Final = {field.name: field.choices[0] if field.choices else "" for field in FIELDS}
 
 

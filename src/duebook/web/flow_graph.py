@@ -36,7 +36,7 @@ class DrawnStep:
     runs: str
     description: str
     state: str
-    """waiting: it has not begun"""
+    """pending: it has not begun"""
     reason: str | None = None
     run: Run | None = None
 
@@ -52,7 +52,7 @@ def drawn_steps(view: FlowView, runs: Sequence[Run]) -> list[DrawnStep]:
 
 
 def _drawn(step: Mapping[str, Any], run: Run | None) -> DrawnStep:
-    state, reason = "waiting", None
+    state, reason = "pending", None
     if run is not None:
         found = step_state(run.status, run.reason, run.exit_code)
         state, reason = found.status, found.reason

@@ -27,7 +27,7 @@ def test_a_flow_is_drawn_with_the_states_of_its_latest_run(
     put_flow(book.store, FORK, "fork")
     assert "none yet" in viewer.ok("/flows").text
     page = viewer.ok("/flows/fork")
-    assert set(states(page.source).values()) == {"waiting"}
+    assert set(states(page.source).values()) == {"pending"}
     assert "handler_on: {exit:" in page.text
     assert not any("/start" in link or "/retry" in link for link in page.links)
     begin(book.store)
@@ -36,7 +36,7 @@ def test_a_flow_is_drawn_with_the_states_of_its_latest_run(
     assert (wrong.status, 'has no param "NO"' in wrong.text) == (422, True)
     started = operator.send(asked, "/flows/fork/start", **{"param-DAY": "friday"})
     assert "It is started." in started.text
-    assert set(states(started.source).values()) == {"waiting"}
+    assert set(states(started.source).values()) == {"pending"}
     work(book.store, bad="failed")
     page = operator.ok("/flows/fork")
     drawn = states(page.source)
@@ -105,8 +105,8 @@ def test_no_flows_teach(viewer: Browser) -> None:
 
 
 def test_hostile_names_are_drawn_as_text_and_a_large_flow_is_not_drawn() -> None:
-    step = DrawnStep("<script>" + "x" * 50, (), "true", "", "waiting")
+    step = DrawnStep("<script>" + "x" * 50, (), "true", "", "pending")
     drawn = draw_flow([step], lambda run: run.id)
     assert "<script>" not in drawn
-    many = [DrawnStep(str(number), (), "true", "", "waiting") for number in range(201)]
+    many = [DrawnStep(str(number), (), "true", "", "pending") for number in range(201)]
     assert draw_flow(many, lambda run: run.id) == ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from duebook.errors import Invalid
 from duebook.model.enqueued import enqueued_spec, step_spec
 from duebook.model.flow_run import StepState, Surroundings, step_state
+from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
@@ -431,7 +432,11 @@ class Working(Planning):
         return None if row is None else read_gate(row, self._time).queue
 
     def list_queues(self) -> list[QueueLoad]:
-        loads = {name: (queued, running) for name, queued, running in self._all("list_loads")}
+        loads = {
+            name: (queued, running)
+            for name, queued, running in self._all("list_loads")
+            if name != FLOW_QUEUE  # nobody serves it
+        }
         queues = {name: Queue(name) for name in loads}
         queues |= {gate.queue.name: gate.queue for gate in self._gates()}
         return [QueueLoad(queues[name], *loads.get(name, (0, 0))) for name in sorted(queues)]

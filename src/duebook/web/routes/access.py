@@ -24,7 +24,7 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 PAGE: Final = 50
-KINDS: Final = ("schedule", "run", "template", "queue", "token", "namespace")
+KINDS: Final = ("schedule", "run", "flow", "template", "queue", "token", "namespace")
 Text = Annotated[str | None, Query(max_length=200)]
 
 
