@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from duebook.model.secret import show_payload
 from duebook.web.ansi import coloured, stripped
 from duebook.web.times import length_text
 
@@ -34,6 +35,7 @@ def _environment() -> Environment:
         "plain": stripped,
         "took": length_text,
         "pretty": _pretty,
+        "shown": show_payload,
         "line": lambda value: json.dumps(value, ensure_ascii=False),
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",

@@ -24,7 +24,10 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 PAGE: Final = 50
-KINDS: Final = ("schedule", "run", "flow", "template", "queue", "token", "namespace")
+KINDS: Final = (
+    *("schedule", "run", "flow", "template", "queue"),
+    *("sink", "group", "token", "namespace"),
+)
 Text = Annotated[str | None, Query(max_length=200)]
 
 

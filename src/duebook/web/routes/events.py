@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Query
@@ -11,7 +10,8 @@ from starlette.responses import Response
 from duebook.api.operations import Operations
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
-from duebook.model.sink import sink_form
+from duebook.model.consumer import consumer_form
+from duebook.model.event import EventPage
 from duebook.web.visits import Form, Submitted, Visiting
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
-STRETCH: Final = 1_000
-"""Positions of the log that a page looks at."""
 SHOWN: Final = 50
+TOPICS: Final = 50
 LETTERS: Final = 100
 Text = Annotated[str | None, Query(max_length=300)]
 
@@ -33,34 +32,30 @@ Text = Annotated[str | None, Query(max_length=300)]
 def get_events(
     visit: Visiting,
     topic: Text = None,
-    before: Annotated[int | None, Query(ge=1, le=2**62)] = None,
+    cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
     """What is on the log, the newest first; who reads it; what was not taken."""
 
     def load(book: Book) -> dict[str, Any]:
-        end = book.events.position()
-        place = min(before or end + 1, end + 1)
-        start = max(place - 1 - STRETCH, 0)
+        events = book.events
+        page, wrong = EventPage((), None, 0), ""
         try:
-            found, wrong = book.events.list(topic or None, start, limit=STRETCH), ""
+            page = events.page(topic or None, limit=SHOWN, newest=True, cursor=cursor)
         except Invalid as error:
-            found, wrong = [], str(error)
-        found = [event for event in found if event.position and event.position < place]
-        shown = found[-SHOWN:]
-        older = shown[0].position if len(found) > SHOWN else start + 1
+            wrong = str(error)
         return {
-            "end": end,
-            "topics": Counter(event.topic for event in found).most_common(20),
-            "events": shown[::-1],
-            "older": older if older and older > 1 else None,
+            "end": events.position(),
+            "topics": events.topics()[:TOPICS],
+            "events": page,
+            "next_cursor": page.next_cursor,
             "readers": _readers(book),
-            "letters": book.events.dead_letters(limit=LETTERS),
+            "letters": events.dead_letters(limit=LETTERS),
             "wrong": wrong,
         }
 
     seen = visit.shared(load)
     status = 400 if seen["wrong"] else 200
-    return visit.render("events.html", status, topic=topic or "", first=before is None, **seen)
+    return visit.render("events.html", status, topic=topic or "", first=cursor is None, **seen)
 
 
 def _readers(book: Book) -> list[dict[str, Any]]:
@@ -83,12 +78,13 @@ def get_reader(visit: Visiting, name: str) -> Response:
         return {
             "reader": _reader(book, name),
             "lag": lags[0] if lags else None,
+            "partitions": book.events.partitions(name),
             "end": book.events.position(),
             "letters": book.events.dead_letters(name, LETTERS),
         }
 
     seen = visit.shared(load)
-    options = sink_form(seen["reader"])["options"]
+    options = consumer_form(seen["reader"])["options"]
     done = visit.request.query_params.get("done")
     return visit.render("reader.html", options=options, done=DONE.get(done or ""), **seen)
 
