@@ -13,8 +13,8 @@ from duebook.api.authenticator import BookAuthenticator
 from duebook.api.server import Server, bind
 from duebook.book import Book
 from duebook.store.sqlite import SqliteStore
-from duebook.web.site import create_site
 from tests.browser.demo import fill_demo
+from tests.contract.web.conftest import site_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ class Site:
         self._browser = browser
         place = bind("127.0.0.1", 0)
         self.address = place.address
-        self._server = Server(create_site(self.store, BookAuthenticator(self.store, LOCAL)), place)
+        self._server = Server(site_on(self.store, BookAuthenticator(self.store, LOCAL)), place)
         self._server.start()
         self.amiss: list[str] = []
         """what a browser complained about, and what it asked of other hosts"""

@@ -264,6 +264,7 @@ def test_the_list_is_filtered_as_somebody_types(demo: Site) -> None:
     page.get_by_label("Name", exact=True).press_sequentially("tenant-4")
     page.wait_for_url("**/schedules?text=tenant-4*")
     assert page.locator("a.row-link:visible").all_inner_texts() == ["tenant-4"]
+    assert page.locator("#page > :first-child h1").count() == 1
     page.get_by_label("Name", exact=True).fill("")
     page.get_by_role("link", name="backup").wait_for()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -81,22 +81,21 @@ UNNAMED = """() => [...document.querySelectorAll(
   .map((e) => e.outerHTML.slice(0, 90))"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_is_labelled_and_can_be_read(demo: Site, scheme: str) -> None:
-    page = demo.visit(color_scheme=scheme)
+DESK = {"viewport": {"width": 1200, "height": 844}, "color_scheme": "light"}
+PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "is_mobile": True}
+
+
+@pytest.mark.parametrize("look", [DESK, PHONE], ids=["desk, light", "phone, dark"])
+def test_everything_is_labelled_fits_and_can_be_read(demo: Site, look: dict[str, Any]) -> None:
+    page = demo.visit(**look)
     for path in all_pages(demo):
         page.goto(f"{demo.address}{path}")
         assert page.evaluate(CONTRAST) == [], path
         assert page.evaluate(UNNAMED) == [], path
         assert page.locator("h1").count() == 1, path
         assert page.locator("main").count() == 1, path
-
-
-def test_no_page_is_wider_than_a_phone(demo: Site) -> None:
-    page = demo.visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
-    for path in all_pages(demo):
-        page.goto(f"{demo.address}{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= look["viewport"]["width"], path
 
 
 def test_pages_are_small_and_their_links_lead_somewhere(demo: Site) -> None:

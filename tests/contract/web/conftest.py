@@ -24,10 +24,18 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from duebook.api.gate import Authenticator
     from duebook.store.base import Store
 
 
 shared_site = SharedApp(create_site)
+
+
+def site_on(store: Store, authenticator: Authenticator | None = None) -> FastAPI:
+    """The site on these books, with tokens of every role unless told otherwise."""
+    site = shared_site.on(store, authenticator)
+    site.state.watches, site.state.calendar = Watches(store), Calendar()
+    return site
 
 
 class Page(HTMLParser):
@@ -131,9 +139,7 @@ def book(store: Store) -> Book:
 
 @pytest.fixture
 def app(store: Store) -> FastAPI:
-    site = shared_site.on(store)
-    site.state.watches, site.state.calendar = Watches(store), Calendar()
-    return site
+    return site_on(store)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ function exchange(fresh) {
   const scrolled = log && [log.scrollTop, log];
   const newLog = next.querySelector(".log");
   if (log && newLog && log.dataset.stream) newLog.replaceWith(log);
-  if (notice && !next.querySelector(".alert.done")) next.querySelector("h1").after(notice);
+  if (notice && !next.querySelector(".alert.done")) { const h1 = next.querySelector("h1"); (h1.closest(".title") ?? h1).after(notice); }
   page().replaceWith(document.adoptNode(next));
   if (scrolled) scrolled[1].scrollTop = scrolled[0];
   if (focused) page().querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
@@ -161,7 +161,7 @@ async function search(input) {
   const answer = await fetch(address, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
-  const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .filters"));
+  const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .title, .filters"));
   if (!fresh || !page().contains(own)) return;
   others(page()).forEach((element) => element.remove());
   others(fresh).forEach((element) => page().append(document.adoptNode(element)));
