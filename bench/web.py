@@ -18,6 +18,7 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -29,10 +30,13 @@ from bench.pages import fill
 from duebook.api.authenticator import BookAuthenticator
 from duebook.book import Book
 from duebook.clock import utc_now
+from duebook.model.flow import Revision
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from duebook.store.base import Tx
 
 SCHEDULES: Final = 100_000
 RUNS: Final = 1_000_000
@@ -71,6 +75,19 @@ ORDER BY n;
 INSERT INTO duebook.run_logs (run_id, attempt, seq, at, stream, text)
 SELECT md5('{busy}')::uuid::text, 1, n, now(), 'stdout', 'line ' || n || ' of a log that goes on'
 FROM generate_series(1, 5000) AS n;
+INSERT INTO duebook.events (id, namespace, topic, type, key, slot, data, meta, at,
+    position)
+SELECT md5('event' || n)::uuid::text, 'default', CASE WHEN n = 7 THEN 'rare' ELSE 'orders' END,
+    'placed', n::text, n % 1024, '{{"order": 7, "total": "17.50"}}', '{{}}', now(), n
+FROM generate_series(1, {schedules}) AS n;
+"""
+FLOWS: Final = 50
+FLOW: Final = """
+schedule: "0 4 * * *"
+steps:
+  - {name: extract, command: "true"}
+  - {name: load, command: "true"}
+  - {name: report, command: "true"}
 """
 
 
@@ -96,6 +113,9 @@ def prepare(url: str, schedules: int, runs: int) -> list[str]:
         book.schedules.pause(NAME, reason="a bench")
         book.schedules.resume(NAME)
         tokens = [book.tokens.create(f"bench-{n}", "admin", ["*"])[1] for n in range(TOKENS)]
+        for number in range(FLOWS):
+            revision = Revision(f"flow-{number}", f"flows/flow-{number}.yaml", "1", FLOW)
+            book.store.transact(partial(_keep, revision=revision))
         door = BookAuthenticator(book.store)
         sessions = [session for token in tokens if (session := door.open_session(token))]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -105,6 +125,10 @@ def prepare(url: str, schedules: int, runs: int) -> list[str]:
         connection.execute("VACUUM ANALYZE")
     print(f"{schedules:,} schedules, {runs:,} runs\n")
     return sessions
+
+
+def _keep(tx: Tx, revision: Revision) -> None:
+    tx.save_flow("default", revision, None)
 
 
 def pages(schedules: int) -> dict[str, str]:
@@ -129,6 +153,10 @@ def pages(schedules: int) -> dict[str, str]:
         "runs of another queue": "/runs?queue=none",
         "a run with a long log": f"/runs/{run}",
         "its log, searched": f"/runs/{run}?find=4999",
+        "flows": "/flows",
+        "a flow": "/flows/flow-7",
+        "events": "/events",
+        "events of a rare topic": "/events?topic=rare",
         "calendar": "/calendar",
         "nodes": "/nodes",
         "changes": "/audit",
