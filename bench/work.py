@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
-import subprocess
 import sys
 import threading
 from contextlib import ExitStack
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tests.postgres import Server
 
 from bench.drain import KINDS, execute, runs_per_second
+from bench.nodes import node
 from bench.peers import BATCH, CONCURRENCY, pgqueuer_per_second, procrastinate_per_second
 from duebook.clock import utc_now
 from duebook.ids import new_id
@@ -141,22 +140,6 @@ def queries_at_rest(server: Server, number: int, seconds: int) -> float:
 def statements(server: Server) -> int:
     log = (server.folder / "log").read_text(errors="replace")
     return log.count(" LOG:  statement: ") + log.count(" LOG:  execute ")
-
-
-class node:  # noqa: N801 - reads as a word in a with statement
-    """A node of one's own process, as users start it."""
-
-    def __init__(self, url: str) -> None:
-        program = ["--app", "bench.program:book", "--slots", "50", "--quiet", "--port", "0"]
-        self._words = [sys.executable, "-m", "duebook", "up", *program]
-        self._env = os.environ | {"DUEBOOK_DATABASE_URL": url}
-
-    def __enter__(self) -> None:
-        self._process = subprocess.Popen(self._words, stdout=subprocess.DEVNULL, env=self._env)
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(30)
 
 
 def add(store: PostgresStore, name: str, form: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ def put_flow(store: Store, text: str, name: str = "chain") -> str:
     source = dedent(text)
     digest = sha256(source.encode()).hexdigest()
     revision = Revision(name, f"flows/{name}.yaml", digest, source)
-    store.transact(lambda tx: tx.save_flow("default", revision, None))
+    store.transact(lambda tx: tx.save_flows("default", [(revision, None)]))
     return digest
 
 

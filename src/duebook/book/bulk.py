@@ -274,7 +274,7 @@ def _act(
 ) -> set[str]:
     """Do it to schedules; returns those that it could be done to."""
     if action == "delete":
-        return _delete(tx, audit, ids)
+        return delete_all(tx, audit, ids)
     state = _STATES.get(action)
     snapshots = [s for s in tx.snapshots(ids) if state in (None, s.status)]
     match action:
@@ -311,7 +311,8 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
     return set(skipped)
 
 
-def _delete(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
+def delete_all(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
+    """Delete schedules, whatever they do; returns those that had not been."""
     snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.snapshots(ids)}
     schedules = [tx.get_schedule(id_) for id_ in sorted(ids)]
     ended = [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.audit import ScheduleAudit
+from duebook.book.bulk import delete_all
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
 from duebook.flows.lifecycle import next_control
@@ -14,10 +17,10 @@ from duebook.ids import new_id
 from duebook.store.joined import JoinedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from duebook.flows.reconcile import Change, Reconciled
-    from duebook.model.flow import Flow
+    from duebook.model.flow import Flow, Revision
     from duebook.store.base import Store, Tx
 
 __all__ = ["FlowRegistry"]
@@ -71,41 +74,66 @@ class FlowRegistry:
 
     def _apply(self, tx: Tx, changes: Sequence[Change], roots: Collection[str]) -> None:
         tx.lease_flows(self._namespace, roots, self._holder, LEASE)
+        kept = tx.get_flows(self._namespace, [change.name for change in changes])
         for change in changes:
-            kept = tx.get_flow(self._namespace, change.name)
-            if (None if kept is None else kept.digest) != change.was:
+            found = kept.get(change.name)
+            if (None if found is None else found.digest) != change.was:
                 raise Conflict(f'flow "{change.name}" was changed meanwhile')
+            self._refused.pop(change.place, None)
+        gone = [change.name for change in changes if change.kind == "delete"]
+        if gone:
+            tx.remove_flows(self._namespace, gone)
+        revised: list[tuple[Flow, Revision]] = []
         for change in changes:
-            self._change(tx, change)
+            if change.flow is not None and change.revision is not None:
+                revised.append((change.flow, change.revision))
+            elif change.kind == "move":
+                tx.move_flow(self._namespace, change.name, change.place)
+        tx.save_flows(
+            self._namespace, [(revision, next_control(flow, tx.now)) for flow, revision in revised]
+        )
+        self._unschedule(tx, [*gone, *(flow.name for flow, _ in revised if not flow.start)])
+        self._schedule(tx, {flow.name: (flow, r.place) for flow, r in revised if flow.start})
 
-    def _change(self, tx: Tx, change: Change) -> None:
-        self._refused.pop(change.place, None)
-        if change.kind == "delete":
-            tx.remove_flow(self._namespace, change.name)
-            self._unschedule(tx, change.name)
-            return
-        if change.revision is None or change.flow is None:
-            tx.move_flow(self._namespace, change.name, change.place)
-            return
-        tx.save_flow(self._namespace, change.revision, next_control(change.flow, tx.now))
+    def _schedule(self, tx: Tx, flows: Mapping[str, tuple[Flow, str]]) -> None:
+        """The new ones of each directory together, unless one of them is refused."""
+        taken = tx.list_taken(self._namespace, list(flows))
+        fresh: dict[str, list[tuple[Flow, str]]] = defaultdict(list)
+        for name, (flow, place) in flows.items():
+            if name in taken:
+                self._declare(tx, flow, place)
+            else:
+                fresh[place.partition("/")[0]].append((flow, place))
+        for root, found in fresh.items():
+            forms = [{"name": flow.name, **(flow.schedule_form() or {})} for flow, _ in found]
+            try:
+                self._schedules(tx, PREFIX + root).create_many(forms, PREFIX + root)
+            except Unavailable:
+                raise
+            except DuebookError:
+                for flow, place in found:
+                    self._declare(tx, flow, place)
+
+    def _declare(self, tx: Tx, flow: Flow, place: str) -> None:
+        by = PREFIX + place.partition("/")[0]
         try:
-            self._schedule(tx, change.flow, change.place)
+            self._schedules(tx, by).declare(flow.name, by, **(flow.schedule_form() or {}))
         except Unavailable:
             raise
         except DuebookError as error:
             told = f"it cannot be scheduled: {shorten(str(error), 300)}"
-            self._refused[change.place] = Problem(change.place, 1, 1, "schedule", told)
+            self._refused[place] = Problem(place, 1, 1, "schedule", told)
 
-    def _schedule(self, tx: Tx, flow: Flow, place: str) -> None:
-        form = flow.schedule_form()
-        if form is None:
-            self._unschedule(tx, flow.name)
-            return
-        by = PREFIX + place.partition("/")[0]
-        Schedules(JoinedStore(tx), self._namespace, by=by).declare(flow.name, by, **form)
+    def _schedules(self, tx: Tx, by: str) -> Schedules:
+        return Schedules(JoinedStore(tx), self._namespace, by=by)
 
-    def _unschedule(self, tx: Tx, name: str) -> None:
+    def _unschedule(self, tx: Tx, names: Sequence[str]) -> None:
         """Only what flows made: a schedule of somebody else stays."""
-        id_ = tx.list_taken(self._namespace, [name]).get(name)
-        if id_ is not None and tx.get_schedule(id_).created_by.startswith(PREFIX):
-            Schedules(JoinedStore(tx), self._namespace).delete(name)
+        ids = tx.list_taken(self._namespace, names).values() if names else ()
+        ours = [
+            snapshot.schedule_id
+            for snapshot in (tx.snapshots(sorted(ids)) if ids else ())
+            if snapshot.owner.user.startswith(PREFIX)
+        ]
+        if ours:
+            delete_all(tx, ScheduleAudit(self._namespace, "flows"), ours)

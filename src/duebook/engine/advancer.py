@@ -37,7 +37,7 @@ __all__ = ["Advancer"]
 
 log = logging.getLogger(__name__)
 
-BATCH: Final = 200
+BATCH: Final = 500
 LOOK_AGAIN: Final = timedelta(seconds=5)
 """For a run that may not begin yet: the end of the others wakes it, should that be a flow's."""
 RESTARTING: Final = timedelta(seconds=1)

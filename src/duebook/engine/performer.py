@@ -7,7 +7,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.reports import Desk, TaskReports
-from duebook.engine.steps import StepRoom
+from duebook.engine.steps import Ready, StepRoom
 from duebook.errors import Unavailable
 from duebook.flows.shelf import Shelf
 from duebook.model.run import Outcome
@@ -83,16 +83,25 @@ class TargetPerformer:
 
         runs, rest = [], []
         for claim, stop in begun:
-            task = None if claim.around else self._tasks.find(claim.run.task)
-            if task is not None and task.kind == "loop" and isinstance(stop, TaskStop):
+            task = self._tasks.find(claim.run.task)
+            if task is None or task.kind != "loop" or not isinstance(stop, TaskStop):
+                rest.append(claim)
+            elif (filled := self._with_values(claim)) is not None:
                 reports = TaskReports(claim, stop, self._desk)
-                runs.append(AsyncRun(task, claim, stop, reports, ended))
+                runs.append(AsyncRun(task, filled, stop, reports, ended))
             else:
                 rest.append(claim)
         if runs:
             self._loop = self._loop or EventLoop()
             self._loop.begin(runs)
         return rest
+
+    def _with_values(self, claim: Claim) -> Claim | None:
+        """A step of a flow with its values; None when these take time, or it will not run."""
+        if claim.around is None:
+            return claim
+        ready = self._steps.prepare_at_once(claim, claim.around)
+        return ready.claim if isinstance(ready, Ready) else None
 
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
         if claim.around is not None:

@@ -717,14 +717,17 @@ class Tx(Protocol):
     def list_flows(self, namespace: str) -> list[KeptFlow]:
         """By name."""
 
-    def save_flow(
-        self, namespace: str, revision: FlowRevision, control_at: datetime | None
+    def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
+        """Those that exist, by name."""
+
+    def save_flows(
+        self, namespace: str, revisions: Sequence[tuple[FlowRevision, datetime | None]]
     ) -> None:
-        """Put a revision of a flow in force; look at its stops and restarts at `control_at`."""
+        """Put revisions of flows in force; look at the stops and restarts of each at its time."""
 
     def move_flow(self, namespace: str, name: str, place: str) -> None: ...
 
-    def remove_flow(self, namespace: str, name: str) -> None: ...
+    def remove_flows(self, namespace: str, names: Sequence[str]) -> None: ...
 
     def save_problems(
         self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]

@@ -1114,3 +1114,32 @@ WHERE control_at <= :now
 ORDER BY control_at
 LIMIT :limit
 FOR UPDATE SKIP LOCKED
+
+-- name: save_flow
+-- Flows, or other revisions of them.
+INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
+SELECT v.namespace, v.name, v.place, v.digest, v.now, v.control_at, v.now
+FROM unnest(:namespace::text[], :name::text[], :place::text[], :digest::text[],
+    :now::timestamptz[], :control_at::timestamptz[])
+    AS v (namespace, name, place, digest, now, control_at)
+ON CONFLICT (namespace, name) DO UPDATE
+SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
+    control_at = excluded.control_at
+
+-- name: save_flow_revision
+-- The files of flows as they are now.
+INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
+SELECT v.namespace, v.flow, v.digest, v.place, v.source, v.now
+FROM unnest(:namespace::text[], :flow::text[], :digest::text[], :place::text[], :source::text[],
+    :now::timestamptz[])
+    AS v (namespace, flow, digest, place, source, now)
+ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
+
+-- name: remove_flows
+-- Nothing starts them any more; their revisions stay with their runs.
+DELETE FROM flows WHERE namespace = :namespace AND name = ANY (:names::text[])
+
+-- name: list_flows_named
+-- Flows as they are known now.
+SELECT name, place, digest, updated_at FROM flows
+WHERE namespace = :namespace AND name = ANY (:names::text[])

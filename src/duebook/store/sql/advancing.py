@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict
@@ -69,7 +68,15 @@ class Advancing(People):
 
     def commit_flows(self, moves: Sequence[FlowMove]) -> None:
         started = [
-            self._row_of(move) | asdict(step) | {"id": step.run_id}
+            self._row_of(move)
+            | {
+                "id": step.run_id,
+                "step": step.step,
+                "queue": step.queue,
+                "task": step.task,
+                "needs": step.needs,
+                "options": step.options,
+            }
             for move in moves
             for step in move.start
         ]
@@ -281,26 +288,38 @@ class Advancing(People):
             for name, place, digest, at in self._all("list_flows", namespace=namespace)
         ]
 
-    def save_flow(self, namespace: str, revision: Revision, control_at: datetime | None) -> None:
-        here: Values = {"namespace": namespace, "now": self.now, "digest": revision.digest}
-        self._run(
-            "save_flow_revision",
-            flow=revision.flow,
-            source=clean(revision.source),
-            place=revision.place,
-            **here,
-        )
-        self._run(
-            "save_flow", name=revision.flow, place=revision.place, control_at=control_at, **here
-        )
-        if control_at is not None:
+    def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
+        rows = self._all("list_flows_named", namespace=namespace, names=list(names))
+        return {
+            name: KeptFlow(name, place, digest, self._time(at)) for name, place, digest, at in rows
+        }
+
+    def save_flows(
+        self, namespace: str, revisions: Sequence[tuple[Revision, datetime | None]]
+    ) -> None:
+        rows: list[Values] = [
+            {
+                "namespace": namespace,
+                "name": revision.flow,
+                "flow": revision.flow,
+                "digest": revision.digest,
+                "place": revision.place,
+                "source": clean(revision.source),
+                "control_at": control_at,
+                "now": self.now,
+            }
+            for revision, control_at in revisions
+        ]
+        self._many("save_flow_revision", rows)
+        self._many("save_flow", rows)
+        if any(control_at is not None for _, control_at in revisions):
             self._tell(News.FLOW)
 
     def move_flow(self, namespace: str, name: str, place: str) -> None:
         self._run("move_flow", namespace=namespace, name=name, place=place)
 
-    def remove_flow(self, namespace: str, name: str) -> None:
-        self._run("remove_flow", namespace=namespace, name=name)
+    def remove_flows(self, namespace: str, names: Sequence[str]) -> None:
+        self._run("remove_flows", namespace=namespace, names=list(names))
 
     def save_problems(
         self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]

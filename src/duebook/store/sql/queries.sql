@@ -1175,27 +1175,9 @@ SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace A
 -- The flows of a namespace by name.
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace ORDER BY name
 
--- name: save_flow
--- A flow, or another revision of it.
-INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
-VALUES (:namespace, :name, :place, :digest, :now, :control_at, :now)
-ON CONFLICT (namespace, name) DO UPDATE
-SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
-    control_at = excluded.control_at
-
 -- name: move_flow
 -- The file of a flow has another name.
 UPDATE flows SET place = :place WHERE namespace = :namespace AND name = :name
-
--- name: remove_flow
--- Nothing starts it any more; its revisions stay with its runs.
-DELETE FROM flows WHERE namespace = :namespace AND name = :name
-
--- name: save_flow_revision
--- The file of a flow as it is now.
-INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
-VALUES (:namespace, :flow, :digest, :place, :source, :now)
-ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
 
 -- name: delete_flow_problems
 -- What was wrong with the files of a directory.

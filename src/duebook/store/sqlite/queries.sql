@@ -852,3 +852,26 @@ SELECT namespace, name, digest, controlled_at, restarting FROM flows
 WHERE control_at <= :now
 ORDER BY control_at
 LIMIT :limit
+
+-- name: save_flow
+-- A flow, or another revision of it.
+INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
+VALUES (:namespace, :name, :place, :digest, :now, :control_at, :now)
+ON CONFLICT (namespace, name) DO UPDATE
+SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
+    control_at = excluded.control_at
+
+-- name: save_flow_revision
+-- The file of a flow as it is now.
+INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
+VALUES (:namespace, :flow, :digest, :place, :source, :now)
+ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
+
+-- name: remove_flows
+-- Nothing starts them any more; their revisions stay with their runs.
+DELETE FROM flows WHERE namespace = :namespace AND name IN (SELECT value FROM json_each(:names))
+
+-- name: list_flows_named
+-- Flows as they are known now.
+SELECT name, place, digest, updated_at FROM flows
+WHERE namespace = :namespace AND name IN (SELECT value FROM json_each(:names))

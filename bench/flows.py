@@ -1,0 +1,178 @@
+"""How fast flows are read from files, kept equal to a directory in a storm, and run.
+
+    python -m bench.flows [--quick]
+
+Files are kept on the books, with their schedules, in PostgreSQL and in a SQLite file. Flows of ten
+steps one after the other, each an async task that does nothing, are run by a real node on
+PostgreSQL. With --quick everything is tried with few, and the figures mean little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from tests.postgres import Server
+
+from bench.drain import execute
+from bench.nodes import node
+from duebook.book.flow_registry import FlowRegistry
+from duebook.engine.alarm import Alarm
+from duebook.flows.keeping import FlowKeeper
+from duebook.ids import new_id
+from duebook.model.flow import Revision
+from duebook.model.flow_target import FlowTarget
+from duebook.store.opening import open_store
+from duebook.store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.store.base import Store, Tx
+
+LOADED = 1_000
+STORM = 10_000
+FLOWS = 2_000
+STEPS = 10
+FILE = """
+schedule: "{minute} {hour} * * *"
+params: {{DAY: today}}
+steps:
+  - {{name: extract, command: ./extract.sh "$DAY", output: ROWS, retries: 3}}
+  - {{name: load, command: [./load, "${{ROWS}}"], preconditions: [test -f in.csv]}}
+  - name: tell
+    http: {{url: "https://example.com/", json: {{rows: "{{{{ steps.extract.output }}}}"}}}}
+handler_on: {{failure: ./tell.sh}}
+"""
+CHAIN = "steps:\n" + "".join(f"  - {{name: s{n}, task: job}}\n" for n in range(STEPS))
+SCHEDULED = "SELECT name FROM schedules WHERE deleted_at IS NULL"
+ENDED = """
+SELECT count(*), extract(epoch FROM max(finished_at) - min(started_at)) FROM runs
+WHERE parent_run_id IS NULL AND status = 'succeeded'
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="try everything with few")
+    part = 20 if parser.parse_args().quick else 1
+    server = Server(durable=True)
+    try:
+        server.make_template(lambda url: PostgresStore(url).close())
+        sys.exit(report(server, part))
+    finally:
+        server.close()
+
+
+def report(server: Server, part: int) -> int:
+    """`part`: only one in so many."""
+    goals = []
+    for what, where in (("PostgreSQL", server), ("SQLite", None)):
+        loaded = load(where, LOADED // part)
+        storm = weather(where, STORM // part)
+        goals.append((f"{what}: {LOADED // part:,} files, s", loaded, "< 2", loaded < 2))
+        goals.append((f"{what}: {STORM // part:,} in a storm, s behind", storm, "< 10", storm < 10))
+    per_second = run(server, FLOWS // part)
+    goals.append((f"flows of {STEPS} steps a second", per_second, ">= 200", per_second >= 200))
+    for text, figure, goal, holds in goals:
+        print(f"{text:56}{figure:>12.2f}   goal {goal:7}{'holds' if holds else 'MISSED'}")
+    return 0 if all(holds for *_, holds in goals) else 1
+
+
+@contextmanager
+def books(server: Server | None) -> Iterator[tuple[Store, str]]:
+    with ExitStack() as stack:
+        if server is not None:
+            place = stack.enter_context(server.database())
+        else:
+            place = stack.enter_context(TemporaryDirectory(prefix="duebook-bench-", dir=Path.cwd()))
+            place += "/books.db"
+        store = open_store(place)
+        stack.callback(store.close)
+        yield store, place
+
+
+def write(folder: Path, number: int) -> None:
+    for n in range(number):
+        text = FILE.format(minute=n % 60, hour=n % 24)
+        (folder / f"flow-{n}.yaml").write_text(text)
+
+
+def load(server: Server | None, number: int) -> float:
+    """Seconds from the first look until all files are flows with schedules on the books."""
+    with books(server) as (store, _), TemporaryDirectory() as name:
+        write(Path(name), number)
+        keeper = FlowKeeper([Path(name)], FlowRegistry(store, "default"))
+        began = time.perf_counter()
+        while len(store.read(lambda tx: tx.list_flows("default"))) < number:
+            threading.Event().wait(min(keeper.step(), 0.3))
+        taken = time.perf_counter() - began
+        keeper.close()
+        return taken
+
+
+def weather(server: Server | None, number: int) -> float:
+    """Files are made, renamed and deleted as fast as the disk takes it, while somebody keeps them;
+    returns how many seconds after the last change the books are as the directory."""
+    with books(server) as (store, place), TemporaryDirectory() as name:
+        folder, over, alarm = Path(name), threading.Event(), Alarm()
+        keeper = FlowKeeper([folder], FlowRegistry(store, "default"))
+        keeper.start(alarm.ring)
+
+        def keep() -> None:
+            while not over.is_set():
+                alarm.wait(keeper.step())
+
+        thread = threading.Thread(target=keep)
+        thread.start()
+        write(folder, number)
+        for n in range(number):
+            (folder / f"flow-{n}.yaml").rename(folder / f"moved-{n}.yaml")
+        for n in range(number):
+            if n % 100:
+                (folder / f"moved-{n}.yaml").unlink()
+        ended = time.perf_counter()
+        wanted = {f"moved-{n}" for n in range(0, number, 100)}
+        while {flow.name for flow in store.read(lambda tx: tx.list_flows("default"))} != wanted:
+            threading.Event().wait(0.1)
+        behind = time.perf_counter() - ended
+        over.set()
+        alarm.ring()
+        thread.join()
+        keeper.close()
+        assert {name for (name,) in execute(place, SCHEDULED)} == wanted
+        return behind
+
+
+def run(server: Server, number: int) -> float:
+    """Flows a second, from the start of the first to the end of the last."""
+    with books(server) as (store, url):
+        digest = sha256(CHAIN.encode()).hexdigest()
+        revision = Revision("chain", "flows/chain.yaml", digest, CHAIN)
+        store.transact(lambda tx: tx.save_flows("default", [(revision, None)]))
+        for first in range(0, number, 500):
+            store.transact(lambda tx, first=first: start(tx, min(500, number - first)))  # type: ignore[misc]
+        execute(url, "ANALYZE")
+        with node(url, slots=1_000):
+            while True:
+                ((ended, seconds),) = execute(url, ENDED)
+                if ended == number:
+                    return number / float(seconds)
+                threading.Event().wait(0.2)
+
+
+def start(tx: Tx, number: int) -> None:
+    target: Any = FlowTarget("chain")
+    for _ in range(number):
+        tx.start_flow(new_id(), "default", target, 0, "manual")
+
+
+if __name__ == "__main__":
+    main()
