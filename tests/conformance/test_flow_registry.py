@@ -123,6 +123,16 @@ def test_a_changed_name_is_another_flow(folder: Folder, book: Book) -> None:
     assert [schedule.name for schedule in book.schedules.list()] == ["two"]
 
 
+def test_schedules_of_flows_are_found_by_what_they_run(folder: Folder, book: Book) -> None:
+    folder.write("one.yaml", ETL)
+    folder.write("two.yaml", ETL)
+    folder.sync()
+    book.schedules.create("other", trigger={"every": "1h"}, target={"command": ["true"]})
+    assert [s.name for s in book.schedules.list(target="flow")] == ["one", "two"]
+    assert [s.name for s in book.schedules.list(target="flow:two")] == ["two"]
+    assert [s.name for s in book.schedules.list(target="command")] == ["other"]
+
+
 def test_a_flow_without_times_has_no_schedule(folder: Folder, book: Book) -> None:
     folder.write("etl.yaml", ETL)
     folder.sync()

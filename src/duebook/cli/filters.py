@@ -42,7 +42,11 @@ def filter_options(command: Command) -> Command:
         click.option("--label", metavar="NAME=VALUE", multiple=True, help="With this label."),
         click.option("--text", metavar="TEXT", help="A part of the name; etl-* is its beginning."),
         click.option("--due-before", metavar="TIME|LENGTH", help="Due next before that."),
-        click.option("--target", metavar="KIND", help="task, task:NAME, command, http or event."),
+        click.option(
+            "--target",
+            metavar="KIND",
+            help="task, task:NAME, flow, flow:NAME, command, http, event.",
+        ),
         click.option("--problem/--no-problem", default=None, help="Whether something is wrong."),
     )
 

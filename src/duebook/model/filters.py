@@ -101,7 +101,7 @@ class ScheduleFilter:
     due_before: datetime | None = None
     """active, and due next before that"""
     target: str | None = None
-    """what they run: task:NAME, or one of task, command, http"""
+    """what they run: task:NAME, flow:NAME, or one of task, flow, command, http, event"""
     problem: bool | None = None
 
     @property
@@ -227,13 +227,14 @@ def _text(key: str, value: Any) -> str:
 
 
 def _target(key: str, value: Any) -> str:
-    if value in ("task", "command", "http", "event"):
+    if value in ("task", "command", "http", "event", "flow"):
         return str(value)
     kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if kind != "task":
-        raise Invalid(f"{key} {quoted(value)} is not one of task, task:NAME, command, http, event")
-    load_target({"task": name})
-    return f"task:{name}"
+    if kind not in ("task", "flow"):
+        known = "task, task:NAME, flow, flow:NAME, command, http, event"
+        raise Invalid(f"{key} {quoted(value)} is not one of {known}")
+    load_target({kind: name})
+    return f"{kind}:{name}"
 
 
 _OF_SCHEDULES: Final[dict[str, Callable[[str, Any], Any]]] = {

@@ -432,7 +432,7 @@ CREATE INDEX runs_failed ON runs (namespace, status)
 
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 
-CREATE INDEX runs_of_flow ON runs (namespace, flow, created_at)
+CREATE INDEX runs_of_flow ON runs (namespace, flow)
     WHERE flow IS NOT NULL AND parent_run_id IS NULL;
 
 CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;

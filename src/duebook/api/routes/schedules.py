@@ -37,7 +37,10 @@ def list_schedules(
     due_before: Annotated[str | None, Query(description="Active, and due before this.")] = None,
     target: Annotated[
         str | None,
-        Query(description="What they run: `task`, `task:digest`, `command`, `http`, `event`."),
+        Query(
+            description="What they run: `task`, `task:digest`, `flow`, `flow:etl`, `command`, "
+            "`http`, `event`."
+        ),
     ] = None,
     problem: Annotated[bool | None, Query(description="Whether something is wrong.")] = None,
     sort: Annotated[ScheduleSort, Query()] = "name",

@@ -310,7 +310,7 @@ def _matches(seen: _Seen, wanted: ScheduleFilter, known: set[str]) -> bool:
 
 
 def _runs_target(target: str, wanted: str) -> bool:
-    return target == wanted or (wanted == "task" and target.startswith("task:"))
+    return target == wanted or (wanted in ("task", "flow") and target.startswith(f"{wanted}:"))
 
 
 def _has_problem(seen: _Seen, known: set[str]) -> bool:

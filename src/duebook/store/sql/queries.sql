@@ -1199,16 +1199,21 @@ WHERE namespace = :namespace AND name = :name
 
 -- name: list_active_flow_runs
 -- The runs of a flow that have not ended, the oldest first.
-SELECT id, status FROM runs
-WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
-    AND status IN ('queued', 'running')
+SELECT id, status FROM (
+    SELECT id, status, created_at FROM runs
+    WHERE status = 'running' AND session_id = ''
+        AND namespace || '' = :namespace AND flow || '' = :flow AND parent_run_id IS NULL
+    UNION ALL
+    SELECT id, status, created_at FROM runs
+    WHERE status = 'queued' AND queue = '@flow' AND namespace = :namespace AND flow || '' = :flow
+        AND parent_run_id IS NULL) AS active
 ORDER BY created_at, id
 
 -- name: get_last_flow_end
 -- When the latest run of a flow ended that did.
-SELECT finished_at FROM runs
+SELECT finished_at FROM run_details
 WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL AND finished_at IS NOT NULL
-ORDER BY created_at DESC LIMIT 1
+ORDER BY place DESC LIMIT 1
 
 -- name: list_waiting_steps
 -- The steps of a run that wait for a worker who knows a task, or has labels.
@@ -1262,7 +1267,8 @@ RETURNING term
 
 -- name: delete_lost_wakes
 -- Retention: wakes of runs that are forgotten.
-DELETE FROM flow_wakes WHERE run_id NOT IN (SELECT run_id FROM flow_runs)
+DELETE FROM flow_wakes
+WHERE NOT EXISTS (SELECT 1 FROM flow_runs AS f WHERE f.run_id = flow_wakes.run_id)
 
 -- name: delete_old_flow_revisions
 -- Retention: revisions that neither a flow nor a run of it has.

@@ -248,7 +248,7 @@ CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
-CREATE INDEX runs_of_flow ON runs (namespace, flow, created_at)
+CREATE INDEX runs_of_flow ON runs (namespace, flow)
     WHERE flow IS NOT NULL AND parent_run_id IS NULL;
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
