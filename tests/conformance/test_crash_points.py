@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from duebook.engine.advancer import Advancer
+from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import DueException
 from duebook.model.run import Outcome
+from duebook.store.joined import JoinedStore
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import (
     BEGIN,
@@ -31,8 +34,10 @@ from tests.conformance.builders import (
     begin,
     claim,
     run_tick,
+    settle,
     tick,
 )
+from tests.conformance.flow_builders import CHAIN, put_flow, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +45,15 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
 
 Tables = dict[str, list[tuple[Any, ...]]]
-TABLES: Final = ("schedule_state", "schedule_exceptions", "runs", "run_attempts", "ledger")
+TABLES: Final = (
+    "schedule_state",
+    "schedule_exceptions",
+    "runs",
+    "run_attempts",
+    "ledger",
+    "flow_runs",
+    "flow_wakes",
+)
 NODE: Final = "node-1"
 
 
@@ -95,6 +108,48 @@ def prepare_takeover(store: Store, clock: VirtualClock) -> None:
     clock.advance(LEASE)
 
 
+def prepare_advance(store: Store, clock: VirtualClock) -> None:
+    """One run of a flow each that begins, goes on, skips what comes after a failure, ends, is
+    cancelled, and whose caller runs it again."""
+    put_flow(store, CHAIN)
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: chain, retries: 1}]", "outer")
+    runs = {"chain": start(store), "fails": start(store), "ends": start(store)}
+    runs |= {"stops": start(store), "outer": start(store, "outer")}
+    begin(store)
+    for _ in range(2):
+        Advancer(store).step()
+        for claimed in claim(store):
+            around = claimed.around
+            assert around is not None
+            if around.run_id == runs["outer"]:
+                token = claimed.token
+                store.transact(lambda tx, token=token: tx.call_flow(token, FlowTarget("chain")))  # type: ignore[misc]
+            elif around.run_id == runs["ends"] and claimed.run.step == "one":
+                settle(store, claimed.token)
+            elif around.run_id != runs["stops"]:
+                is_well = around.run_id in (runs["chain"], runs["ends"])
+                settle(store, claimed.token, "succeeded" if is_well else "failed")
+    store.transact(lambda tx: tx.cancel(runs["stops"], "stopped"))
+    start(store)
+    clock.advance(SECOND)
+
+
+def prepare_call(store: Store, clock: VirtualClock) -> None:
+    """A step that is about to become the run of a flow."""
+    put_flow(store, CHAIN)
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: chain}]", "outer")
+    start(store, "outer")
+    begin(store)
+    Advancer(store).step()
+    claim(store)
+    clock.advance(SECOND)
+
+
+def call_from_own_run(tx: Tx) -> None:
+    for own in tx.own_runs(NODE):
+        assert tx.call_flow(own.token, FlowTarget("chain", (("DAY", "1"),)))
+
+
 def settle_own_run(tx: Tx) -> None:
     """A node that lost the answer asks what is still its own, and settles that."""
     for own in tx.own_runs(NODE):
@@ -111,6 +166,8 @@ STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx
     "claim": (prepare_claim, lambda tx: tx.claim(NODE, "default", 10)),
     "settle": (prepare_settle, settle_own_run),
     "takeover": (prepare_takeover, bury_and_take_over),
+    "advance": (prepare_advance, lambda tx: Advancer(JoinedStore(tx)).advance(tx)),
+    "call": (prepare_call, call_from_own_run),
 }
 
 
@@ -245,6 +302,17 @@ def test_the_steps_reach_the_statements_that_matter() -> None:
         "requeue_runs",
         "fail_lost_run",
         "write_high_water",
+        "use_wakes",
+        "begin_flow_run",
+        "insert_step_run",
+        "insert_skipped_run",
+        "request_cancel",
+        "end_flow_run",
+        "retry_flow",
+        "forget_steps",
+        "rest_flow",
+        "call_flow",
+        "insert_called",
     }
 
 

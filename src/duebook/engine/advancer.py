@@ -72,14 +72,15 @@ class Advancer:
     def _take_and_advance(self) -> int:
         """How many it took; fewer at once after a failure."""
         try:
-            taken = self._store.transact(self._advance)
+            taken = self._store.transact(self.advance)
         except Exception:
             self._limit = max(self._limit // 2, 1)  # perhaps one of them spoils it
             raise
         self._limit = min(self._limit * 2, self._batch)
         return taken
 
-    def _advance(self, tx: Tx) -> int:
+    def advance(self, tx: Tx) -> int:
+        """A batch of what waits, in a transaction of the caller; how many that were."""
         parents = tx.take_flows(self._limit)
         if not parents:
             return 0
