@@ -196,6 +196,62 @@ def test_workers_that_are_killed_between_steps_cost_nothing(world: World) -> Non
     assert words[-1] == "last"
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "status", "last"),
+    [
+        ("etl", {}, "succeeded", "tell"),
+        ("handlers", {"fail": "yes"}, "failed", "handler_on.exit"),
+        ("nested", {}, "succeeded", "second"),
+    ],
+)
+def test_an_example_survives_that_its_workers_are_killed_over_and_over(
+    world: World, name: str, params: dict[str, str], status: str, last: str
+) -> None:
+    register(world, EXAMPLES)
+    day = {"DAY": world.mark} if name == "etl" else {}  # its file is nobody else's
+    run = world.book.flows.start(name, params | day)
+    seen = 0
+    for _ in range(2):
+        node = world.node()
+        eventually(lambda: far(world, run) > seen or is_over(world, run), 30)  # noqa: B023
+        node.end(signal.SIGKILL)
+        seen = far(world, run)
+    world.node()
+    assert ended(world, run, 60).status == status
+    found = steps(world, run)
+    assert found[last].status == "succeeded"
+    assert all(step.status not in ("queued", "running") for step in found.values())
+    assert problems(world) == []
+
+
+def far(world: World, run: Run) -> int:
+    """How far a run has come: what began, and what ended."""
+    found = steps(world, run).values()
+    return sum(bool(step.started_at) + bool(step.finished_at) for step in found)
+
+
+def is_over(world: World, run: Run) -> bool:
+    return world.book.runs.get(run.id).status not in ("queued", "running")
+
+
+def problems(world: World) -> list[str]:
+    found = world.book.store.read(lambda tx: tx.check(deep=True))
+    return [finding.text for finding in found if finding.problem]
+
+
+def test_the_service_goes_on_elsewhere_when_its_worker_is_killed(world: World) -> None:
+    register(world, EXAMPLES)
+    killed = world.node()
+    run = world.book.flows.start("service")
+    eventually(lambda: "serve" in steps(world, run) and steps(world, run)["serve"].started_at)
+    killed.end(signal.SIGKILL)
+    world.node()
+    eventually(lambda: steps(world, run)["serve"].attempt == 2, 30)
+    world.book.flows.stop("service")
+    assert ended(world, run).status == "cancelled"
+    assert steps(world, run)["handler_on.abort"].status == "succeeded"
+
+
 def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> None:
     register(world, EXAMPLES)
     world.node()
@@ -275,3 +331,30 @@ def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: Wo
     found = due_times()
     gaps = {(late - early).total_seconds() for early, late in itertools.pairwise(found)}
     assert gaps == {2.0}, "none is missing and none is there twice"
+
+
+def test_nodes_that_race_over_a_directory_in_a_storm_agree_and_start_nothing_twice(
+    world: World,
+) -> None:
+    text = 'schedule: "* * * * * *"\noverlap_policy: all\nsteps: [{name: a, command: "true"}]\n'
+    folder = write_flow(world, "steady", text)
+    nodes = [world.up("--flows", str(folder)) for _ in range(2)]
+    for node in nodes:
+        node.wait_ready(30)
+    for number in range(60):
+        write_flow(world, f"new-{number}", text.replace("* * * * * *", f"{number} 3 * * *"))
+        if number % 3 == 1:
+            (folder / f"new-{number}.yaml").rename(folder / f"moved-{number}.yaml")
+        if number % 3 == 2:
+            (folder / f"new-{number}.yaml").unlink()
+    nodes[0].end()  # perhaps the one that looks after it
+    write_flow(world, "late", text.replace("* * * * * *", "0 4 * * *"))
+    wanted = {path.stem for path in folder.iterdir()}
+    eventually(lambda: {flow.name for flow in world.book.flows.list()} == wanted, 60)
+    assert {schedule.name for schedule in world.book.schedules.list(limit=100)} == wanted
+    eventually(lambda: len(runs_of(world, "steady")) > 2, 30)
+    due = [run.due_at for run in runs_of(world, "steady", 1_000)]
+    assert len(due) == len(set(due))
+    for node in nodes:
+        assert "Traceback" not in node.log, node.log
+    assert problems(world) == []
