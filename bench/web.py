@@ -18,7 +18,6 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -113,9 +112,7 @@ def prepare(url: str, schedules: int, runs: int) -> list[str]:
         book.schedules.pause(NAME, reason="a bench")
         book.schedules.resume(NAME)
         tokens = [book.tokens.create(f"bench-{n}", "admin", ["*"])[1] for n in range(TOKENS)]
-        for number in range(FLOWS):
-            revision = Revision(f"flow-{number}", f"flows/flow-{number}.yaml", "1", FLOW)
-            book.store.transact(partial(_keep, revision=revision))
+        book.store.transact(_keep_flows)
         door = BookAuthenticator(book.store)
         sessions = [session for token in tokens if (session := door.open_session(token))]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -127,8 +124,12 @@ def prepare(url: str, schedules: int, runs: int) -> list[str]:
     return sessions
 
 
-def _keep(tx: Tx, revision: Revision) -> None:
-    tx.save_flow("default", revision, None)
+def _keep_flows(tx: Tx) -> None:
+    revisions = [
+        Revision(f"flow-{number}", f"flows/flow-{number}.yaml", "1", FLOW)
+        for number in range(FLOWS)
+    ]
+    tx.save_flows("default", [(revision, None) for revision in revisions])
 
 
 def pages(schedules: int) -> dict[str, str]:

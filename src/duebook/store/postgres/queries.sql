@@ -729,12 +729,6 @@ WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
 ORDER BY s.name
 LIMIT :limit
 
--- name: list_flow_runs_of
--- The newest runs of a flow.
-SELECT * FROM run_details
-WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
-ORDER BY place DESC LIMIT :limit
-
 -- name: list_latest_flow_runs
 -- The newest run of each flow of a namespace.
 SELECT (SELECT id FROM runs AS r WHERE r.namespace = f.namespace AND r.flow = f.name

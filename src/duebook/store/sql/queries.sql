@@ -1226,6 +1226,12 @@ ORDER BY step
 -- The runs of a flow's steps, in the order in which they were made.
 SELECT * FROM run_details WHERE parent_run_id = :id ORDER BY place
 
+-- name: list_flow_runs_of
+-- The newest runs of a flow.
+SELECT * FROM run_details
+WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
+ORDER BY place DESC LIMIT :limit
+
 -- name: get_flow_run
 -- What a run of a flow began with.
 SELECT digest, params, depth FROM flow_runs WHERE run_id = :id
