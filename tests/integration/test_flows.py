@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import signal
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book.flow_registry import FlowRegistry
+from duebook.cli.output import run_name
 from duebook.errors import NotFound
 from duebook.flows.sync import FlowSync
 from tests.integration.nodes import ROOT, World, open_world
@@ -258,7 +260,12 @@ def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> No
     told = world.cli("flow", "start", "handlers", "--param", "fail=yes", "--wait", timeout=60)
     assert told.returncode == 5, told.stderr
     assert "work  failed" in told.stdout
-    assert told.stdout.splitlines()[-1] == "handlers failed: failed: work"
+    assert told.stdout.splitlines()[-1] == "handlers failed: step work failed"
+    shown = world.cli("flow", "show", "handlers").stdout
+    assert re.search(r"^work .* failed +\d+\.\d s  exit code 1$", shown, re.MULTILINE), shown
+    assert world.cli("flow", "retry", "handlers").returncode == 0
+    former = [run for run in world.book.runs.list(limit=100) if run.parent_run_id and not run.step]
+    assert "handlers: work (before)" in map(run_name, former)
 
 
 # ------------------------------------------------------------ scenarios with a directory

@@ -25,6 +25,7 @@ from duebook.timetext import relative
 
 if TYPE_CHECKING:
     from duebook.book import Book
+    from duebook.model.flow_view import FlowView
     from duebook.model.run import Run
 
 __all__ = ["COMMANDS"]
@@ -80,9 +81,7 @@ def show_command(name: str, as_json: bool) -> None:
                 ("problem", view.problem or ""),
             ]
         )
-        for step in view.steps:
-            after = f"  after {', '.join(step['depends'])}" if step["depends"] else ""
-            click.echo(printable(f"  {step['name']}{after}"))
+        _print_steps(book, view)
         if runs := book.flows.runs(view.name, 5):
             print_runs(book, runs)
         for told in view.waits:
@@ -198,17 +197,36 @@ def _watch(book: Book, run: Run, quiet: bool) -> Run:
         time.sleep(POLL)
 
 
+def _print_steps(book: Book, view: FlowView) -> None:
+    """The steps of a flow, and how far its latest run has come with each."""
+    done = {} if view.last_run is None else {s.step: s for s in book.flows.steps(view.last_run.id)}
+    rows = []
+    for step in view.steps:
+        run = done.get(step["name"])
+        status, took, why = ("", "", "") if run is None else _state(run)
+        rows.append((step["name"], ", ".join(step["depends"]), status, took, why))
+    print_table(("STEP", "AFTER", "LAST", "TOOK", "WHY"), rows, shrinks=1)
+    click.echo()
+
+
 def _line(step: Run) -> str:
     """How far a step has come."""
+    status, took, why = _state(step)
+    tries = f" (attempt {step.attempt})" if step.attempt > 1 else ""
+    within = f" in {took}" if took else ""
+    return f"  {step.step}  {status}{within}{tries}" + (f": {why}" if why else "")
+
+
+def _state(step: Run) -> tuple[str, str, str]:
+    """Of a step: its status, how long it took, and why it ended as it did."""
     took = ""
     if step.started_at and step.finished_at:
-        took = f" in {(step.finished_at - step.started_at).total_seconds():.1f} s"
+        took = f"{(step.finished_at - step.started_at).total_seconds():.1f} s"
     status: str = step.status
     if status == "cancelled" and step.attempt == 0:
         status = "skipped"
-    why = step.error or (step.reason if status in ("skipped", "cancelled", "failed") else None)
-    tries = f" (attempt {step.attempt})" if step.attempt > 1 else ""
-    return f"  {step.step}  {status}{took}{tries}" + (f": {why}" if why else "")
+    reason = (step.reason or "").replace("_", " ")
+    return status, took, step.error or (reason if status not in ("running", "succeeded") else "")
 
 
 COMMANDS: Final = (

@@ -98,7 +98,8 @@ def print_runs(book: Book, runs: list[Run]) -> None:
 def run_name(run: Run) -> str:
     """What a run is of: its schedule, the step of a flow, a flow or a task."""
     if run.flow is not None and run.parent_run_id is not None:
-        return f"{run.flow}: {run.step}" if run.step else run.flow
+        before = f"{run.trigger.removeprefix(f'flow:{run.flow}:')} (before)"
+        return f"{run.flow}: {run.step or before}"
     return run.schedule or run.flow or run.task or "-"
 
 

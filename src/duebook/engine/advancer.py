@@ -205,10 +205,14 @@ def _told(end: FlowEnd) -> str | None:
     if end.reason == "timeout":
         return "it took longer than its timeout_sec"
     if end.failed:
-        return shorten(f"failed: {', '.join(end.failed)}", 500)
+        return shorten(f"{_steps(end.failed)} failed", 500)
     if end.warnings:
-        return shorten(f"failed, and continued over: {', '.join(end.warnings)}", 500)
+        return shorten(f"{_steps(end.warnings)} failed, and it went on", 500)
     return None
+
+
+def _steps(names: Sequence[str]) -> str:
+    return f"step{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def _new_step(flow: Flow, name: str) -> NewStep:

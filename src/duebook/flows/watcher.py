@@ -34,6 +34,7 @@ class Watcher:
         ]
 
     def start(self) -> None:
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # we say what changed
         for thread in self._threads:
             thread.start()
 

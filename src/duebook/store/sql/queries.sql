@@ -1252,11 +1252,12 @@ WHERE id = :id AND session_id = '' AND status || '' = 'running'
 
 -- name: forget_steps
 -- All steps of a flow that is run once more.
-UPDATE runs SET step = NULL WHERE parent_run_id = :id AND step IS NOT NULL
+UPDATE runs SET step = NULL, trigger = trigger || ':' || step WHERE parent_run_id = :id AND step IS NOT NULL
 
 -- name: forget_step
--- A step that begins again: what became of it before stays, without its name.
-UPDATE runs SET step = NULL WHERE parent_run_id = :id AND step = :step
+-- A step that begins again: what became of it before stays, and its name as what began it.
+UPDATE runs SET step = NULL, trigger = trigger || ':' || step
+WHERE parent_run_id = :id AND step = :step
 
 -- name: delete_skipped_step
 -- A step that was not to run, and may do so now.
