@@ -29,7 +29,7 @@ LATE: Final = timedelta(minutes=1)
 SHOWN: Final = 8
 """Rows of each list of an overview."""
 MOST_RUNNING: Final = 20
-MOST_COMING: Final = 300
+MOST_COMING: Final = 200
 """Schedules whose next hour is looked at."""
 EACH_COMING: Final = 60
 """Due times of one schedule that are looked at."""
