@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from duebook.clock import utc_now
 from duebook.model.run import LogLine
 from tests.conformance.builders import begin, claim, settle
+from tests.conformance.flow_builders import put_flow
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Site
@@ -126,6 +128,10 @@ XSS = [
 ]
 
 
+def _step(text: str) -> dict[str, Any]:
+    return {"name": f"do {text[:30].replace(chr(27), ' ')}", "command": "true", "description": text}
+
+
 def test_hostile_words_do_nothing(site: Site) -> None:
     begin(site.store)
     for number, text in enumerate(XSS):
@@ -145,8 +151,16 @@ def test_hostile_words_do_nothing(site: Site) -> None:
         site.store.transact(lambda tx, token=token, line=line: tx.append_log(token, 1, [line]))  # type: ignore[misc]
         settle(site.store, token, "failed", error=text, reason="error")
         site.book.schedules.pause(name, reason=text)
+        site.book.events.publish("orders", {"words": text}, key=text)
+        flow = {"name": f"flow-{number}", "description": text, "steps": [_step(text)]}
+        put_flow(site.store, json.dumps(flow), f"flow-{number}")
+    problem = {"line": 1, "column": 1, "key": XSS[0], "message": XSS[1], "hint": XSS[2]}
+    told = {place: [problem | {"file": place}] for place in ("flows/flow-0.yaml", XSS[0])}
+    site.store.transact(lambda tx: tx.save_problems("default", ["flows"], told))
     page = site.visit()
-    paths = ["/", "/schedules", "/runs", "/audit", "/calendar"]
+    paths = ["/", "/schedules", "/runs", "/audit", "/calendar", "/events", "/flows"]
+    paths += [f"/flows/flow-{number}" for number in range(len(XSS))]
+    paths += [f"/events/{event.id}" for event in site.book.events.list()]
     paths += [f"/schedules/job-{number}" for number in range(len(XSS))]
     paths += [f"/schedules/job-{number}/edit" for number in range(len(XSS))]
     paths += [f"/runs/{run.id}" for run in site.book.runs.list()]

@@ -23,6 +23,7 @@ from duebook.web.visits import Submitted, Visiting
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import LogLine, Run
+    from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Page
 
 __all__ = ["operations"]
@@ -87,10 +88,11 @@ def get_run(
     def load(book: Book) -> dict[str, Any]:
         run = book.runs.get(run_id)
         lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
-        attempts, payload = book.runs.attempts(run.id), _payload(book, run)
+        attempts, spec = book.runs.attempts(run.id), _definition(book, run)
+        payload = run.payload if run.payload is not None or spec is None else spec.payload
         flow = flow_of_run(book, run) if run.flow and not run.parent_run_id else None
-        found = {"run": run, "attempts": attempts, "lines": lines, "payload": payload}
-        return found | {"flow": flow}
+        found = {"run": run, "attempts": attempts, "lines": lines, "flow": flow}
+        return found | {"payload": show_payload(payload), "tz": spec.tz if spec else None}
 
     seen = visit.shared(load)
     lines: list[tuple[Page, LogLine]] = seen["lines"]
@@ -104,6 +106,7 @@ def get_run(
         run=run,
         attempts=seen["attempts"],
         payload=seen["payload"],
+        tz=seen["tz"],
         flow=seen["flow"],
         graph=draw_flow(steps, lambda step: visit.url("runs", step.id)),
         shown=shown[:LINES],
@@ -121,19 +124,16 @@ def _has(line: LogLine, find: str) -> bool:
     return not find or find.lower() in stripped(line.text).lower()
 
 
-def _payload(book: Book, run: Run) -> dict[str, Any] | None:
-    """What it was given; else what its definition says, in the version that it was made of.
-
-    Secrets are hidden.
-    """
-    if run.payload is not None or run.schedule_id is None:
-        return show_payload(run.payload)  # type: ignore[no-any-return]
+def _definition(book: Book, run: Run) -> ScheduleSpec | None:
+    """What its schedule said in the version that the run was made of."""
+    if run.schedule_id is None:
+        return None
     try:
         versions = book.schedules.revisions(run.schedule_id)
     except NotFound:
         return None
     specs = [version.spec for version in versions if version.version == run.version]
-    return show_payload(specs[0].payload) if specs and specs[0] else None
+    return specs[0] if specs else None
 
 
 @operations("GET", "/{run_id}/cancel", Role.OPERATOR, None)
