@@ -26,6 +26,8 @@ def test_a_flow_is_drawn_with_the_states_of_its_latest_run(
 ) -> None:
     put_flow(book.store, FORK, "fork")
     assert "none yet" in viewer.ok("/flows").text
+    assert "/flows/fork" in viewer.ok("/flows", text="OR").links
+    assert "No flow has “x”" in viewer.ok("/flows", text="x").text
     page = viewer.ok("/flows/fork")
     assert set(states(page.source).values()) == {"pending"}
     assert "handler_on: {exit:" in page.text

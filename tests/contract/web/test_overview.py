@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tests.conformance.builders import begin, claim, settle
 
 if TYPE_CHECKING:
+    import pytest
     from fastapi import FastAPI
 
     from duebook.book import Book
@@ -57,3 +58,14 @@ def test_namespaces_are_chosen_and_kept_in_links(app: FastAPI, viewer: Browser, 
     local = AnyBrowser(app, "viewer@mail")
     assert "shop" not in local.ok("/namespaces").text
     assert local.get("/?namespace=shop").status == 404
+
+
+def test_a_part_of_the_hour_is_said_to_be_one(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        trigger = {"every": "30m", "anchor": f"2026-01-05T12:0{number}:00Z"}
+        book.schedules.create(f"job-{number}", trigger=trigger, target=TRUE)
+    assert "these are only those up to" not in viewer.ok("/").text
+    monkeypatch.setattr("duebook.book.insights.MOST_COMING", 2)
+    assert "these are only those up to" in viewer.ok("/").text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
@@ -31,15 +32,21 @@ LONGEST_TEXT: Final = 200_000
 
 
 @operations("GET", "", Role.VIEWER, None)
-def get_flows(visit: Visiting) -> Response:
-    """All flows, and what is wrong with files."""
+def get_flows(visit: Visiting, text: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """All flows, or those with a text in their name or labels; and what is wrong with files."""
     flows, problems = visit.shared(lambda book: (book.flows.list(), book.flows.problems()))
-    known = {flow.place for flow in flows}
+    known, wanted = {flow.place for flow in flows}, text.strip().lower()
     return visit.render(
         "flows.html",
-        flows=flows,
+        flows=[flow for flow in flows if wanted in _words(flow)],
+        text=text,
         strange=[problem for problem in problems if problem["file"] not in known],
     )
+
+
+def _words(flow: FlowView) -> str:
+    labels = (f"{name}:{value}" for name, value in (flow.labels or {}).items())
+    return " ".join([flow.name, *labels]).lower()
 
 
 @operations("GET", "/{name}", Role.VIEWER, None)

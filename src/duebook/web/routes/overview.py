@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
@@ -13,6 +16,9 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
+NEARLY_AN_HOUR: Final = timedelta(minutes=59)
+"""Less of the next hour is said to be only a part of it."""
+
 
 @operations("GET", "/", Role.VIEWER, None)
 def get_overview(visit: Visiting) -> Response:
@@ -21,7 +27,8 @@ def get_overview(visit: Visiting) -> Response:
     clock = visit.clock(seen.now)
     line = time_line(seen.coming, seen.now, seen.coming_until, clock)
     well = not (seen.failed or seen.late or seen.problems or seen.stranded) and bool(seen.nodes)
-    return visit.render("overview.html", now=seen.now, seen=seen, line=line, well=well)
+    cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
+    return visit.render("overview.html", now=seen.now, seen=seen, line=line, well=well, cut=cut)
 
 
 @operations("GET", "/namespaces", Role.VIEWER, None)
