@@ -132,6 +132,22 @@ def test_members_share_the_partitions_and_every_key_stays_in_order(
         assert [one for one in got if one] == [wanted]
 
 
+def test_what_was_settled_is_not_delivered_again_though_nobody_heard_of_it(
+    store: Store, clock: VirtualClock
+) -> None:
+    ids = append(store, *"abc")
+    stamp(store)
+    box = Box()
+    one = courier(store, box, clock)
+    found = one.fetch()
+    assert found is not None
+    report = box.deliver(found.deliveries)
+    store.transact(lambda tx: one.settle_by(tx, found, report))  # and then the connection broke
+    one.hurry()
+    run(one)
+    assert box.ids == ids
+
+
 def test_what_a_dead_member_owned_is_taken_over(
     backend: Backend, store: Store, clock: VirtualClock
 ) -> None:

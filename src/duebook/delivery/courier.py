@@ -204,8 +204,10 @@ class Courier:
         )
         for cursor in cursors:
             known = self._cursors.get(cursor.part)
-            if known is None or known.term != cursor.term:
-                self._seen[cursor.part] = cursor.position
+            still = known is not None and known.term == cursor.term
+            # where it is may be beyond what was seen: nobody heard how the last settling ended
+            seen = self._seen[cursor.part] if still else 0
+            self._seen[cursor.part] = max(seen, cursor.position)
         self._cursors = {cursor.part: cursor for cursor in cursors}
         self._shared_at = began
         self._write_beyond = 1  # now and then, so that nobody seems to be behind
