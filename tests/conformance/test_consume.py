@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from duebook.delivery.handling import TransactionCourier
 from duebook.errors import Conflict, Invalid
 from tests.conformance.builders import MINUTE
 from tests.conformance.test_events import append, stamp
@@ -42,6 +43,14 @@ def bills(connection: Any) -> list[str]:
     found = [row[0] for row in connection.execute("SELECT id FROM bills ORDER BY id").fetchall()]
     connection.rollback()
     return found
+
+
+def bury(book: Book, store: Store, *keys: str) -> list[str]:
+    ids = append(store, *keys)
+    for _ in loop(book, attempts=1):
+        break
+    assert [letter.event.id for letter in book.events.dead_letters("billing")] == ids
+    return ids
 
 
 def loop(book: Book, **more: Any) -> Iterator[Received]:
@@ -120,6 +129,53 @@ def test_a_member_that_lost_its_partition_settles_nothing(
     with pytest.raises(Conflict, match="another member"):
         event.settle_in(connection)
     connection.rollback()
+    assert bills(connection) == []
+
+
+def test_a_dead_letter_counts_once_though_two_members_have_it(
+    book: Book, store: Store, connection: Any, clock: VirtualClock
+) -> None:
+    ids = bury(book, store, "a")
+    book.events.replay_dead("billing")
+    events = loop(book)
+    event = next(events)
+    clock.advance(10 * MINUTE)
+    assert [again.id for again in loop(book)] == ids, "another member has it by now"
+    connection.execute("INSERT INTO bills VALUES ('x')")
+    with pytest.raises(Conflict, match="another member"):
+        event.settle_in(connection)
+    connection.rollback()
+    assert bills(connection) == []
+
+
+def test_a_dead_letter_stays_one_when_its_transaction_is_not_committed(
+    book: Book, store: Store, connection: Any
+) -> None:
+    bury(book, store, "a")
+    book.events.replay_dead("billing")
+    events = loop(book)
+    next(events).settle_in(connection)
+    connection.rollback()
+    with pytest.raises(Conflict, match="not committed"):
+        next(events)
+    assert len(book.events.dead_letters("billing")) == 1
+
+
+def test_a_function_undoes_what_it_wrote_for_a_dead_letter_that_another_settled(
+    book: Book, store: Store, connection: Any
+) -> None:
+    if not store.sequences:
+        return
+    bury(book, store, "a")
+    book.events.replay_dead("billing")
+    group = store.read(lambda tx: tx.get_consumer("default", "billing"))
+
+    def bill(event: Any, own: Any) -> None:
+        own.execute("INSERT INTO bills VALUES ('x')")
+        book.events.drop_dead("billing", event.id)
+
+    with closing(TransactionCourier(store, group, function=bill)) as member:
+        member.step()
     assert bills(connection) == []
 
 

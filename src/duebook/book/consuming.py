@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from duebook.delivery.courier import Round
     from duebook.model.consumer import Consumer, Delivery
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
 
 __all__ = ["Received", "received"]
 
@@ -86,12 +86,14 @@ class Received:
         consumer, event = self._courier.consumer, self.event
         with self._store.join(connection) as tx:
             if self._delivery.letter:
-                tx.settle_letter(consumer, event.id, None)
-            elif not tx.move_cursors(consumer, self._courier.member, [self._move()]):
-                raise Conflict(
-                    f"event {event.id} belongs to another member of {consumer.name} by now; "
-                    "roll the transaction back"
-                )
+                settled = tx.settle_letter(consumer, event.id, None)
+            else:
+                settled = bool(tx.move_cursors(consumer, self._courier.member, [self._move()]))
+        if not settled:
+            raise Conflict(
+                f"event {event.id} belongs to another member of {consumer.name} by now; "
+                "roll the transaction back"
+            )
         self._settles = True
 
     def _move(self) -> Move:
@@ -100,15 +102,18 @@ class Received:
 
     def conclude(self) -> None:
         """The loop goes on; raises Conflict when a transaction was not committed."""
-        if self._settles and not self._delivery.letter:
-            consumer, part = self._courier.consumer, self._delivery.part
-            position = self._store.read(lambda tx: tx.get_position(consumer, part))
-            if position < (self.event.position or 0):
-                raise Conflict(
-                    f"settle_in was called for event {self.event.id}, and its transaction was not "
-                    "committed"
-                )
+        if self._settles and not self._store.read(self._is_settled):
+            raise Conflict(
+                f"settle_in was called for event {self.event.id}, and its transaction was not "
+                "committed"
+            )
         self.is_done = True
+
+    def _is_settled(self, tx: Tx) -> bool:
+        consumer, event = self._courier.consumer, self.event
+        if self._delivery.letter:
+            return not tx.count_letters(consumer.namespace, consumer.name, event.id)
+        return tx.get_position(consumer, self._delivery.part) >= (event.position or 0)
 
 
 def received(

@@ -146,22 +146,30 @@ class Courier:
             self._store.transact(lambda tx: self.settle_by(tx, found, report))
         self.settled(found, report)
 
-    def settle_by(self, tx: Tx, found: Round, report: Report) -> None:
-        """As `settle`, in a transaction; `settled` must follow it once that is committed."""
+    def settle_by(self, tx: Tx, found: Round, report: Report) -> bool:
+        """As `settle`, in a transaction; `settled` must follow it once that is committed.
+
+        False: some of it is no longer this member's, or is settled already.
+        """
         if found.letters:
-            failed = report.rejected | report.undelivered
-            for delivery in found.deliveries:
-                event = delivery.event
-                if event.id not in report.untried:
-                    why = failed.get(event.id)
-                    error = None if why is None else told(event, why)
-                    tx.settle_letter(self.consumer, event.id, error)
-            return
+            return self._settle_letters(tx, found, report)
         moves = self._moves(found, report)
         moved = tx.move_cursors(self.consumer, self.member, moves)
         if len(moved) < len(moves):
             log.info("%s: some partitions went to another member", self.consumer.name)
             self._shared_at = float("-inf")
+        return len(moved) == len(moves)
+
+    def _settle_letters(self, tx: Tx, found: Round, report: Report) -> bool:
+        failed = report.rejected | report.undelivered
+        settled = True
+        for delivery in found.deliveries:
+            event = delivery.event
+            if event.id not in report.untried:
+                why = failed.get(event.id)
+                error = None if why is None else told(event, why)
+                settled &= tx.settle_letter(self.consumer, event.id, error)
+        return settled
 
     def settled(self, found: Round, report: Report) -> None:
         """Go on from there."""

@@ -80,17 +80,24 @@ class TransactionCourier(Courier):
             with self._store.join(connection) as tx:
                 held = tx.hold_cursors(self.consumer, self.member, found.cursors)
             if len(held) < len(found.cursors):
-                connection.rollback()
-                self.hurry()
+                self._undo()
                 return
             report = self._all_together(found) or deliver_each(found.deliveries, self._call)
             with self._store.join(connection) as tx:
-                self.settle_by(tx, found, report)
+                settled = self.settle_by(tx, found, report)
+            if not settled:
+                self._undo()
+                return
             connection.commit()
         except BaseException:
             connection.close()
             raise
         self.settled(found, report)
+
+    def _undo(self) -> None:
+        """Others have it by now."""
+        self._connection.rollback()
+        self.hurry()
 
     def _all_together(self, found: Round) -> Report | None:
         """A savepoint for all of them, which is much quicker; None when one fails: then nothing of

@@ -849,8 +849,8 @@ class Tx(Protocol):
     def take_letters(self, consumer: Consumer, parts: Sequence[int], limit: int) -> list[Event]:
         """Dead letters of these partitions that shall be delivered once more, the oldest first."""
 
-    def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> None:
-        """A dead letter was delivered; or it was not, and rests again."""
+    def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> bool:
+        """A dead letter was delivered, or was not and rests again; False: it is none any more."""
 
     def list_letters(
         self, namespace: str, name: str | None, limit: int, after: Place | None = None

@@ -208,13 +208,12 @@ class Delivering(EventLog):
         )
         return [_event(text) for (text,) in rows]
 
-    def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> None:
+    def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> bool:
         """It was delivered, or it was not and rests again."""
         key = {"namespace": consumer.namespace, "name": consumer.name, "event_id": event_id}
         if error is None:
-            self._run("delete_letter", **key)
-        else:
-            self._run("keep_letter", **key, error=clean(error), now=self.now)
+            return self._run("delete_letter", **key) == 1
+        return self._run("keep_letter", **key, error=clean(error), now=self.now) == 1
 
     def replay_letters(self, namespace: str, name: str, event_id: str | None) -> int:
         self._tell(News.LOG)
