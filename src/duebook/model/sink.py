@@ -25,13 +25,15 @@ SHORTEST_SECRET: Final = 16
 MOST_SETTINGS: Final = 100
 LONGEST_SETTING: Final = 100_000
 """Characters: certificates are long."""
+TIMEOUT: Final = "message.timeout.ms"
+LONGEST_TIMEOUT: Final = 3_600_000
 _PUBLIC: Final = frozenset(
     {"acks", "client.id", "compression.type", "linger.ms", "message.timeout.ms", "sasl.mechanism"}
     | {"sasl.mechanisms", "sasl.username", "security.protocol", "ssl.ca.location"}
 )
 """Settings of Kafka whose values are never secret."""
 _OURS: Final = frozenset(
-    {"bootstrap.servers", "enable.gapless.guarantee", "enable.idempotence"}
+    {"bootstrap.servers", "delivery.timeout.ms", "enable.gapless.guarantee", "enable.idempotence"}
     | {"metadata.broker.list", "transactional.id"}
 )
 _EXECUTED: Final = frozenset(
@@ -155,8 +157,20 @@ def _refuse_setting(name: str, value: object) -> None:
         raise Invalid(f'sink config "{name}" would run a program or library where relays are')
     if not is_text(name, 200) or not is_text(str(value), LONGEST_SETTING):
         raise Invalid(f'sink config "{shorten(name)}" is no setting of up to 100,000 characters')
+    if name == TIMEOUT and not _is_timeout(value):
+        raise Invalid(
+            f'sink config "{TIMEOUT}" {quoted(value)} is no whole number 1 to {LONGEST_TIMEOUT:,}'
+        )
+    if name == "partitioner" and value == "random":
+        raise Invalid('sink config "partitioner" "random" would undo the order of each key')
     if value == HIDDEN:
         raise Invalid(f'sink config "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
+
+
+def _is_timeout(value: object) -> bool:
+    text = str(value)
+    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(LONGEST_TIMEOUT))
+    return digits and 1 <= int(text) <= LONGEST_TIMEOUT
 
 
 def _word(value: object) -> str:

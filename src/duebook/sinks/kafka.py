@@ -6,10 +6,12 @@ What follows a message that failed is not sent either, so that no key goes backw
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.model.consumer import Report
+from duebook.model.sink import TIMEOUT
 from duebook.sinks.cloud_events import as_headers
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ log = logging.getLogger(__name__)
 
 PATIENCE: Final = 30_000
 """Milliseconds after which messages that no broker acknowledged are given up, to be sent again."""
-_TIMEOUT: Final = "message.timeout.ms"
 _SETTINGS: Final[dict[str, Any]] = {
     "client.id": "duebook",
     "enable.idempotence": True,
@@ -49,20 +50,23 @@ class KafkaSink:
         self._library = confluent_kafka
         self._prefix = prefix
         settings = {**_SETTINGS, **(config or {}), "bootstrap.servers": servers}
-        self._patience = int(settings.get(_TIMEOUT, PATIENCE)) / 1_000
+        self._patience = int(settings.get(TIMEOUT, PATIENCE)) / 1_000
         # the library would give up one message and send those behind it; we give up all
-        self._settings = settings | {_TIMEOUT: 0}
+        self._settings = settings | {TIMEOUT: 0}
         self._producer: Any = None
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
         report, acknowledged = Report(), set[str]()
-        producer = self._opened()
+        try:
+            producer = self._opened()
+        except Invalid as error:  # told with the sink, where people look why it waits
+            return Report(undelivered={one.event.id: str(error) for one in deliveries})
         stopped: set[int] = set()
+        until = time.monotonic() + self._patience
         for delivery in deliveries:
             if delivery.part in stopped:
                 report.untried.add(delivery.event.id)
-            elif why := self._produce(producer, delivery, report, acknowledged):
-                report.rejected[delivery.event.id] = why
+            elif not self._produce(producer, delivery, report, acknowledged, until):
                 stopped.add(delivery.part)
         producer.flush(self._patience)
         known = acknowledged | report.rejected.keys() | report.untried | report.undelivered.keys()
@@ -74,19 +78,26 @@ class KafkaSink:
         return report
 
     def _produce(
-        self, producer: Any, delivery: Delivery, report: Report, acknowledged: set[str]
-    ) -> str | None:
-        """Hand a message over; returns why the library does not take it."""
+        self,
+        producer: Any,
+        delivery: Delivery,
+        report: Report,
+        acknowledged: set[str],
+        until: float,
+    ) -> bool:
+        """Hand a message over; returns whether the library takes it."""
         event = delivery.event
         headers, value = as_headers(delivery)
+
+        def failed(error: Any) -> None:
+            found = report.rejected if error.name() in _REFUSALS else report.undelivered
+            found[event.id] = shorten(error.str(), 500)
 
         def heard(error: Any, _: Any) -> None:
             if error is None:
                 acknowledged.add(event.id)
-            elif error.name() in _REFUSALS:
-                report.rejected[event.id] = shorten(error.str(), 500)
             else:
-                report.undelivered[event.id] = shorten(error.str(), 500)
+                failed(error)
 
         message = {
             "topic": self._prefix + event.topic,
@@ -99,16 +110,16 @@ class KafkaSink:
             try:
                 producer.produce(**message)
             except BufferError:
+                if time.monotonic() >= until:
+                    report.undelivered[event.id] = "no broker took what waits before it in time"
+                    return False
                 producer.poll(0.1)
             except self._library.KafkaException as error:
-                code = error.args[0]
-                if code.name() in _REFUSALS:
-                    return shorten(code.str(), 500)
-                report.undelivered[event.id] = shorten(code.str(), 500)
-                return None
+                failed(error.args[0])
+                return False
             else:
                 producer.poll(0)
-                return None
+                return True
 
     def _opened(self) -> Any:
         if self._producer is None:
