@@ -205,6 +205,17 @@ def test_a_new_group_begins_where_it_is_told(book: Book, store: Store) -> None:
         book.events.consume("t", "NO GROUP")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"batch": 0}, {"batch": -1}, {"batch": "x"}, {"lease": "0s"}, {"topic": 5}, {"topic": []}],
+    ids=str,
+)
+def test_a_loop_that_could_get_nothing_is_refused(book: Book, wrong: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match=next(iter(wrong))):
+        book.events.consume(**{"topic": "t", "group": "billing"} | wrong)
+    assert book.events.consumers() == []
+
+
 def test_functions_get_events_until_they_are_told_to_stop(book: Book, store: Store) -> None:
     got, stop = [], threading.Event()
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid
 from duebook.ids import new_id
+from duebook.model.consumer import load_topics
 from duebook.model.event import (
     EventPage,
     check_key,
     check_position,
-    check_topic,
     check_type,
     new_draft,
 )
@@ -119,7 +119,7 @@ class EventLog:
         whole(1, MOST_LISTED)("limit", limit)
         if after is not None and since is not None:
             raise Invalid("give either after or since, not both")
-        topics = _topics(topic)
+        topics = load_topics(topic)
         kind = None if type is None else check_type(type)
         only = None if key is None else check_key(key)
         begin = 0 if after is None else check_position(after, "after")
@@ -236,10 +236,3 @@ def _place(asked: Any, cursor: str | None) -> int | None:
     if not isinstance(place, int) or place < 0:
         raise BadCursor("cursor is none; use the next_cursor of the page before, as it is")
     return place
-
-
-def _topics(topic: str | Sequence[str] | None) -> Sequence[str] | None:
-    """None: all of them."""
-    if topic is None or topic == "*":
-        return None
-    return [check_topic(name) for name in ([topic] if isinstance(topic, str) else topic)]

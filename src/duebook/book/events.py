@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duebook.book.consuming import Received, received
@@ -10,13 +11,13 @@ from duebook.book.listeners import Listeners
 from duebook.delivery.courier import LEASE, Courier
 from duebook.delivery.handling import HandlerOutlet, TransactionCourier, wants_connection
 from duebook.delivery.serving import serve
-from duebook.errors import Invalid
+from duebook.errors import Invalid, quoted
 from duebook.model.consumer import new_consumer
+from duebook.model.fields import whole
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import timedelta
 
     from duebook.model.consumer import Consumer
     from duebook.store.base import Store
@@ -28,6 +29,8 @@ __all__ = ["Events"]
 F = TypeVar("F", bound="Callable[..., object]")
 PARTITIONS: Final = 8
 LONGEST_END: Final = 10.0
+MOST_AT_ONCE: Final = 10_000
+SHORTEST_LEASE: Final = timedelta(seconds=1)
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks whether a thread has ended."""
 
@@ -72,8 +75,9 @@ class Events(Listeners):
 
         Raises Invalid. In a SQLite file a group has one partition, and so one reader.
         """
+        pace = _pace(batch, lease)
         joined = self._join(topic, group, start, attempts, partitions)
-        return received(self._store, joined, batch, parse_duration(lease), follow)
+        return received(self._store, joined, *pace, follow)
 
     def _join(
         self,
@@ -108,7 +112,7 @@ class Events(Listeners):
 
         def declare(function: F) -> F:
             how = (topic, group, start, attempts, partitions)
-            self._handlers.append((function, how, batch, parse_duration(lease)))
+            self._handlers.append((function, how, *_pace(batch, lease)))
             return function
 
         return declare
@@ -141,3 +145,11 @@ class Events(Listeners):
                 f'consumer of group "{consumer.name}" wants a connection: that needs PostgreSQL'
             )
         return TransactionCourier(self._store, consumer, None, batch, lease, function=function)
+
+
+def _pace(batch: object, lease: str | timedelta) -> tuple[int, timedelta]:
+    """How many events at a time, and for how long without a sign of life; raises Invalid."""
+    length = parse_duration(lease)
+    if length < SHORTEST_LEASE:
+        raise Invalid(f"lease {quoted(lease)} is shorter than 1s")
+    return whole(1, MOST_AT_ONCE)("batch", batch), length

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted
 from duebook.ids import check_name
 from duebook.model.event import check_topic, event_form
+from duebook.model.fields import whole
 from duebook.model.sink import show_options
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.event import Event
@@ -159,16 +161,14 @@ def new_consumer(
     options: dict[str, Any] | None = None,
 ) -> Consumer:
     """Raises Invalid that names the part."""
-    _check_whole("partitions", partitions, MOST_PARTITIONS)
-    _check_whole("attempts", attempts, MOST_ATTEMPTS)
     what = "group" if kind == "group" else "sink"
     return Consumer(
         namespace,
         check_name(name, what),
         kind,
         load_topics(topics),
-        partitions,  # type: ignore[arg-type]
-        attempts,  # type: ignore[arg-type]
+        whole(1, MOST_PARTITIONS)("partitions", partitions),
+        whole(1, MOST_ATTEMPTS)("attempts", attempts),
         options or {},
     )
 
@@ -210,14 +210,11 @@ def load_topics(topics: object) -> tuple[str, ...] | None:
     """A topic, several, or None and `*` for all of them; raises Invalid."""
     if topics is None or topics == "*":
         return None
-    items: Sequence[object] = [topics] if isinstance(topics, str) else list(topics)  # type: ignore[call-overload]
+    items = [topics] if isinstance(topics, str) else topics
+    if not isinstance(items, Sequence | AbstractSet):
+        raise Invalid(f"topics {quoted(topics)} is no topic, and no list of them")
     if not items:
         raise Invalid("topics is empty; leave it out for all of them")
     if len(items) > MOST_TOPICS:
         raise Invalid(f"topics are {len(items):,}; at most {MOST_TOPICS:,} are named")
     return tuple(sorted({check_topic(item) for item in items}))
-
-
-def _check_whole(name: str, value: object, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise Invalid(f"{name} {shorten(value)} is no whole number 1 to {most:,}")
