@@ -235,6 +235,14 @@ def test_functions_get_events_until_they_are_told_to_stop(book: Book, store: Sto
     assert got == ids
 
 
+def test_the_functions_of_a_group_are_for_the_same_topics(book: Book) -> None:
+    book.events.consumer("orders", group="billing")(print)
+    book.events.consumer("payments", group="book-keeping")(print)
+    book.events.consumer(["orders"], group="billing")(print)
+    with pytest.raises(Invalid, match='group "billing"'):
+        book.events.consumer("payments", group="billing")(print)
+
+
 def test_what_a_function_writes_counts_once_and_a_failure_undoes_only_its_own(
     book: Book, store: Store, backend: Backend, connection: Any
 ) -> None:

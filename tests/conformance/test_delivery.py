@@ -148,6 +148,16 @@ def test_what_was_settled_is_not_delivered_again_though_nobody_heard_of_it(
     assert box.ids == ids
 
 
+def test_all_members_get_the_topics_that_were_named_last(store: Store, clock: VirtualClock) -> None:
+    box = Box()
+    one = courier(store, box, clock, topics=["t"])
+    join(store, topics=["t", "orders"])
+    ids = append(store, "a", topic="orders")
+    clock.advance(LEASE)
+    run(one)
+    assert box.ids == ids
+
+
 def test_what_a_dead_member_owned_is_taken_over(
     backend: Backend, store: Store, clock: VirtualClock
 ) -> None:

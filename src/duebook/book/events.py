@@ -12,7 +12,7 @@ from duebook.delivery.courier import LEASE, Courier
 from duebook.delivery.handling import HandlerOutlet, TransactionCourier, wants_connection
 from duebook.delivery.serving import serve
 from duebook.errors import Invalid, quoted
-from duebook.model.consumer import new_consumer
+from duebook.model.consumer import load_topics, new_consumer
 from duebook.model.fields import whole
 from duebook.timetext import parse_duration
 
@@ -107,10 +107,17 @@ class Events(Listeners):
         whose transaction holds also that the event is done: what the function writes there counts
         once. When it raises, that is undone to a savepoint, and tried again after a while; after
         so many `attempts` the event is a dead letter. It may be called again for events whose
-        writes were undone because another one of the `batch` failed.
+        writes were undone because another one of the `batch` failed. Raises Invalid when the group
+        has a function for other topics: each of the two would miss what the other one got.
         """
 
         def declare(function: F) -> F:
+            for _, (other, its_group, *_), *_ in self._handlers:
+                if its_group == group and load_topics(other) != load_topics(topic):
+                    raise Invalid(
+                        f"group {quoted(group)} has a function for other topics; "
+                        "name all topics in both, or another group"
+                    )
             how = (topic, group, start, attempts, partitions)
             self._handlers.append((function, how, *_pace(batch, lease)))
             return function

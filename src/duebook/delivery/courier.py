@@ -205,11 +205,17 @@ class Courier:
         ]
 
     def share(self) -> None:
-        """Say that this member lives, and take and give partitions so that all have as many."""
+        """Say that this member lives, and take and give partitions so that all have as many.
+
+        What is wanted of the consumer may have changed: all members follow the latest.
+        """
         began = self._monotonic()
-        cursors = self._store.transact(
-            lambda tx: tx.share_cursors(self.consumer, self.member, self._lease, share)
-        )
+
+        def work(tx: Tx) -> tuple[list[Cursor], Consumer]:
+            cursors = tx.share_cursors(self.consumer, self.member, self._lease, share)
+            return cursors, tx.get_consumer(self.consumer.namespace, self.consumer.name)
+
+        cursors, self.consumer = self._store.transact(work)
         for cursor in cursors:
             known = self._cursors.get(cursor.part)
             still = known is not None and known.term == cursor.term
