@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from duebook.delivery.handling import TransactionCourier
+from duebook.delivery.courier import Courier
+from duebook.delivery.handling import HandlerOutlet, TransactionCourier
 from duebook.errors import Conflict, Invalid
 from tests.conformance.builders import MINUTE
 from tests.conformance.test_events import append, stamp
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from duebook.book import Book
     from duebook.book.consuming import Received
+    from duebook.model.consumer import Consumer
     from duebook.store.base import Store
     from tests.conformance.builders import VirtualClock
     from tests.conformance.conftest import Backend
@@ -233,6 +235,46 @@ def test_functions_get_events_until_they_are_told_to_stop(book: Book, store: Sto
         stop.set()
         serving.join()
     assert got == ids
+
+
+def test_a_function_knows_what_it_gets_again(book: Book, store: Store, backend: Backend) -> None:
+    append(store, "a")
+    list(loop(book))
+    book.events.replay("billing", after=0)
+    group = store.read(lambda tx: tx.get_consumer("default", "billing"))
+    got: list[bool] = []
+    outlet = HandlerOutlet(lambda event: got.append(event.replay))
+    with closing(Courier(store, group, outlet)) as member:
+        member.step()
+    if store.sequences:
+        book.events.replay("billing", after=0)
+        both = TransactionCourier(store, group, function=lambda event, _: got.append(event.replay))
+        with closing(both) as member:
+            member.step()
+    append(store, "a")
+    stamp(store)
+    with closing(Courier(backend.open(), group, outlet)) as member:
+        member.step()
+    assert got == [True] * (len(got) - 1) + [False]
+
+
+def test_a_function_that_would_end_its_thread_has_failed(book: Book, store: Store) -> None:
+    append(store, "a")
+    stamp(store)
+
+    def leave(*_: object) -> None:
+        raise SystemExit(3)
+
+    makers: list[Callable[[Consumer], Courier]] = [
+        lambda group: Courier(store, group, HandlerOutlet(leave)),
+        lambda group: TransactionCourier(store, group, function=leave),
+    ]
+    for number, make in enumerate(makers if store.sequences else makers[:1]):
+        book.events.consume("t", f"group-{number}")
+        with closing(make(book.events.consumers()[number])) as member:
+            member.step()
+        (part,) = [one for one in book.events.partitions(f"group-{number}") if one.failures]
+        assert (part.failures, part.error) == (1, "SystemExit: 3")
 
 
 def test_the_functions_of_a_group_are_for_the_same_topics(book: Book) -> None:

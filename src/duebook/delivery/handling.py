@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.delivery.courier import Courier
@@ -37,7 +38,11 @@ class HandlerOutlet:
         self._function = function
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        return deliver_each(deliveries, lambda delivery: self._function(delivery.event))
+        return deliver_each(deliveries, lambda delivery: self._function(_given(delivery)))
+
+
+def _given(delivery: Delivery) -> Event:
+    return replace(delivery.event, replay=True) if delivery.replay else delivery.event
 
 
 def deliver_each(deliveries: Sequence[Delivery], deliver: Callable[[Delivery], object]) -> Report:
@@ -52,14 +57,14 @@ def deliver_each(deliveries: Sequence[Delivery], deliver: Callable[[Delivery], o
         except Unavailable as error:
             report.undelivered[delivery.event.id] = str(error)
             stopped.add(delivery.part)
-        except Exception as error:
+        except BaseException as error:  # one that ends its thread would end all deliveries
             log.warning("event %s was not taken", delivery.event.id, exc_info=True)
             report.rejected[delivery.event.id] = _told(error)
             stopped.add(delivery.part)
     return report
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return shorten(f"{type(error).__name__}: {error}", LONGEST_ERROR)
 
 
@@ -105,8 +110,8 @@ class TransactionCourier(Courier):
         try:
             with self._connection.transaction():
                 for delivery in found.deliveries:
-                    self._function(delivery.event, self._connection)
-        except Exception:
+                    self._function(_given(delivery), self._connection)
+        except BaseException:
             if self._connection.closed:
                 raise
             return None
@@ -114,7 +119,7 @@ class TransactionCourier(Courier):
 
     def _call(self, delivery: Delivery) -> None:
         with self._connection.transaction():
-            self._function(delivery.event, self._connection)
+            self._function(_given(delivery), self._connection)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -73,6 +73,8 @@ class Event:
     """the schedule or run whose history it belongs to"""
     version: int | None = None
     """its place in that history, without gaps"""
+    replay: bool = False
+    """whether it was delivered before, and somebody wanted it again"""
 
 
 class EventPage(Listing[Event]):
