@@ -126,7 +126,7 @@ def test_a_failed_step_stops_those_after_it_and_fails_the_flow(store: Store) -> 
     finish(store, b="failed")
     assert states(store, run_id)["d"] == ("cancelled", "upstream_failed")
     run = get_run(store, run_id)
-    assert (run.status, run.reason, run.error) == ("failed", "step", "failed: b")
+    assert (run.status, run.reason, run.error) == ("failed", "step", "step b failed")
 
 
 def test_handlers_run_in_their_order_and_know_how_it_ended(store: Store) -> None:
@@ -424,7 +424,7 @@ def test_a_flow_that_was_called_and_failed_is_run_again_as_its_step_says(
         advancer.step()
         inner = steps_of(store, run_id)["inner"]
         if attempt == 1:
-            assert (inner.status, inner.failures, inner.error) == ("queued", 1, "failed: one")
+            assert (inner.status, inner.failures, inner.error) == ("queued", 1, "step one failed")
             clock.advance(59 * SECOND)
             assert advancer.step() == inner.ready_at
             assert claim(store) == []
