@@ -63,6 +63,10 @@ def test_a_run_goes_on_from_where_it_failed_or_from_a_step(operator: Browser, bo
     again = operator.send(asked, f"/runs/{run.id}/retry")
     assert "It is queued again" in again.text
     assert set(work(book.store)) >= {"bad", "join"}
+    done = operator.ok(f"/runs/{run.id}")
+    assert states(done.source)["bad"] == "succeeded"
+    assert "Steps that began again" in done.text
+    assert "failed bad" in done.text
     wrong = operator.send(operator.ok(f"/runs/{run.id}/retry?step=no"), f"/runs/{run.id}/retry")
     assert wrong.status in (409, 404, 422)
 

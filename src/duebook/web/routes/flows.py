@@ -106,10 +106,12 @@ def _schedule(book: Book, flow: FlowView) -> str | None:
 
 def flow_of_run(book: Book, run: Run) -> dict[str, Any]:
     """What the page of a run shows besides, when that is the run of a flow."""
+    runs = book.flows.steps(run.id)
+    earlier = [step for step in runs if step.step is None]
     try:
-        return {"steps": drawn_steps(book.flows.performed(run.id), book.flows.steps(run.id))}
+        return {"steps": drawn_steps(book.flows.performed(run.id), runs), "earlier": earlier}
     except Conflict as error:
-        return {"steps": [], "gone": str(error)}
+        return {"steps": [], "earlier": earlier, "gone": str(error)}
 
 
 def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
