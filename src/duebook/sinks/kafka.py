@@ -30,6 +30,7 @@ _SETTINGS: Final[dict[str, Any]] = {
     "enable.idempotence": True,
     "enable.gapless.guarantee": True,
     "linger.ms": 5,
+    "log_level": 2,  # what goes wrong is told with the sink, and not with every try to connect
 }
 _REFUSALS: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "TOPIC_EXCEPTION", "INVALID_RECORD")
 """What a broker says about a message itself."""
@@ -54,6 +55,8 @@ class KafkaSink:
         # the library would give up one message and send those behind it; we give up all
         self._settings = settings | {TIMEOUT: 0}
         self._producer: Any = None
+        self._trouble = ""
+        """what the producer told last"""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
         report, acknowledged = Report(), set[str]()
@@ -72,7 +75,7 @@ class KafkaSink:
         known = acknowledged | report.rejected.keys() | report.untried | report.undelivered.keys()
         for delivery in deliveries:
             if delivery.event.id not in known:
-                report.undelivered[delivery.event.id] = "no broker acknowledged it in time"
+                report.undelivered[delivery.event.id] = self._silence()
         if report.undelivered:
             self.close()  # nothing of what was given up must arrive later
         return report
@@ -91,7 +94,7 @@ class KafkaSink:
 
         def failed(error: Any) -> None:
             found = report.rejected if error.name() in _REFUSALS else report.undelivered
-            found[event.id] = shorten(error.str(), 500)
+            found.setdefault(event.id, shorten(error.str(), 500))
 
         def heard(error: Any, _: Any) -> None:
             if error is None:
@@ -121,13 +124,24 @@ class KafkaSink:
                 producer.poll(0)
                 return True
 
+    def _hear(self, error: Any) -> None:
+        if error.name() != "_ALL_BROKERS_DOWN":  # it comes after the reason
+            self._trouble = shorten(error.str(), 300)
+
+    def _silence(self) -> str:
+        told = f": {self._trouble}" if self._trouble else ""
+        return f"no broker acknowledged it in time{told}"
+
     def _opened(self) -> Any:
         if self._producer is None:
             make: Callable[..., Any] = self._library.Producer
             try:
-                self._producer = make(self._settings, logger=log)
-            except (self._library.KafkaException, ValueError, TypeError) as error:
+                self._producer = make(self._settings | {"error_cb": self._hear}, logger=log)
+            except self._library.KafkaException as error:
+                raise Invalid(f"kafka: {shorten(error.args[0].str(), 300)}") from None
+            except (ValueError, TypeError) as error:
                 raise Invalid(f"kafka: {shorten(str(error), 300)}") from None
+            self._trouble = ""
         return self._producer
 
     def interrupt(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -61,4 +62,14 @@ def test_a_full_queue_is_waited_for_so_long_and_no_longer() -> None:
 
 def test_settings_that_the_library_does_not_know_are_told_with_the_sink() -> None:
     report = sink(None, foo="bar").deliver([delivery(1)])
-    assert "foo" in report.undelivered["e1"]
+    assert report.undelivered["e1"] == 'kafka: No such configuration property: "foo"'
+
+
+def test_why_no_broker_answers_is_told_with_the_sink_and_not_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with closing(sink(None, **{"message.timeout.ms": "500"})) as opened:
+        why = opened.deliver([delivery(1)]).undelivered["e1"]
+    assert why.startswith("no broker acknowledged it in time: 127.0.0.1:1")
+    assert "refused" in why
+    assert caplog.records == []
