@@ -213,6 +213,8 @@ def test_an_event_that_is_not_taken_holds_up_its_partition_only_and_then_is_a_de
     letter, _ = store.read(lambda tx: tx.list_letters("default", "billing", 10).rows)
     assert lag(store) == (0, 2, 0)
     assert (letter.event.key, letter.error, letter.attempts) == ("bad", "no such thing", 3)
+    parts = store.read(lambda tx: tx.list_partitions("default", "billing"))
+    assert {part.error for part in parts} == {None}, "none waits any more"
 
 
 def test_an_outlet_that_is_down_for_long_loses_nothing(store: Store, clock: VirtualClock) -> None:

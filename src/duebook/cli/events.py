@@ -12,11 +12,13 @@ from duebook.cli.arguments import read_pair
 from duebook.cli.filters import gather, tell_more
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
+from duebook.clock import utc_now
 from duebook.errors import printable
 from duebook.model.consumer import consumer_form, letter_form, partition_form
 from duebook.model.event import event_form, topic_form
 from duebook.model.secret import show_payload
 from duebook.model.sink import ATTEMPTS
+from duebook.timetext import relative
 
 if TYPE_CHECKING:
     from duebook.model.consumer import DeadLetter, Partition
@@ -266,10 +268,12 @@ def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
     elif not letters:
         click.echo("no dead letters")
     else:
+        now = utc_now()
         rows = [
-            (letter.event.id, letter.consumer, when(letter.at), letter.error) for letter in letters
+            (letter.event.id, letter.consumer, relative(letter.at - now), letter.error)
+            for letter in letters
         ]
-        print_table(("EVENT", "OF", "SINCE", "WHY"), rows)
+        print_table(("EVENT", "OF", "SINCE", "WHY"), rows, shrinks=1)
 
 
 def _print_partitions(partitions: list[Partition], as_json: bool) -> None:

@@ -148,7 +148,7 @@ class Delivering(EventLog):
                 position=move.position,
                 failures=move.failures,
                 retry_at=move.retry_at,
-                error=clean(move.error),
+                error=None if move.buried else clean(move.error),
             )
             if done:
                 moved.add(move.part)
