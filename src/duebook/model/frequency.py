@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from duebook.errors import InvalidTrigger, quoted
+from duebook.errors import InvalidTime, InvalidTrigger, quoted
+from duebook.timetext import parse_instant
 
 __all__ = ["FREQUENCY", "frequency_fields"]
 
@@ -30,6 +31,8 @@ def frequency_fields(unit: object, number: object, start: object) -> dict[str, A
         raise InvalidTrigger(
             f"frequency_time {quoted(number)} is no whole number 1 to {MOST:,}", "frequency_time"
         )
+    if start is not None:
+        _check_start(start)
     begin = {} if start is None else {"start_at": start}
     if name in _LENGTHS:
         anchor = {} if start is None else {"anchor": start}
@@ -37,3 +40,10 @@ def frequency_fields(unit: object, number: object, start: object) -> dict[str, A
     dtstart = {} if start is None else {"dtstart": start}
     rule = f"FREQ={_RULES[name]};INTERVAL={number}"
     return {"trigger": {"rrule": rule, **dtstart}, **begin}
+
+
+def _check_start(start: object) -> None:
+    try:
+        parse_instant(start)  # type: ignore[arg-type]
+    except InvalidTime as error:
+        raise InvalidTrigger(f"start_ts: {error}", "start_ts") from None

@@ -258,7 +258,11 @@ def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
     """`cron` may stand for the trigger, with the zone beside it, and so may a frequency; None is
     as good as none."""
     form = {key: form[key] for key in form if form[key] is not None or key not in ("cron", "tz")}
-    if "frequency_unit" in form and form.get("trigger") is None:
+    if any(form.get(name) is not None for name in FREQUENCY):
+        if form.get("trigger") is not None:
+            raise InvalidTrigger(
+                "trigger is given, and a frequency too; leave one of them out", "trigger"
+            )
         rest = {key: form[key] for key in form if key not in (*FREQUENCY, "trigger")}
         return {**frequency_fields(*(form.get(name) for name in FREQUENCY)), **rest}
     if "cron" not in form or form.get("trigger") is not None:

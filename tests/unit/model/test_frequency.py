@@ -81,3 +81,20 @@ def test_what_is_no_frequency_is_refused(unit: object, number: object, field: st
     with pytest.raises(InvalidSchedule) as caught:
         spec(unit, number)
     assert list(caught.value.problems) == [field]
+
+
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [
+        ({"frequency_unit": "DAYS", "frequency_time": 1, "start_ts": "soon"}, "start_ts"),
+        ({"frequency_unit": "DAYS", "frequency_time": 1, "start_ts": 1_700_000_000}, "start_ts"),
+        ({"frequency_time": 1}, "frequency_unit"),
+        ({"frequency_unit": "DAYS", "frequency_time": 1, "trigger": "every 1h"}, "trigger"),
+    ],
+)
+def test_what_is_wrong_with_a_frequency_is_said_of_its_own_fields(
+    form: dict[str, object], field: str
+) -> None:
+    with pytest.raises(InvalidSchedule) as caught:
+        load_spec({"target": {"event": "orders"}, **form}, "job")
+    assert list(caught.value.problems) == [field]
