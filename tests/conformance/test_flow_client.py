@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.errors import Conflict, Invalid, NotFound
+from duebook.flows.problems import Problem
+from duebook.model.listing import BadCursor
+from duebook.model.schedule import InvalidSchedule
 from tests.conformance.builders import begin, claim, get_run
 from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, steps_of
 
@@ -135,11 +138,11 @@ def test_lists_say_what_a_flow_is_and_what_is_wrong_with_its_file(book: Book, st
     assert (view.name, view.place, view.problem) == ("fork", "flows/fork.yaml", None)
     assert [step["name"] for step in view.steps] == ["good", "bad", "join", "handler_on.exit"]
     assert book.flows.source("fork").startswith("\nname: fork")
-    problem = {"file": "flows/fork.yaml", "line": 2, "message": "unknown key"}
+    problem = Problem("flows/fork.yaml", 2, 1, "steps", "unknown key").to_json()
     store.transact(
         lambda tx: tx.save_problems("default", ["flows"], {"flows/fork.yaml": [problem]})
     )
-    assert book.flows.get("fork").problem == "unknown key"
+    assert book.flows.get("fork").problem == "flows/fork.yaml:2:1: unknown key"
     assert book.flows.problems() == [problem]
 
 
@@ -148,6 +151,30 @@ def test_a_text_is_validated_without_being_kept(book: Book) -> None:
     assert problem["hint"] == "did you mean `retries`?"
     assert book.flows.validate(CHAIN) == []
     assert book.flows.list() == []
+
+
+def test_flows_come_a_page_at_a_time_each_with_its_latest_run(book: Book, store: Store) -> None:
+    for number in range(5):
+        put_flow(store, CHAIN.replace("chain", f"f{number}"), f"f{number}")
+        book.flows.start(f"f{number}")
+    runs = [book.flows.start(f"f{number}").id for number in range(5)]
+    first = book.flows.list(2)
+    second = book.flows.list(2, cursor=first.next_cursor)
+    last = book.flows.list(2, cursor=second.next_cursor)
+    pages = [*first, *second, *last]
+    assert [view.name for view in pages] == ["f0", "f1", "f2", "f3", "f4"]
+    assert [view.last_run.id for view in pages if view.last_run] == runs
+    assert last.next_cursor is None
+    with pytest.raises(BadCursor):
+        book.flows.list(cursor="x")
+
+
+def test_what_a_flow_cannot_have_is_refused_for_its_schedule(book: Book) -> None:
+    definition: dict[str, Any] = {"trigger": {"every": "1h"}, "target": {"flow": "chain"}}
+    others: list[dict[str, Any]] = [{"retry": 3}, {"timeout": "1m"}, {"payload": {"a": 1}}]
+    for more in others:
+        with pytest.raises(InvalidSchedule, match="means nothing for a flow"):
+            book.schedules.create("often", **definition, **more)
 
 
 def test_flows_of_other_namespaces_are_not_seen(store: Store) -> None:

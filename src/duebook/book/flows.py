@@ -9,13 +9,16 @@ from duebook.book.audit import Auditor
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.flows.build import build
 from duebook.flows.lifecycle import again, retried
+from duebook.flows.problems import Problem
 from duebook.flows.render import check_params
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.ids import check_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
+from duebook.model.filters import check_page
 from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
 from duebook.model.flow_view import FlowView, flow_view, waiting_for
+from duebook.model.listing import Listing, read_cursor, write_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     # inside the class below `list` is a method
     RunList = list[Run]
     ProblemList = list[dict[str, Any]]
-    Views = list[FlowView]
+    Views = Listing[FlowView]
 
 __all__ = ["Flows", "reopen_flow"]
 
@@ -45,16 +48,22 @@ class Flows:
         self._audit = Auditor(namespace, by)
         self._shelf = _SHELF
 
-    def list(self) -> Views:
-        """All flows by name, each with its latest run."""
+    def list(self, limit: int = 100, *, cursor: str | None = None) -> Views:
+        """A page of flows by name, each with its latest run.
+
+        `next_cursor` is where the next page begins. Raises BadCursor.
+        """
+        check_page(limit)
+        asked = ["flows", self._namespace]
+        after = read_cursor(asked, cursor, "s")
 
         def work(tx: Tx) -> Views:
             problems = tx.list_flow_problems(self._namespace)
-            last = tx.latest_flow_runs(self._namespace)
-            return [
-                self._view(tx, kept, problems, last.get(kept.name))
-                for kept in tx.list_flows(self._namespace)
-            ]
+            page = tx.page_flows(self._namespace, after, limit)
+            names = [kept.name for kept in page.rows]
+            runs = tx.latest_flow_runs(self._namespace, names) if names else {}
+            views = (self._view(tx, kept, problems, runs.get(kept.name)) for kept in page.rows)
+            return Listing(views, write_cursor(asked, page.last))
 
         return self._store.read(work)
 
@@ -210,7 +219,7 @@ class Flows:
         self, tx: Tx, kept: KeptFlow, problems: Mapping[str, ProblemList], last: Run | None
     ) -> FlowView:
         told = problems.get(kept.place)
-        problem = told[0]["message"] if told else None
+        problem = str(Problem(**told[0])) if told else None
         try:
             flow = self._shelf.find(tx, self._namespace, kept.name, kept.digest)
         except Unreadable as error:

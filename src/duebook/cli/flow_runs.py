@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
+PAGE: Final = 1_000
 POLL: Final = 0.2
 PATIENCE: Final = 3.0
 """Seconds between two looks whether steps wait for a worker that there is not."""
@@ -43,7 +44,10 @@ _wait_option = click.option("--wait", is_flag=True, help="Show each step until t
 def ls_command(as_json: bool) -> None:
     """List the flows that the books know, each with its latest run."""
     with open_book() as book:
-        views = book.flows.list()
+        views = page = book.flows.list(PAGE)
+        while page.next_cursor is not None:
+            page = book.flows.list(PAGE, cursor=page.next_cursor)
+            views += page
         if as_json:
             print_json([flow_form(view) for view in views])
             return

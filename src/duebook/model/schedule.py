@@ -27,6 +27,7 @@ from duebook.model.fields import (
     read_text,
     whole,
 )
+from duebook.model.flow_target import FlowTarget
 from duebook.model.frequency import FREQUENCY, frequency_fields
 from duebook.model.retry import Retry, load_retry
 from duebook.model.target import (
@@ -271,6 +272,13 @@ def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
     return {"trigger": {key: form[key] for key in ("cron", "tz") if key in form}, **rest}
 
 
+_OF_STEPS: Final = {
+    "retry": "put retry_policy on its steps",
+    "timeout": "put timeout_sec into its file",
+    "payload": 'give "params" beside "flow" in the target',
+}
+
+
 def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
     """What is wrong with fields that are right by themselves."""
     problems: dict[str, str] = {}
@@ -287,6 +295,12 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
         problems["depends_on"] = f"depends_on: within is at most the {RETENTION.days} days kept"
     if any(dependency.schedule == name for dependency in values.get("depends_on", ())):
         problems["depends_on"] = f'depends_on: "{name}" cannot wait for itself'
+    if isinstance(values.get("target"), FlowTarget):
+        problems |= {
+            key: f"{key} means nothing for a flow: {instead}"
+            for key, instead in _OF_STEPS.items()
+            if values.get(key)
+        }
     if isinstance(values.get("target"), CommandTarget):
         try:
             payload_variables(values.get("payload", {}))

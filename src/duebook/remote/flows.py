@@ -27,8 +27,8 @@ class RemoteFlows(Flows):
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def list(self) -> Views:
-        return [_view(form) for form in self._server.get("flows")["items"]]
+    def list(self, limit: int = 100, *, cursor: str | None = None) -> Views:
+        return self._server.pages(_view, limit, "flows", cursor=cursor)
 
     def get(self, name: str) -> FlowView:
         return _view(self._server.get("flows", _text(name)))
@@ -40,7 +40,7 @@ class RemoteFlows(Flows):
         raise needs_database("performed()")
 
     def problems(self) -> ProblemList:
-        problems: ProblemList = self._server.get("flows")["problems"]
+        problems: ProblemList = self._server.get("flows", limit=1)["problems"]
         return problems
 
     def validate(self, source: str, name: str = "flow") -> ProblemList:

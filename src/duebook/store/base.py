@@ -702,9 +702,6 @@ class Tx(Protocol):
     def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
         """The newest first."""
 
-    def latest_flow_runs(self, namespace: str) -> dict[str, Run]:
-        """The newest run of each flow that has one, by the flow's name."""
-
     def lock_flow_run(self, run_id: str) -> bool:
         """Nobody advances it before the transaction ends; False when it is no run of a flow."""
 
@@ -715,7 +712,13 @@ class Tx(Protocol):
     def get_flow(self, namespace: str, name: str) -> KeptFlow | None: ...
 
     def list_flows(self, namespace: str) -> list[KeptFlow]:
-        """By name."""
+        """All of them, by name."""
+
+    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
+        """By name; a name is a place."""
+
+    def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:
+        """The newest run of each of these flows that has any."""
 
     def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
         """Those that exist, by name."""

@@ -64,6 +64,7 @@ _STRATEGIES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "datetime": instants,
     "Any": values,
     "dict[str, Any]": objects,
+    "dict[str, str]": st.dictionaries(texts, texts, max_size=3),
     "tuple[str, ...]": st.lists(texts, max_size=3).map(tuple),
     "Role": st.sampled_from(list(Role)),
     "Status": st.sampled_from(["active", "paused", "completed"]),

@@ -91,7 +91,6 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_paused": {"namespace": "default", "after": "", "before": "{", "limit": 51},
     "list_tokens_by_id": {"ids": IDS},
     "list_flow_runs_of": {"namespace": "default", "flow": "f", "limit": 5},
-    "list_latest_flow_runs": {"namespace": "default"},
     "list_runs_by_id": {"ids": RUNS},
     "get_place": {"namespace": "default", "place": 5_000},
     "get_last_place": {"namespace": "default"},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, listed
-from duebook.api.asking import Here, Limit, Writing
+from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.flows import (
@@ -36,11 +36,12 @@ operations = Operations(f"{V1}/flows", "flows")
 
 
 @operations("GET", "", Role.VIEWER, FlowList)
-def list_flows(ask: Here) -> Response:
+def list_flows(ask: Here, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """The flows of a namespace, by name, each with its latest run; and what is wrong with files."""
     flows = ask.book.flows
-    items = [flow_form(view) for view in flows.list()]
-    return Answer({"items": items, "next_cursor": None, "problems": flows.problems()}).response()
+    page = flows.list(limit, cursor=cursor)
+    form = {"items": [flow_form(view) for view in page], "next_cursor": page.next_cursor}
+    return Answer(form | {"problems": flows.problems()}).response()
 
 
 @operations("POST", "/validate", Role.OPERATOR, ValidationShape, body=FlowSource)

@@ -729,12 +729,6 @@ WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
 ORDER BY s.name
 LIMIT :limit
 
--- name: list_latest_flow_runs
--- The newest run of each flow of a namespace.
-SELECT (SELECT id FROM runs AS r WHERE r.namespace = f.namespace AND r.flow = f.name
-    AND r.parent_run_id IS NULL ORDER BY r.place DESC LIMIT 1)
-FROM flows AS f WHERE f.namespace = :namespace
-
 -- name: list_tokens_by_id
 -- Several tokens, with the digests of their secrets.
 SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,
@@ -1137,3 +1131,12 @@ DELETE FROM flows WHERE namespace = :namespace AND name = ANY (:names::text[])
 -- Flows as they are known now.
 SELECT name, place, digest, updated_at FROM flows
 WHERE namespace = :namespace AND name = ANY (:names::text[])
+
+-- name: list_latest_flow_runs
+-- The newest run of each of the given flows.
+SELECT * FROM run_details WHERE id IN (
+    SELECT (
+        SELECT r.id FROM runs AS r
+        WHERE r.namespace = :namespace AND r.flow = wanted.value AND r.parent_run_id IS NULL
+        ORDER BY r.place DESC LIMIT 1)
+    FROM unnest(:names::text[]) AS wanted (value))

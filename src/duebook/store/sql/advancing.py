@@ -11,6 +11,7 @@ from duebook.errors import Conflict
 from duebook.model.flow import Revision
 from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
+from duebook.model.listing import Found
 from duebook.store.base import FlowControl, FlowWake, KeptFlow, News
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_run, without_nul
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.model.flow_run import FlowMove
+    from duebook.model.listing import Place
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run, Token
     from duebook.store.sql.statements import Row, Values
@@ -259,11 +261,6 @@ class Advancing(People):
         rows = self._all("list_flow_runs_of", namespace=namespace, flow=flow, limit=limit)
         return [read_run(row, self._time) for row in rows]
 
-    def latest_flow_runs(self, namespace: str) -> dict[str, Run]:
-        rows = self._all("list_latest_flow_runs", namespace=namespace)
-        runs = self._runs([row[0] for row in rows if row[0] is not None])
-        return {run.flow: run for run in runs if run.flow is not None}
-
     def lock_flow_run(self, run_id: str) -> bool:
         return self._one("lock_flow_run", id=run_id) is not None
 
@@ -293,6 +290,16 @@ class Advancing(People):
         return {
             name: KeptFlow(name, place, digest, self._time(at)) for name, place, digest, at in rows
         }
+
+    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
+        first = "" if after is None else str(after[0])
+        rows = self._all("list_flows_after", namespace=namespace, after=first, limit=limit)
+        found = [KeptFlow(row[0], row[1], row[2], self._time(row[3])) for row in rows]
+        return Found(found, (found[-1].name,) if len(found) == limit else None)
+
+    def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:
+        rows = self._all("list_latest_flow_runs", namespace=namespace, names=list(names))
+        return {run.flow or "": run for run in (read_run(row, self._time) for row in rows)}
 
     def save_flows(
         self, namespace: str, revisions: Sequence[tuple[Revision, datetime | None]]

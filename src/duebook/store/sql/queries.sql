@@ -1175,6 +1175,11 @@ SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace A
 -- The flows of a namespace by name.
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace ORDER BY name
 
+-- name: list_flows_after
+-- A page of the flows of a namespace, by name.
+SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name > :after
+ORDER BY name LIMIT :limit
+
 -- name: move_flow
 -- The file of a flow has another name.
 UPDATE flows SET place = :place WHERE namespace = :namespace AND name = :name

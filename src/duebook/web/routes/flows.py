@@ -26,6 +26,7 @@ __all__ = ["flow_of_run", "operations"]
 
 operations = Operations("/flows", "pages")
 
+LISTED: Final = 10_000
 SHOWN: Final = 20
 ACTIONS: Final = ("start", "stop", "restart")
 LONGEST_TEXT: Final = 200_000
@@ -34,7 +35,7 @@ LONGEST_TEXT: Final = 200_000
 @operations("GET", "", Role.VIEWER, None)
 def get_flows(visit: Visiting, text: Annotated[str, Query(max_length=200)] = "") -> Response:
     """All flows, or those with a text in their name or labels; and what is wrong with files."""
-    flows, problems = visit.shared(lambda book: (book.flows.list(), book.flows.problems()))
+    flows, problems = visit.shared(lambda book: (book.flows.list(LISTED), book.flows.problems()))
     known, wanted = {flow.place for flow in flows}, text.strip().lower()
     return visit.render(
         "flows.html",
