@@ -63,7 +63,12 @@ class Shop:
         self.book.templates.save("nightly", cron="@daily")
         event_id = self.book.events.publish("orders", {"id": 17})
         self.book.events.add_sink("hooks", "webhook", url="https://example.com/hooks")
-        self.values = {"name": self.schedule.id, "run_id": self.run.id, "event_id": event_id}
+        self.values = {
+            "name": self.schedule.id,
+            "run_id": self.run.id,
+            "event_id": event_id,
+            "action": "start",
+        }
 
     def path(self, operation: Operation) -> str:
         values = self.values
