@@ -143,6 +143,7 @@ queues = st.builds(
     numbers,
     numbers,
 )
+events = made(Event, replay=st.just(False))  # only those who receive it are told
 lines = st.tuples(st.builds(Page, st.integers(0, 99), st.integers(0, 10**9)), made(LogLine))
 problems = st.builds(Problem, st.sampled_from(CHECKS), texts)
 readiness = st.builds(Readiness, st.none() | instants, st.lists(problems, max_size=3).map(tuple))
@@ -182,7 +183,7 @@ PAIRS: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[..., Any], Callabl
     "token": (made(AccessToken), forms.token_form, readings.read_token),
     "change": (made(Change), forms.change_form, readings.read_change),
     "namespace": (uses, forms.namespace_form, readings.read_namespace),
-    "event": (made(Event), event_form, readings.read_event),
+    "event": (events, event_form, readings.read_event),
     "topic": (
         st.builds(TopicUse, texts, numbers, numbers, instants),
         topic_form,
@@ -194,7 +195,7 @@ PAIRS: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[..., Any], Callabl
         lambda form: readings.read_consumer(form, "shop"),
     ),
     "partition": (made(Partition), partition_form, readings.read_partition),
-    "letter": (made(DeadLetter, event=made(Event)), letter_form, readings.read_letter),
+    "letter": (made(DeadLetter, event=events), letter_form, readings.read_letter),
     "readiness": (readiness, forms.readiness_form, readings.read_readiness),
 }
 
