@@ -140,8 +140,11 @@ class Advancing(People):
         self._tell_runs(ids)
         self._tell_runs(ids, "flow.finished")
         limited, succeeded = set(), set()
-        for _, wakes, schedule_id, parent_run_id, well, is_limited in rows:
-            self._wake_owner(wakes, schedule_id, parent_run_id)
+        self._wake_flows(row[3] for row in rows)
+        if woken := sorted({row[2] for row in rows if row[1] and row[2] is not None}):
+            self._run("wake_schedules", ids=woken, now=self.now)
+            self._tell(News.WAKE)
+        for _, _, schedule_id, _, well, is_limited in rows:
             if schedule_id is not None and well:
                 succeeded.add(schedule_id)
             if schedule_id is not None and is_limited:

@@ -872,3 +872,9 @@ SELECT * FROM run_details WHERE id IN (
         WHERE r.namespace = :namespace AND r.flow = wanted.value AND r.parent_run_id IS NULL
         ORDER BY r.rowid DESC LIMIT 1)
     FROM json_each(:names) AS wanted)
+
+-- name: wake_schedules
+-- Look at these schedules again now.
+UPDATE schedule_state SET wake_at = :now
+WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status = 'active'
+    AND (wake_at IS NULL OR wake_at > :now)
