@@ -100,7 +100,10 @@ class TargetPerformer:
         """A step of a flow with its values; None when these take time, or it will not run."""
         if claim.around is None:
             return claim
-        ready = self._steps.prepare_at_once(claim, claim.around)
+        try:
+            ready = self._steps.prepare_at_once(claim, claim.around)
+        except Exception:  # it fails alone, in a thread of its own
+            return None
         return ready.claim if isinstance(ready, Ready) else None
 
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from duebook.engine.advancer import Advancer
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
+from duebook.flows.shelf import Shelf
 from duebook.store.base import START
 from duebook.store.sqlite import SqliteStore
 from duebook.targets.task import Tasks
 from tests.conformance.builders import add_run, add_schedule, begin, get_run
+from tests.conformance.flow_builders import put_flow, settle, start
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -35,8 +38,9 @@ class Place:
         self.tasks = Tasks()
         self.now = 0.0
         self.rings = 0
+        self.shelf = Shelf()
         self.performer = TargetPerformer(
-            self.store, cast("Any", None), lambda: None, tasks=self.tasks
+            self.store, cast("Any", None), lambda: None, tasks=self.tasks, shelf=self.shelf
         )
         self.slots = Slots(
             self.store, self.performer, 3, self._ring, GRACE, monotonic=lambda: self.now
@@ -301,3 +305,34 @@ def test_a_retry_follows_the_exception_that_it_names(place: Place) -> None:
     assert place.ended(first).status == "queued"
     assert place.ended(second).status == "failed"
     assert place.ended(third).reason == "output"
+
+
+STEPS = """
+name: chain
+params: {WHO: world}
+steps:
+  - {name: warm, command: "true"}
+  - [{name: good, task: greet, payload: {who: "{{ params.WHO }}"}},
+     {name: bad, task: greet, payload: {who: "{{ steps.warm.exit_code }}"}}]
+"""
+
+
+def test_async_steps_begin_together_and_one_without_its_values_fails_alone(place: Place) -> None:
+    async def greet(who: str) -> str:
+        return f"hello, {who}, in {threading.current_thread().name}"
+
+    place.tasks.add(greet, "greet")
+    put_flow(place.store, STEPS)
+    run_id = start(place.store)
+    advancer = Advancer(place.store, place.shelf)
+    advancer.step()
+    (warm,) = place.store.transact(lambda tx: tx.claim("node-1", "default", 9, ["greet"]))
+    settle(place.store, warm.token)
+    advancer.step()
+    claims = place.store.transact(lambda tx: tx.claim("node-1", "default", 9, ["greet"]))
+    place.slots.begin(claims)
+    ended = {claim.run.step: place.ended(claim) for claim in claims}
+    assert ended["good"].output == "hello, world, in duebook-loop"
+    assert (ended["bad"].status, ended["bad"].reason) == ("failed", "template")
+    advancer.step()
+    assert get_run(place.store, run_id).status == "failed"
