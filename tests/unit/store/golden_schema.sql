@@ -397,6 +397,10 @@ CREATE INDEX audit_of_namespace ON audit (namespace, at);
 
 CREATE INDEX audit_of_subject ON audit (namespace, subject, at);
 
+CREATE INDEX dead_letters_again ON dead_letters (namespace, name, at, event_id) WHERE again;
+
+CREATE INDEX dead_letters_by_time ON dead_letters (namespace, at, event_id, name);
+
 CREATE INDEX events_by_time ON events (at);
 
 CREATE INDEX flow_runs_by_wake ON flow_runs (wake_at, run_id) WHERE wake_at IS NOT NULL;

@@ -184,7 +184,12 @@ INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id)
 SELECT :now - n * interval '1 s', '', 'default', '', '', 's' || n % 9, ''
 FROM generate_series(1, :many) AS n;
 INSERT INTO events (id, namespace, topic, type, key, slot, data, meta, at, position)
-SELECT 'e' || n, 'default', 'orders', 'orders', '', 0, '{}', '{}', :now, n
+SELECT 'e' || n, 'default', 'orders', 'orders', '', 0, '{}', '{}', :now + n * interval '1 s', n
+FROM generate_series(1, :many) AS n;
+INSERT INTO consumers VALUES ('default', 'billing', 'group', 'null', 1, 1, '{}', :now);
+INSERT INTO cursors (namespace, name, part, position) VALUES ('default', 'billing', 0, 0);
+INSERT INTO dead_letters
+SELECT 'default', 'billing', 'e' || n, 0, '{}', '', 1, :now + n * interval '1 s', n % 1000 = 0
 FROM generate_series(1, :many) AS n;
 INSERT INTO idempotency_keys SELECT 's', n, '', '{}', :now FROM generate_series(1, :many) AS n;
 """
@@ -277,6 +282,50 @@ def test_the_log_is_read_along_its_positions(
     for node in nodes(plan["Plan"]):
         assert node.get("Index Name", "events_by_position") == "events_by_position"
         assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 3 * 51, node
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("take_letters", {"name": "billing", "parts": "{0}", "partitions": 1}),
+        (
+            "list_letters",
+            {"name": None, "before_at": NOW + 60 * MINUTE, "before_id": "", "before_name": ""},
+        ),
+    ],
+)
+def test_dead_letters_are_found_among_many(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, values: dict[str, Any]
+) -> None:
+    sql = percent_named(QUERIES[name])
+    values = values | {"namespace": "default", "limit": 51, "most": 1_000_000}
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+        (plan,) = books.execute(explain, values).fetchall()[0][0]
+    for node in nodes(plan["Plan"]):
+        assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 51, node
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "conditions"),
+    [
+        ("get_position_at", {"at": NOW + 60 * MINUTE}, ("(at >= ", '("position" > ')),
+        ("delete_old_events", {"before": NOW + 60 * MINUTE, "limit": 51}, ('("position" < ',)),
+    ],
+)
+def test_the_log_is_not_read_from_its_beginning(
+    books: psycopg.Connection[tuple[Any, ...]],
+    name: str,
+    values: dict[str, Any],
+    conditions: tuple[str, ...],
+) -> None:
+    sql = percent_named(QUERIES[name])
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
+    for condition in conditions:
+        assert re.search(rf"Index Cond: \(?{re.escape(condition)}", plan), plan
 
 
 def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(

@@ -884,8 +884,13 @@ GROUP BY topic
 ORDER BY topic
 
 -- name: get_position_at
--- Where the events begin that were written at a time or later; what has no position yet is later.
-SELECT min(position) FROM events WHERE at >= :at AND position IS NOT NULL
+-- Where what was written at a time or later begins; who began later may have committed before.
+WITH early AS MATERIALIZED (
+    SELECT position FROM events WHERE at >= :at AND position IS NOT NULL ORDER BY at LIMIT 100),
+edge AS MATERIALIZED (SELECT min(position) AS position FROM early)
+SELECT min(e.position) FROM edge JOIN events AS e
+    ON e.position > edge.position - 10000 AND e.position <= edge.position
+WHERE e.at >= :at
 
 -- name: get_event
 -- One event by its id.
@@ -894,11 +899,11 @@ FROM events WHERE id = :id AND namespace = :namespace
 
 -- name: delete_old_events
 -- Retention: a small batch of old events that everybody has; the last one stays, for the count.
-DELETE FROM events WHERE id IN (
+DELETE FROM events WHERE at < :before AND id IN (
     SELECT id FROM events
-    WHERE at < :before AND position < (SELECT max(position) FROM events WHERE position IS NOT NULL)
-        AND position <= coalesce((SELECT min(k.position) FROM cursors AS k), position)
-    ORDER BY at LIMIT :limit)
+    WHERE position < (SELECT max(position) FROM events WHERE position IS NOT NULL)
+        AND position <= (SELECT coalesce(min(k.position), 9223372036854775807) FROM cursors AS k)
+    ORDER BY position LIMIT :limit)
 
 -- name: get_consumer
 -- One who reads the log.

@@ -442,6 +442,8 @@ CREATE TABLE dead_letters (
     PRIMARY KEY (namespace, name, event_id),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
 );
+CREATE INDEX dead_letters_again ON dead_letters (namespace, name, at, event_id) WHERE again;
+CREATE INDEX dead_letters_by_time ON dead_letters (namespace, at, event_id, name);
 
 -- Which books were copied here: proof for a copy that broke off just then.
 CREATE TABLE arrivals (

@@ -438,6 +438,8 @@ CREATE TABLE dead_letters (
     PRIMARY KEY (namespace, name, event_id),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
 ) STRICT;
+CREATE INDEX dead_letters_again ON dead_letters (namespace, name, at, event_id) WHERE again;
+CREATE INDEX dead_letters_by_time ON dead_letters (namespace, at, event_id, name);
 
 -- Where these books went. While one is draining no run begins; copying and moved close them.
 CREATE TABLE moves (
