@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from duebook.web.flow_graph import DrawnStep, draw_flow
 from tests.conformance.builders import begin
-from tests.conformance.flow_builders import put_flow
+from tests.conformance.flow_builders import CHAIN, put_flow
 from tests.conformance.test_flow_client import FORK, work
 
 if TYPE_CHECKING:
+    import pytest
+
     from duebook.book import Book
     from tests.contract.web.conftest import Browser
 
@@ -104,6 +106,19 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     assert "the last good text stays in force" in page.text
     assert re.search(r'<li id="L3" class="wrong">.*?&lt;odd&gt;', page.source, re.DOTALL)
     assert "flows/other.yaml" in viewer.ok("/flows").text
+
+
+def test_many_flows_are_shown_page_by_page(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duebook.web.routes.flows.PAGE", 2)
+    for name in ("a", "b", "c"):
+        put_flow(book.store, CHAIN.replace("chain", name), name)
+    page = viewer.ok("/flows")
+    (more,) = [link for link in page.links if "cursor=" in link]
+    rest = viewer.ok(more)
+    assert [link for link in rest.links if link.startswith("/flows/")] == ["/flows/c"]
+    assert "/flows/c" in viewer.ok("/flows", text="c").links
 
 
 def test_no_flows_teach(viewer: Browser) -> None:

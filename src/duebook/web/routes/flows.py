@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
     from duebook.model.flow_view import FlowView
+    from duebook.model.listing import Listing
     from duebook.model.run import Run
 
     Problems = list[dict[str, Any]]
@@ -26,21 +27,34 @@ __all__ = ["flow_of_run", "operations"]
 
 operations = Operations("/flows", "pages")
 
-LISTED: Final = 10_000
+PAGE: Final = 100
+SEARCHED: Final = 300
+"""Flows that a search looks at, from a place on."""
 SHOWN: Final = 20
 ACTIONS: Final = ("start", "stop", "restart")
 LONGEST_TEXT: Final = 200_000
 
 
 @operations("GET", "", Role.VIEWER, None)
-def get_flows(visit: Visiting, text: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """All flows, or those with a text in their name or labels; and what is wrong with files."""
-    flows, problems = visit.shared(lambda book: (book.flows.list(LISTED), book.flows.problems()))
+def get_flows(
+    visit: Visiting,
+    text: Annotated[str, Query(max_length=200)] = "",
+    cursor: Annotated[str | None, Query(max_length=1000)] = None,
+) -> Response:
+    """A page of flows, or those with a text in their name or labels; what is wrong with files."""
+    limit = SEARCHED if text else PAGE
+
+    def load(book: Book) -> tuple[Listing[FlowView], Problems]:
+        return book.flows.list(limit, cursor=cursor), book.flows.problems()
+
+    flows, problems = visit.shared(load)
     known, wanted = {flow.place for flow in flows}, text.strip().lower()
     return visit.render(
         "flows.html",
         flows=[flow for flow in flows if wanted in _words(flow)],
         text=text,
+        next_cursor=flows.next_cursor,
+        first=cursor is None,
         strange=[problem for problem in problems if problem["file"] not in known],
     )
 
