@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from duebook import Duebook
@@ -23,6 +24,15 @@ def test_a_schedule_that_writes_events_is_added_and_changed(cli: Cli) -> None:
     assert cli.json("show", "orders")["target"] == {"event": event | {"data": {"n": 2}}}
     cli.ok("update", "orders", "--event", "other")
     assert cli.json("show", "orders")["target"] == {"event": {"topic": "other"}}
+
+
+def test_the_data_of_an_event_is_any_json(cli: Cli) -> None:
+    cli.ok(*ADD)
+    for data in ([1, "x"], "text", 5, False, {"n": 1}):
+        cli.ok("update", "orders", "--event-data", json.dumps(data))
+        assert cli.json("show", "orders")["target"]["event"]["data"] == data
+    result = cli("update", "orders", "--event-data", "[NaN]")
+    assert (result.exit_code, "no JSON" in result.output) == (2, True)
 
 
 def test_a_run_by_hand_is_an_event_at_once(cli: Cli) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "optional_name_argument",
     "read_json",
     "read_moment",
+    "read_object",
     "read_pair",
     "read_past",
     "user",
@@ -122,11 +123,15 @@ def read_pair(item: str, flag: str = "--env") -> tuple[str, str]:
     return name, value
 
 
-def read_json(flag: str, text: str) -> dict[str, Any]:
+def read_json(flag: str, text: str) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{flag} is no JSON: {shorten(str(error))}") from None
+
+
+def read_object(flag: str, text: str) -> dict[str, Any]:
+    value = read_json(flag, text)
     if not isinstance(value, dict):
         raise Invalid(f'{flag} is no JSON object such as {{"audience": "staff"}}')
     return value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import click
 
-from duebook.cli.arguments import read_json, read_pair
+from duebook.cli.arguments import read_object, read_pair
 from duebook.cli.event_options import event_decorators, read_event
 from duebook.cli.http_options import http_decorators, read_http
 from duebook.errors import Invalid, InvalidTime
@@ -133,7 +133,7 @@ def read_policies(options: dict[str, Any]) -> dict[str, Any]:
     if options["labels"]:
         fields["labels"] = dict(read_pair(item, "--label") for item in options["labels"])
     if options["payload"] is not None:
-        fields["payload"] = read_json("--payload", options["payload"])
+        fields["payload"] = read_object("--payload", options["payload"])
     return fields
 
 

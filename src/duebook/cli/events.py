@@ -66,7 +66,7 @@ def tail_command(
         else:
             events = book.events.list(topic, after, since, limit, type=type_, key=key)
         if follow:
-            place = events[-1].position if events else end
+            place = events[-1].position if events else max(end, after or 0)
             for event in events:
                 _print(event, as_json)
             for event in book.events.tail(topic, place, None, time.sleep, type=type_, key=key):

@@ -11,8 +11,8 @@ import click
 from duebook.cli.arguments import (
     name_argument,
     optional_name_argument,
-    read_json,
     read_moment,
+    read_object,
 )
 from duebook.cli.bulk import act_on_many, bulk_options, read_many
 from duebook.cli.definition_options import policy_words
@@ -247,7 +247,7 @@ def resume_command(name: str | None, as_json: bool, **options: Any) -> None:
 @json_option
 def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_json: bool) -> None:
     """Run a schedule now; this uses up no due time."""
-    given = None if payload is None else read_json("--payload", payload)
+    given = None if payload is None else read_object("--payload", payload)
     with open_book() as book:
         if dry_run:
             form = book.schedules.render(name, given)
