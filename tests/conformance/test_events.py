@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -197,6 +197,7 @@ def test_what_is_no_event_is_refused(book: Book) -> None:
         max_leaves=10,
     )
 )
+@example(data=r"\u0000 is how JSON writes a NUL")
 def test_data_comes_back_as_it_was_written(data: Any) -> None:
     assert json.loads(data_text(data)) == data
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.model.fields import MOST_NESTED, is_deeper
+from duebook.model.fields import MOST_NESTED, has_nul, is_deeper
 from duebook.model.listing import Listing
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant
@@ -192,7 +192,7 @@ def data_text(value: object, part: str = "data") -> str:
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{part} is no JSON: {shorten(str(error))}") from None
-    if "\\u0000" in text:
+    if has_nul(text):
         raise Invalid(f"{part} has a NUL character, which no database keeps")
     if size > MOST_DATA:
         raise Invalid(f"{part} has {size:,} bytes as JSON; at most {MOST_DATA:,} are kept")

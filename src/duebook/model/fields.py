@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ __all__ = [
     "DateRange",
     "Dependency",
     "check_payload",
+    "has_nul",
     "is_deeper",
     "is_text",
     "one_of",
@@ -42,6 +44,7 @@ __all__ = [
     "whole",
 ]
 
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 MAX_PAYLOAD: Final = 1_000_000
 MOST_NESTED: Final = 100
 MOST_RANGES: Final = 1_000
@@ -86,7 +89,7 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"{key} is no JSON object: {shorten(str(error))}") from None
-    if "\\u0000" in text:
+    if has_nul(text):
         raise Invalid(f"{key} has a NUL character, which no variable can hold")
     if size > MAX_PAYLOAD:
         raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
@@ -94,6 +97,11 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
         raise Invalid(f"{key} is nested deeper than {MOST_NESTED} times")
     refuse_hidden(key, value)
     return value
+
+
+def has_nul(text: str) -> bool:
+    """Whether a JSON text has a NUL, and not only the characters by which it writes one."""
+    return "\\u0000" in text and _NUL.search(text) is not None
 
 
 def is_deeper(value: Any, most: int = MOST_NESTED) -> bool:
