@@ -190,12 +190,7 @@ def _change_target(target: Target, text: Change, value: Change) -> Target:
 
 def _walk(place: str, value: Any, change: Change) -> Any:
     """A JSON value with its texts changed, however deep; keys stay."""
-    if not has_templates(value):
-        return value
-    try:
-        return _descend(place, value, change)
-    except RecursionError:
-        raise TemplateFailed(f"{place}: it is nested too deeply for a template") from None
+    return _descend(place, value, change) if has_templates(value) else value
 
 
 def has_templates(value: Any) -> bool:

@@ -56,8 +56,8 @@ def bury(book: Book, name: str = "hooks") -> None:
 
     (sink,) = [one for one in book.events.sinks() if one.name == name]
     courier = Courier(book.store, sink, Outlet())
-    while book.events.lags()[0].behind:
-        courier.step()
+    while not courier.step():
+        """until it would rest"""
     courier.close()
 
 

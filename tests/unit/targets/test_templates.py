@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from duebook.errors import Invalid
+from duebook.model.fields import MOST_NESTED
 from duebook.model.run import Claim, Run, Token
 from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.targets.templates import TemplateFailed, check_templates, rendered
@@ -93,15 +95,14 @@ def test_the_payload_of_a_schedule_has_templates_and_feeds_others() -> None:
     assert claim.spec.payload["k{{"] == 1
 
 
-@pytest.mark.parametrize(("deepest", "problem"), [("plain", None), ("{{ user }}", "too deeply")])
-def test_what_is_nested_deeply_needs_no_stack_unless_it_has_templates(
-    deepest: str, problem: str | None
-) -> None:
-    body: dict[str, Any] = {"a": deepest}
-    for _ in range(700):
+def test_templates_are_filled_in_as_deep_as_values_may_be_nested() -> None:
+    body: Any = "{{ user }}"
+    for _ in range(MOST_NESTED):
         body = {"a": body}
-    problems = check_templates(spec_of({"http": {"url": "https://example.com", "json": body}}))
-    assert problems == {} if problem is None else problem in problems["target"]
+    target = {"http": {"url": "https://example.com", "json": body}}
+    assert check_templates(spec_of(target)) == {}
+    with pytest.raises(Invalid, match="nested deeper than 100 times"):
+        spec_of({"http": {"url": "https://example.com", "json": {"a": body}}})
 
 
 def test_the_payload_of_a_run_is_data() -> None:
