@@ -155,7 +155,8 @@ class Server:
         """A database of one's own, as a URL; dropped afterwards."""
         name = f"book_{next(self._numbers)}"
         names = sql.Identifier(name), sql.Identifier(template)
-        self.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        copy = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"  # a third less work than wal_log
+        self.execute(sql.SQL(copy).format(*names))
         try:
             yield self.url(name)
         finally:
