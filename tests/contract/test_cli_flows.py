@@ -63,6 +63,18 @@ def test_all_problems_of_all_files_are_told_at_once(
     assert result.stderr == "3 problems in 2 files\n"
 
 
+def test_a_link_that_a_node_would_refuse_is_refused_by_the_check_of_its_directory(
+    cli: Cli, tmp_path: Path
+) -> None:
+    outside, root = tmp_path / "outside.yaml", tmp_path / "flows"
+    outside.write_text("steps: [a]")
+    root.mkdir()
+    (root / "a.yaml").symlink_to(outside)
+    result = cli("flow", "check", str(root))
+    assert result.exit_code == 2
+    assert result.stdout == f"{root}/a.yaml: it is a link that leaves its directory\n"
+
+
 def test_a_check_as_json_has_places(cli: Cli, tmp_path: Path, etl: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("steps:\n  - {command: a, retryPolcy: 1}")

@@ -30,14 +30,17 @@ class Checked:
 
 def check_files(paths: Iterable[Path]) -> list[Checked]:
     """Each file, and those of directories; names that two of them take are problems too."""
-    files = [file for path in paths for file in (find(path) if path.is_dir() else [path])]
-    checked = [_check(file) for file in dict.fromkeys(files)]
-    return _together(checked)
+    files: dict[Path, Path | None] = {}
+    for path in paths:
+        root = path if path.is_dir() else None
+        files |= dict.fromkeys([path] if root is None else find(root), root)
+    return _together([_check(file, root) for file, root in files.items()])
 
 
-def _check(path: Path) -> Checked:
+def _check(path: Path, root: Path | None) -> Checked:
+    """One file; as a part of a directory it is held to what a node allows there."""
     try:
-        content = read(path, str(path))
+        content = read(path, str(path), root)
     except NotReadable as error:
         return Checked(str(path), (), (error.problem,))
     if content is None:
