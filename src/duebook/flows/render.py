@@ -246,13 +246,13 @@ def _cwd(template: str | None, context: dict[str, Any]) -> str | None:
 
 
 def _condition(condition: Condition, context: dict[str, Any]) -> Condition:
-    expected = condition.expected
+    expected, is_data = condition.expected, False
     if expected is not None and not expected.startswith("re:"):
-        expected = _rendered("expected", expected, context)
+        expected, is_data = _rendered("expected", expected, context), True
     text = condition.text
     if not condition.is_command:
         text = _rendered("condition", text, context)
-    return replace(condition, text=text, expected=expected)
+    return replace(condition, text=text, expected=expected, is_data=is_data)
 
 
 def unmet(
@@ -267,12 +267,17 @@ def unmet(
             code, printed = run(condition.text)
             holds = code == 0
             if condition.expected is not None:
-                holds = is_as_expected(printed.strip(), condition.expected)
+                holds = _is_as_expected(printed.strip(), condition)
         else:
-            holds = is_as_expected(condition.text, condition.expected or "")
+            holds = _is_as_expected(condition.text, condition)
         if holds == condition.negate:
             return condition
     return None
+
+
+def _is_as_expected(value: str, condition: Condition) -> bool:
+    expected = condition.expected or ""
+    return value == expected if condition.is_data else is_as_expected(value, expected)
 
 
 def _rendered(place: str, template: str, context: dict[str, Any]) -> str:

@@ -74,6 +74,8 @@ class Condition:
     is_command: bool = False
     expected: str | None = None
     negate: bool = False
+    is_data: bool = False
+    """`expected` was filled in, and is text whatever it begins with"""
 
     def __str__(self) -> str:
         told = self.text if self.expected is None else f"{self.text} = {self.expected}"

@@ -273,9 +273,23 @@ steps:
   - {condition: "`echo $STAGE`", expected: "{{ params.STAGE }}"}
 """
     assert rendered(text).conditions == (
-        Condition("x; id", False, "x; id"),
-        Condition("echo $STAGE", True, "x; id"),
+        Condition("x; id", False, "x; id", is_data=True),
+        Condition("echo $STAGE", True, "x; id", is_data=True),
     )
+
+
+@pytest.mark.parametrize("value", ["re:.*", "re:(a+)+$", "re:["])
+def test_a_value_that_looks_like_a_pattern_is_text(value: str) -> None:
+    text = """
+params: {WANTED: "", GOT: ""}
+steps:
+- command: a
+  preconditions: {condition: "${GOT}", expected: "${WANTED}"}
+"""
+    same = rendered(text, params={"WANTED": value, "GOT": value})
+    other = rendered(text, params={"WANTED": value, "GOT": "a" * 100})
+    assert unmet(same.conditions, run_with(1, "")) is None
+    assert unmet(other.conditions, run_with(1, "")) is not None
 
 
 def test_patterns_look_at_lines() -> None:
