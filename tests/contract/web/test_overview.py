@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.conformance.builders import begin, claim, settle
+from duebook.store.base import SessionInfo
+from tests.conformance.builders import LEASE, begin, claim, settle
 
 if TYPE_CHECKING:
     import pytest
     from fastapi import FastAPI
 
     from duebook.book import Book
+    from duebook.store.base import Store
     from tests.contract.web.conftest import Browser
 
 TRUE = {"command": ["true"]}
+
+
+def begin_scheduler(store: Store) -> None:
+    info = SessionInfo("planner-1", "host-of-planner-1", 2, "scheduler", "0", "2026a")
+    store.transact(lambda tx: tx.begin_session(info, LEASE))
 
 
 def test_an_empty_house_teaches(viewer: Browser) -> None:
@@ -26,6 +34,8 @@ def test_an_empty_house_teaches(viewer: Browser) -> None:
 def test_all_is_well_until_something_fails(viewer: Browser, book: Book) -> None:
     book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
     begin(book.store)
+    assert "No live node plans" in viewer.ok("/").text
+    begin_scheduler(book.store)
     assert "All is well" in viewer.ok("/").text
     book.schedules.trigger("job")
     (claimed,) = claim(book.store)
@@ -37,6 +47,19 @@ def test_all_is_well_until_something_fails(viewer: Browser, book: Book) -> None:
     assert "1 run failed" in page.text
     assert "<b>no</b>" not in page.source
     assert "<b>no</b> red" in page.text
+
+
+def test_work_that_nobody_is_there_for_is_not_well(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin_scheduler(book.store)
+    assert "All is well" in viewer.ok("/").text
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE, queue="mail")
+    book.schedules.trigger("job")
+    assert "Runs wait in queue mail, which no live worker serves" in viewer.ok("/").text
+    assert "overdue" not in viewer.ok("/").text
+    monkeypatch.setattr("duebook.web.routes.overview.GRACE", -timedelta(hours=1))
+    assert "Some schedules are overdue" in viewer.ok("/").text
 
 
 def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
+from duebook.book.readiness import GRACE
 from duebook.model.access import Role
 from duebook.web.charts import time_line
 from duebook.web.visits import Visiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.model.insight import Overview
 
 __all__ = ["operations"]
 
@@ -26,9 +32,26 @@ def get_overview(visit: Visiting) -> Response:
     seen = visit.shared(lambda book: book.insights.overview())
     clock = visit.clock(seen.now)
     line = time_line(seen.coming, seen.now, seen.coming_until, clock)
-    well = not (seen.failed or seen.late or seen.problems or seen.stranded) and bool(seen.nodes)
+    missing = list(_missing(seen))
+    well = not (seen.failed or seen.late or seen.problems or seen.stranded or missing)
     cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
-    return visit.render("overview.html", now=seen.now, seen=seen, line=line, well=well, cut=cut)
+    values = {"seen": seen, "line": line, "well": well, "cut": cut, "missing": missing}
+    return visit.render("overview.html", now=seen.now, **values)
+
+
+def _missing(seen: Overview) -> Iterator[str]:
+    """Who is not there to plan and to work, and what that leaves undone, in sentences."""
+    if not seen.nodes:
+        yield "No node is running: nothing will be planned or done. Start one: duebook up."
+        return
+    if not any("scheduler" in node.roles for node in seen.nodes):
+        yield "No live node plans, so nothing becomes due. Start one: duebook up."
+    served = {queue for node in seen.nodes for queue in node.queues}
+    for load in seen.queues:
+        if load.queued and load.queue.name not in served:
+            yield f"Runs wait in queue {load.queue.name}, which no live worker serves."
+    if any(due.at < seen.now - GRACE for due in seen.coming):
+        yield "Some schedules are overdue."
 
 
 @operations("GET", "/namespaces", Role.VIEWER, None)
