@@ -9,6 +9,8 @@ from duebook.web.ansi import coloured, stripped
 from tests.conformance.builders import begin, claim, settle
 
 if TYPE_CHECKING:
+    import pytest
+
     from duebook.book import Book
     from duebook.model.run import Claim
     from tests.contract.web.conftest import Browser
@@ -57,6 +59,32 @@ def test_a_run_tells_everything_about_itself(viewer: Browser, book: Book) -> Non
     assert "No line of 3" in viewer.ok(f"/runs/{claimed.run.id}", find="four").text
     assert viewer.get(f"/runs/{claimed.run.id}", after="x").status == 400
     assert viewer.get("/runs/nothing").status == 404
+
+
+def test_the_end_of_a_long_log_is_one_click_away(viewer: Browser, book: Book) -> None:
+    run_id = begun(book, *(f"line {number} of it" for number in range(2_500))).run.id
+    page = viewer.ok(f"/runs/{run_id}")
+    assert "line 999 of it" in page.text
+    assert "line 1000 of it" not in page.text
+    assert "data-stream" not in page.source
+    assert f"/runs/{run_id}?last=1#log" in page.links
+    end = viewer.ok(f"/runs/{run_id}", last="1")
+    assert "line 1499 of it" not in end.text
+    assert "line 1500 of it" in end.text
+    assert "line 2499 of it" in end.text
+    assert 'data-after="1.2500"' in end.source
+    assert f"/runs/{run_id}#log" in end.links
+
+
+def test_the_end_is_found_behind_any_number_of_lines(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = begun(book, *(f"line {number} of it" for number in range(23))).run.id
+    monkeypatch.setattr("duebook.web.routes.runs.LINES", 4)
+    monkeypatch.setattr("duebook.web.routes.runs.SEARCHED", 10)
+    end = viewer.ok(f"/runs/{run_id}", last="1")
+    assert "line 18 of it" not in end.text
+    assert all(f"line {number} of it" in end.text for number in range(19, 23))
 
 
 def test_a_run_under_way_names_its_stream(viewer: Browser, book: Book) -> None:

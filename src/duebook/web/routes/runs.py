@@ -81,13 +81,17 @@ def get_run(
     run_id: str,
     find: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str | None, Query(max_length=30)] = None,
+    last: bool = False,
 ) -> Response:
-    """A run, with what it printed."""
+    """A run, with what it printed; of a long log the beginning, the `last` lines, or a part."""
     place = read_place(after or None)
 
     def load(book: Book) -> dict[str, Any]:
         run = book.runs.get(run_id)
-        lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
+        if last and not find:
+            lines = _last_lines(book, run.id)
+        else:
+            lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
         attempts, spec = book.runs.attempts(run.id), _definition(book, run)
         payload = run.payload if run.payload is not None or spec is None else spec.payload
         flow = flow_of_run(book, run) if run.flow and not run.parent_run_id else None
@@ -96,7 +100,7 @@ def get_run(
 
     seen = visit.shared(load)
     lines: list[tuple[Page, LogLine]] = seen["lines"]
-    more = place_text(lines[-1][0]) if len(lines) == LINES and not find else None
+    more = place_text(lines[-1][0]) if len(lines) == LINES and not (find or last) else None
     shown = [(place.attempt, line) for place, line in lines if _has(line, find)]
     run: Run = seen["run"]
     steps = seen["flow"]["steps"] if seen["flow"] else []
@@ -113,11 +117,20 @@ def get_run(
         looked=len(lines),
         last=place_text(lines[-1][0]) if lines else "",
         more=more,
-        begun=after is None,
+        begun=after is None and not (last and len(lines) == LINES),
         find=find,
         stream=stream if run.status in ("queued", "running") else "",
         done=visit.request.query_params.get("done"),
     )
+
+
+def _last_lines(book: Book, run_id: str) -> list[tuple[Page, LogLine]]:
+    """The end of its log, which nodes keep bounded."""
+    lines = found = book.runs.log(run_id, limit=SEARCHED)
+    while len(found) == SEARCHED:
+        found = book.runs.log(run_id, found[-1][0], SEARCHED)
+        lines = lines[-LINES:] + found
+    return lines[-LINES:]
 
 
 def _has(line: LogLine, find: str) -> bool:
