@@ -69,6 +69,15 @@ def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) 
     assert "/schedules/job" in page.links
 
 
+def test_what_is_due_often_does_not_hide_the_rest_of_the_hour(viewer: Browser, book: Book) -> None:
+    book.schedules.create("often", trigger={"every": "1m"}, target=TRUE)
+    book.schedules.create("seldom", trigger={"every": "50m"}, target=TRUE)
+    page = viewer.ok("/")
+    assert page.links.count("/schedules/often") == 1
+    assert "and 59 more times" in page.text
+    assert "/schedules/seldom" in page.links
+
+
 def test_namespaces_are_chosen_and_kept_in_links(app: FastAPI, viewer: Browser, book: Book) -> None:
     from duebook.book import Book as AnyBook
     from tests.contract.web.conftest import Browser as AnyBrowser

@@ -14,9 +14,9 @@ from duebook.web.charts import time_line
 from duebook.web.visits import Visiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from duebook.model.insight import Overview
+    from duebook.model.insight import Coming, Overview
 
 __all__ = ["operations"]
 
@@ -24,6 +24,8 @@ operations = Operations("", "pages")
 
 NEARLY_AN_HOUR: Final = timedelta(minutes=59)
 """Less of the next hour is said to be only a part of it."""
+LISTED: Final = 24
+"""Schedules of the next hour that are named."""
 
 
 @operations("GET", "/", Role.VIEWER, None)
@@ -36,7 +38,16 @@ def get_overview(visit: Visiting) -> Response:
     well = not (seen.failed or seen.late or seen.problems or seen.stranded or missing)
     cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
     values = {"seen": seen, "line": line, "well": well, "cut": cut, "missing": missing}
-    return visit.render("overview.html", now=seen.now, **values)
+    coming = _by_schedule(seen.coming)
+    return visit.render("overview.html", now=seen.now, coming=coming, listed=LISTED, **values)
+
+
+def _by_schedule(coming: Sequence[Coming]) -> list[list[Coming]]:
+    """The due times of each schedule, the one that is due first before the others."""
+    found: dict[str, list[Coming]] = {}
+    for due in coming:
+        found.setdefault(due.schedule, []).append(due)
+    return list(found.values())
 
 
 def _missing(seen: Overview) -> Iterator[str]:
