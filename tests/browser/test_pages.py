@@ -27,7 +27,7 @@ def all_pages(site: Site) -> list[str]:
         "/namespaces",
         "/schedules",
         "/new",
-        "/bulk?action=pause&label=team:data",
+        "/bulk?action=pause&all=1&label=team:data",
         *(f"/schedules/nightly-etl{part}" for part in PARTS),
         "/schedules/weekly-report/resume",
         "/schedules/orders",

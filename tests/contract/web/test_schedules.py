@@ -92,6 +92,17 @@ def test_a_label_is_paused_as_a_whole_after_it_was_asked(operator: Browser, book
     assert "3 schedules paused" in done.text
     assert [s.status for s in book.schedules.list()] == ["paused"] * 3 + ["active"]
     assert book.schedules.get("etl-0").pause_reason == "holiday"
+    operator.send(done, "/bulk", name=["etl-0", "etl-1", "etl-2"])
+    assert {s.status for s in book.schedules.list()} == {"active"}
+
+
+@pytest.mark.parametrize("query", [{}, {"label": "team:x"}])
+def test_none_chosen_is_not_all(operator: Browser, book: Book, query: dict[str, str]) -> None:
+    make(book, "job", labels={"team": "x"})
+    asked = operator.get("/bulk", action="pause", **query)
+    assert asked.status == 422
+    assert "None was chosen" in asked.text
+    assert not asked.sends("/bulk")
 
 
 def test_of_very_many_only_the_first_are_counted(
@@ -241,8 +252,11 @@ def test_an_edit_shows_what_would_change_before_it_is_saved(admin: Browser, book
     assert edited.spec.labels == (("team", "x"),)
     stale = admin.send(preview, "/schedules/job/edit", step="save", version="1", grace="2m")
     assert stale.status == 409
+    assert '<input type="hidden" name="version" value="1"><button>Undo' in saved.source
     back = admin.send(saved, "/schedules/job/version")
     assert "earlier definition" in back.text
+    assert '<input type="hidden" name="version" value="2"><button>Undo' in back.source
+    assert "Undo" not in admin.ok("/schedules/job", done="edit", version="1").text
     assert book.schedules.get("job").spec.trigger_text == "30 2 * * *"  # type: ignore[union-attr]
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.access import Role
-from duebook.web.routes.schedules import FILTERS, read_filters
+from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
 from duebook.web.visits import Submitted, Visiting
 
 __all__ = ["operations"]
@@ -32,9 +32,12 @@ def ask_bulk(
 ) -> Response:
     """Whether to do it, to how many and to which."""
     query = visit.request.query_params
-    if names and query.get("all") != "1":
-        return _page(visit, action, len(names), names, names=names)
     filters = {name: query[name] for name in FILTERS if query.get(name)}
+    if query.get("all") != "1":
+        if names:
+            return _page(visit, action, len(names), names, names=names, filters=filters)
+        wrong = "none was chosen: go back and tick some, or take all"
+        return _page(visit, action, 0, (), filters=filters, problem=wrong, status=422)
     try:
         acted = visit.book.insights.would_act(action, _filter(filters), COUNTED)
     except Invalid as error:
@@ -52,7 +55,8 @@ def do_bulk(visit: Visiting, form: Submitted) -> Response:
         return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
     filters = {name: form[name] for name in FILTERS if form[name]}
     acted = visit.book.schedules.act(action, _filter(filters), reason=reason)
-    return visit.go("schedules", done=f"{action}d", count=acted.count, **filters)
+    known = acted.names if len(acted.names) == acted.count <= PAGE else ()
+    return visit.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
 
 
 def _done(visit: Visiting, action: Action, name: str, reason: str | None) -> bool:

@@ -278,7 +278,7 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
         if form["step"] != "save":
             return _preview_page(visit, schedule, given, changes)
         visit.book.schedules.update(name, version=_version(form), **changes)
-        return visit.go("schedules", schedule.name, done="edit")
+        return visit.go("schedules", schedule.name, done="edit", version=schedule.version)
 
     try:
         return work()
@@ -342,4 +342,4 @@ def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
     definition = found[0].spec.to_json()
     visit.ask.refuse_targets([definition["target"]], spec.target)
     visit.book.schedules.replace(name, version=schedule.version, **definition)
-    return visit.go("schedules", schedule.name, done="version")
+    return visit.go("schedules", schedule.name, done="version", version=schedule.version)

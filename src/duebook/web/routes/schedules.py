@@ -188,7 +188,8 @@ def _notice(visit: Visiting) -> dict[str, str] | None:
         return None
     words, undo = NOTICES[done]
     at, run = given.get("at", ""), given.get("run", "")
-    return {"words": words, "undo": undo, "at": at[:40], "run": run[:40]}
+    was = given.get("version", "")[:10]
+    return {"words": words, "undo": undo, "at": at[:40], "run": run[:40], "was": was}
 
 
 NOTICES: Final = {
@@ -201,7 +202,7 @@ NOTICES: Final = {
     "backfill": ("The runs are queued.", ""),
     "create": ("It is made.", "delete"),
     "again": ("It is there again, from now on; its earlier runs stay with the deleted one.", ""),
-    "edit": ("The new definition is in force.", ""),
-    "version": ("The earlier definition is in force again.", ""),
+    "edit": ("The new definition is in force.", "version"),
+    "version": ("The earlier definition is in force again.", "version"),
 }
 """What is said after an action, and what undoes it."""
