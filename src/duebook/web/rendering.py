@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ def _environment() -> Environment:
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",
         "sentence": lambda text: text[:1].upper() + text[1:],
+        "shell": shlex.quote,
         "short": _short,
         "plural": _plural,
         "span": _span,

@@ -107,6 +107,12 @@ def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None
     assert "It is cancelled" in undone.text
 
 
+def test_a_step_in_a_command_is_one_word(operator: Browser, book: Book) -> None:
+    run_id = begun(book).run.id
+    page = operator.ok(f"/runs/{run_id}/retry", step="load; reboot")
+    assert f"duebook flow retry {run_id} --step 'load; reboot'" in page.text
+
+
 def test_terminal_escapes_become_colours_or_nothing() -> None:
     assert coloured("a\x1b[1;32mb\x1b[0mc") == 'a<span class="ansi-bold ansi-green">b</span>c'
     assert coloured("\x1b[38;5;1mx\x1b[2J\x1b]0;title\x07y") == "xy"

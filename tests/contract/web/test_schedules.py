@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.book import Book as AnyBook
 from duebook.store.base import SessionInfo
 from duebook.timetext import format_instant
 from tests.conformance.builders import SECOND, begin, claim, settle
@@ -94,6 +95,19 @@ def test_a_label_is_paused_as_a_whole_after_it_was_asked(operator: Browser, book
     assert book.schedules.get("etl-0").pause_reason == "holiday"
     operator.send(done, "/bulk", name=["etl-0", "etl-1", "etl-2"])
     assert {s.status for s in book.schedules.list()} == {"active"}
+
+
+def test_the_same_on_the_command_line_says_all_that_was_asked(
+    operator: Browser, book: Book
+) -> None:
+    asked = {"label": "team:$(reboot),tier:1", "text": "etl-*", "status": "active"}
+    page = operator.ok("/bulk", action="pause", all="1", problem="false", **asked)
+    told = "duebook pause --no-problem --label 'team:$(reboot)' --label tier:1"
+    assert f"{told} --text 'etl-*' --status active" in page.text
+    assert "duebook resume --text '*'" in operator.ok("/bulk", action="resume", all="1").text
+    AnyBook(book.store, "shop").schedules.create("till", trigger=DAILY, target=TRUE)
+    till = operator.ok("/schedules/till", namespace="shop")
+    assert "duebook --namespace shop show till" in till.text
 
 
 @pytest.mark.parametrize("query", [{}, {"label": "team:x"}])

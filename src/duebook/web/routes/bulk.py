@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
@@ -74,6 +75,19 @@ def _filter(filters: dict[str, str]) -> dict[str, Any]:
     return read_filters(**filters) or {"text": "*"}
 
 
+def _command(action: Action, filters: dict[str, str]) -> str:
+    """What does the same in a shell, where what people typed are words and nothing else."""
+    found = _filter(filters)
+    words = ["duebook", action]
+    if "problem" in found:
+        words.append("--problem" if found["problem"] else "--no-problem")
+    for name in ("label", "text", "status", "target"):
+        values = found.get(name, [])
+        for value in [values] if isinstance(values, str) else values:
+            words += [f"--{name}", value]
+    return shlex.join(words)
+
+
 def _page(
     visit: Visiting,
     action: Action,
@@ -92,6 +106,7 @@ def _page(
         shown=list(shown),
         names=list(names),
         filters=filters or {},
+        cli=_command(action, filters or {}),
         problem=problem,
         more=not names and count >= COUNTED,
     )
