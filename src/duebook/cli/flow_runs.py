@@ -15,6 +15,7 @@ from duebook.cli.output import (
     print_pairs,
     print_runs,
     print_table,
+    took,
     when,
 )
 from duebook.clock import utc_now
@@ -215,22 +216,23 @@ def _print_steps(book: Book, view: FlowView) -> None:
 
 def _line(step: Run) -> str:
     """How far a step has come."""
-    status, took, why = _state(step)
+    status, length, why = _state(step)
     tries = f" (attempt {step.attempt})" if step.attempt > 1 else ""
-    within = f" in {took}" if took else ""
+    within = f" in {length}" if length else ""
     return f"  {step.step}  {status}{within}{tries}" + (f": {why}" if why else "")
 
 
 def _state(step: Run) -> tuple[str, str, str]:
     """Of a step: its status, how long it took, and why it ended as it did."""
-    took = ""
-    if step.started_at and step.finished_at:
-        took = f"{(step.finished_at - step.started_at).total_seconds():.1f} s"
     status: str = step.status
     if status == "cancelled" and step.attempt == 0:
         status = "skipped"
     reason = (step.reason or "").replace("_", " ")
-    return status, took, step.error or (reason if status not in ("running", "succeeded") else "")
+    return (
+        status,
+        took(step),
+        step.error or (reason if status not in ("running", "succeeded") else ""),
+    )
 
 
 COMMANDS: Final = (

@@ -28,6 +28,7 @@ __all__ = [
     "print_table",
     "progress_words",
     "run_name",
+    "took",
     "when",
     "wrapped",
 ]
@@ -85,14 +86,18 @@ def print_runs(book: Book, runs: list[Run]) -> None:
     """Runs as a table, the newest first."""
     rows, now, short = [], utc_now(), book.runs.short_ids(runs)
     for run in runs:
-        took = ""
-        if run.started_at and run.finished_at:
-            took = f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
         started = relative(run.started_at - now) if run.started_at else ""
         why = run.error or run.reason or progress_words(run)
         status = run.status if run.attempt < 2 else f"{run.status} ({run.attempt} tries)"
-        rows.append((short[run.id], run_name(run), status, started, took, why))
+        rows.append((short[run.id], run_name(run), status, started, took(run), why))
     print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
+
+
+def took(run: Run) -> str:
+    """How long a run that has ended took."""
+    if run.started_at and run.finished_at:
+        return f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
+    return ""
 
 
 def run_name(run: Run) -> str:

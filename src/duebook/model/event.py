@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.model.fields import MOST_NESTED, has_nul, is_deeper
+from duebook.model.fields import bounded_json
 from duebook.model.listing import Listing
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant
@@ -187,18 +187,7 @@ def check_key(value: object, part: str = "key") -> str:
 
 def data_text(value: object, part: str = "data") -> str:
     """A JSON value as text of bounded size; raises Invalid."""
-    try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-        size = len(text.encode())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{part} is no JSON: {shorten(str(error))}") from None
-    if has_nul(text):
-        raise Invalid(f"{part} has a NUL character, which no database keeps")
-    if size > MOST_DATA:
-        raise Invalid(f"{part} has {size:,} bytes as JSON; at most {MOST_DATA:,} are kept")
-    if text.count("[") + text.count("{") > MOST_NESTED and is_deeper(value):
-        raise Invalid(f"{part} is nested deeper than {MOST_NESTED} times")
-    return text
+    return bounded_json(part, value, MOST_DATA)
 
 
 def check_position(value: object, part: str = "position") -> int:

@@ -27,6 +27,7 @@ __all__ = [
     "MOST_NESTED",
     "DateRange",
     "Dependency",
+    "bounded_json",
     "check_payload",
     "has_nul",
     "is_deeper",
@@ -84,19 +85,25 @@ def check_payload(key: str, value: Any) -> dict[str, Any]:
     """A JSON object of bounded size; raises Invalid."""
     if not isinstance(value, dict):
         raise Invalid(f"{key} {shorten(value)} is no JSON object")
+    bounded_json(key, value, MAX_PAYLOAD, kind="JSON object")
+    refuse_hidden(key, value)
+    return value
+
+
+def bounded_json(key: str, value: object, most: int, kind: str = "JSON") -> str:
+    """A JSON value as text of so many bytes at most; raises Invalid."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"{key} is no JSON object: {shorten(str(error))}") from None
+        raise Invalid(f"{key} is no {kind}: {shorten(str(error))}") from None
     if has_nul(text):
-        raise Invalid(f"{key} has a NUL character, which no variable can hold")
-    if size > MAX_PAYLOAD:
-        raise Invalid(f"{key} has {size:,} bytes as JSON; at most {MAX_PAYLOAD:,} are kept")
-    if is_deeper(value):
+        raise Invalid(f"{key} has a NUL character, which no database and no variable can hold")
+    if size > most:
+        raise Invalid(f"{key} has {size:,} bytes as JSON; at most {most:,} are kept")
+    if text.count("[") + text.count("{") > MOST_NESTED and is_deeper(value):
         raise Invalid(f"{key} is nested deeper than {MOST_NESTED} times")
-    refuse_hidden(key, value)
-    return value
+    return text
 
 
 def has_nul(text: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.model.fields import MOST_NESTED, is_deeper
+from duebook.model.fields import bounded_json
 from duebook.model.secret import HIDDEN, refuse_hidden, show_payload
 
 __all__ = ["HttpTarget", "is_public_header", "load_http", "origin_of"]
@@ -96,7 +95,7 @@ def load_http(form: object) -> HttpTarget:
     if content is not None and body is not None:
         raise Invalid('target http has both "json" and "body"; give one of them')
     if content is not None:
-        _check_json(content)
+        bounded_json("target http json", content, LONGEST_BODY)
         refuse_hidden("target http json", content)
     if body is not None and not _is_text(body, LONGEST_BODY):
         raise Invalid(f"target http body {shorten(body)} is no text of up to 1,000,000 characters")
@@ -165,17 +164,6 @@ def _headers(value: object) -> tuple[tuple[str, str], ...]:
         if text == HIDDEN:
             raise Invalid(f'target http header "{name}" is {HIDDEN}, which hides a value; give it')
     return tuple(sorted(value.items()))
-
-
-def _check_json(value: object) -> None:
-    try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"target http json is no JSON: {shorten(str(error))}") from None
-    if len(text) > LONGEST_BODY or "\\u0000" in text:
-        raise Invalid("target http json has a NUL, or more than 1,000,000 characters")
-    if is_deeper(value):
-        raise Invalid(f"target http json is nested deeper than {MOST_NESTED} times")
 
 
 def _expect(value: object) -> tuple[int | str, ...]:

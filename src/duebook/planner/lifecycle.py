@@ -89,7 +89,7 @@ def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
     """What is recorded when a schedule is deleted: the due times that were still pending."""
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
-    past = [Skip(at, at, 1, True, Reason.DELETED) for at in due.put_in_until(watermark)]
+    past = _put_in(due, watermark, Reason.DELETED)
     return (*past, *(skip for span in spans for skip in _all(due, *span, Reason.DELETED)))
 
 
@@ -148,7 +148,7 @@ def _beyond_the_last(
         return [], []
     until = max(watermark, now)
     facts = {"max_runs": snapshot.spec.max_runs}
-    past = [Skip(at, at, 1, True, Reason.MAX_RUNS, facts) for at in due.put_in_until(watermark)]
+    past = _put_in(due, watermark, Reason.MAX_RUNS, facts)
     skips = [*past, *_all(due, watermark, until, Reason.MAX_RUNS, facts)]
     return skips, [e for e in snapshot.exceptions if e.due_at <= until]
 
@@ -193,6 +193,13 @@ def _all(
     facts: Mapping[str, Any] | None = None,
 ) -> list[Skip]:
     return [*due.skip_all(after, until, reason, facts or {}), *due.left_out(after, until)]
+
+
+def _put_in(
+    due: DueTimes, until: datetime, reason: Reason, facts: Mapping[str, Any] | None = None
+) -> list[Skip]:
+    """Those put in by hand up to the watermark, which nobody decided."""
+    return [Skip(at, at, 1, True, reason, facts or {}) for at in due.put_in_until(until)]
 
 
 def _only_old(old: DueTimes, new: DueTimes, after: datetime, until: datetime) -> list[Skip]:

@@ -1253,6 +1253,18 @@ INSERT INTO runs (id, namespace, schedule_id, version, origin, trigger, flow, qu
 VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', :priority,
     :exclusive, :max_concurrent, :wakes, 0, 'queued', :now, :now)
 
+-- name: insert_called
+-- The flow that a step called: of the caller's file, or the newest there is.
+INSERT INTO flow_runs (run_id, digest, params, depth, wake_at)
+SELECT :id, coalesce(
+        (SELECT v.digest FROM flow_revisions AS v
+            WHERE v.namespace = :namespace AND v.flow = :flow AND v.digest = p.digest),
+        (SELECT f.digest FROM flows AS f WHERE f.namespace = :namespace AND f.name = :flow)),
+    :params, p.depth + 1, :now
+FROM flow_runs AS p WHERE p.run_id = :parent_run_id
+ON CONFLICT (run_id) DO UPDATE
+SET digest = excluded.digest, params = excluded.params, wake_at = excluded.wake_at
+
 -- name: retry_flow
 -- A flow that was called and failed is run once more after a while.
 UPDATE runs

@@ -822,18 +822,6 @@ UPDATE runs SET session_id = '', queue = '@flow', flow = :flow, progress = NULL
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING namespace, parent_run_id
 
--- name: insert_called
--- The flow that a step called: of the caller's file, or the newest there is.
-INSERT INTO flow_runs (run_id, digest, params, depth, wake_at)
-SELECT :id, coalesce(
-        (SELECT v.digest FROM flow_revisions AS v
-            WHERE v.namespace = :namespace AND v.flow = :flow AND v.digest = p.digest),
-        (SELECT f.digest FROM flows AS f WHERE f.namespace = :namespace AND f.name = :flow)),
-    :params, p.depth + 1, :now
-FROM flow_runs AS p WHERE p.run_id = :parent_run_id
-ON CONFLICT (run_id) DO UPDATE
-SET digest = excluded.digest, params = excluded.params, wake_at = excluded.wake_at
-
 -- name: take_controls
 -- Flows whose stop or restart schedules want to be looked at.
 SELECT namespace, name, digest, controlled_at, restarting FROM flows
