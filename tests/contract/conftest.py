@@ -1,4 +1,5 @@
-"""The command line on books of its own, for the contract tests: on a file, and through a server."""
+"""What the contract tests begin with: books on each database, and the command line on books of its
+own, on a file and through a server."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duebook.cli import main
+from duebook.store.postgres import PostgresStore
+from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from duebook.store.base import Store
     from tests.contract.serving import Served
 
 
@@ -67,3 +71,14 @@ def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
     store = server.use(path)
     yield Cli(path, "--url", server.url, "--token", "admin")
     store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store
+    if request.param == "sqlite":
+        opened = SqliteStore(tmp_path / "books.db")
+    else:
+        opened = PostgresStore(request.getfixturevalue("postgres_url"))
+    yield opened
+    opened.close()

@@ -3,11 +3,9 @@ lost, no key goes backwards, and what comes twice has the same id."""
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +13,12 @@ import psycopg
 import pytest
 
 from tests.integration.nodes import NodeProcess, World, open_world
+from tests.integration.webhook import Webhook
 from tests.kafka import Kafka, messages
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 KEYS = 3
 EACH = 6
@@ -43,43 +42,9 @@ STAMPING: Final[list[dict[str, str]]] = [
 ]
 
 
-class Receiver:
-    """An endpoint that notes the ids and keys of what it gets, and may do something before it
-    answers."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[str, str]] = []
-        self.before_answer: Callable[[], object] = lambda: None
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                receiver.got.append((event["id"], event["partitionkey"]))
-                receiver.before_answer()
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None: ...
-
-        class Server(ThreadingHTTPServer):
-            def handle_error(self, *_: object) -> None:
-                """Who sent it was killed."""
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with closing(Receiver()) as opened:
+def webhook() -> Iterator[Webhook]:
+    with closing(Webhook()) as opened:
         yield opened
 
 
@@ -125,63 +90,63 @@ def check(world: World, got: list[tuple[str, str]]) -> None:
 
 
 def test_relays_killed_at_every_point_of_their_work_with_the_books_lose_nothing(
-    world: World, receiver: Receiver
+    world: World, webhook: Webhook
 ) -> None:
-    world.book.events.add_sink("hooks", "webhook", "orders", url=receiver.url)
+    world.book.events.add_sink("hooks", "webhook", "orders", url=webhook.url)
     points = POINTS + (STAMPING if world.book.store.sequences else [])
     for point in points:
         killed = relay(world, **point)
         publish(world)
         dies(killed, point)
     relay(world)
-    eventually(lambda: len(dict(receiver.got)) == EACH * len(points), 30)
+    eventually(lambda: len(dict(webhook.heard)) == EACH * len(points), 30)
     caught_up(world)
-    check(world, receiver.got)
+    check(world, webhook.heard)
 
 
 def test_a_relay_killed_before_its_receiver_answers_sends_that_again_under_the_same_id(
-    world: World, receiver: Receiver
+    world: World, webhook: Webhook
 ) -> None:
-    world.book.events.add_sink("hooks", "webhook", "orders", url=receiver.url)
+    world.book.events.add_sink("hooks", "webhook", "orders", url=webhook.url)
     killed = relay(world)
     reached = threading.Event()
 
     def kill() -> None:
-        if len(receiver.got) == EACH // 2 and not reached.is_set():
+        if len(webhook.heard) == EACH // 2 and not reached.is_set():
             killed.end(signal.SIGKILL)
             reached.set()
 
-    receiver.before_answer = kill
+    webhook.before_answer = kill
     publish(world)
     assert reached.wait(30)
-    before = list(receiver.got)
+    before = webhook.heard
     relay(world)
-    eventually(lambda: len(dict(receiver.got)) == EACH, 30)
+    eventually(lambda: len(dict(webhook.heard)) == EACH, 30)
     caught_up(world)
-    assert before[-1] in receiver.got[len(before) :]
-    check(world, receiver.got)
+    assert before[-1] in webhook.heard[len(before) :]
+    check(world, webhook.heard)
 
 
 def test_two_relays_publish_what_is_committed_late_and_go_on_when_one_is_killed(
-    on_postgres: World, receiver: Receiver
+    on_postgres: World, webhook: Webhook
 ) -> None:
     book = on_postgres.book
-    book.events.add_sink("hooks", "webhook", "orders", url=receiver.url)
+    book.events.add_sink("hooks", "webhook", "orders", url=webhook.url)
     killed, _ = relay(on_postgres), relay(on_postgres)
     with psycopg.connect(on_postgres.place) as late:
         book.events.publish("orders", {"n": -1}, key="key-0", connection=late)
         publish(on_postgres, 20)
-        eventually(lambda: len(dict(receiver.got)) == 20, 30)
-    eventually(lambda: len(dict(receiver.got)) == 21, 30)
+        eventually(lambda: len(dict(webhook.heard)) == 20, 30)
+    eventually(lambda: len(dict(webhook.heard)) == 21, 30)
     with psycopg.connect(on_postgres.place) as late:
         book.events.publish("orders", {"n": -2}, key="key-1", connection=late)
         publish(on_postgres, 20)
         killed.end(signal.SIGKILL)
         publish(on_postgres, 20)
-        eventually(lambda: len(dict(receiver.got)) == 61, 30)
-    eventually(lambda: len(dict(receiver.got)) == 62, 30)
+        eventually(lambda: len(dict(webhook.heard)) == 61, 30)
+    eventually(lambda: len(dict(webhook.heard)) == 62, 30)
     caught_up(on_postgres)
-    check(on_postgres, receiver.got)
+    check(on_postgres, webhook.heard)
 
 
 def test_kafka_gets_all_of_it_though_relays_are_killed_at_every_point(

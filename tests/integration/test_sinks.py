@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections import defaultdict
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +13,7 @@ from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
 from duebook.store.postgres import PostgresStore
 from duebook.targets.addresses import read_networks
+from tests.integration.webhook import Webhook
 from tests.kafka import Kafka, messages
 from tests.waiting import eventually
 
@@ -49,38 +47,9 @@ def relay(store: PostgresStore) -> Iterator[Relay]:
         yield made
 
 
-class Endpoint:
-    """A webhook's receiver; it may be told to be busy."""
-
-    def __init__(self) -> None:
-        self.got: list[dict[str, Any]] = []
-        self.status = 204
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if endpoint.status == 204:
-                    endpoint.got.append(json.loads(body))
-                self.send_response(endpoint.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with closing(Endpoint()) as opened:
+def webhook() -> Iterator[Webhook]:
+    with closing(Webhook()) as opened:
         yield opened
 
 
@@ -122,50 +91,50 @@ def test_kafka_gets_every_event_with_its_key_and_headers(
 
 
 def test_a_broker_that_is_stopped_and_goes_on_loses_nothing_and_holds_up_nobody_else(
-    book: Book, kafka: Kafka, relay: Relay, endpoint: Endpoint
+    book: Book, kafka: Kafka, relay: Relay, webhook: Webhook
 ) -> None:
     consumer = kafka.consume("orders")
     config = {"message.timeout.ms": "1500", "socket.timeout.ms": "1000"}
     book.events.add_sink("bus", "kafka", "orders", servers=kafka.servers, config=config)
-    book.events.add_sink("hooks", "webhook", "orders", url=endpoint.url)
+    book.events.add_sink("hooks", "webhook", "orders", url=webhook.url)
     relay.step()
     publish(book, 20)
     eventually(lambda: len(consumer.lines) >= 20, 60)
     kafka.cluster.pause()
     publish(book, 20, first=20)
-    eventually(lambda: len(endpoint.got) == 40, 30)
+    eventually(lambda: len(webhook.got) == 40, 30)
     kafka.cluster.resume()
     publish(book, 20, first=40)
     eventually(lambda: len({m["value"]["n"] for m in messages(consumer)}) == 60, 60)
     check([(m["key"], m["value"]["n"]) for m in messages(consumer)], 60)
     ids = {(m["headers"]["ce_id"], m["value"]["n"]) for m in messages(consumer)}
     assert len(ids) == 60, "a duplicate has the same id"
-    eventually(lambda: len(endpoint.got) == 60, 30)
-    check([(got["partitionkey"], got["data"]["n"]) for got in endpoint.got], 60)
+    eventually(lambda: len(webhook.got) == 60, 30)
+    check([(got["partitionkey"], got["data"]["n"]) for got in webhook.got], 60)
 
 
 def test_a_webhook_that_is_busy_for_a_while_gets_all_of_it_in_order(
-    book: Book, relay: Relay, endpoint: Endpoint
+    book: Book, relay: Relay, webhook: Webhook
 ) -> None:
-    endpoint.status = 503
-    book.events.add_sink("hooks", "webhook", url=endpoint.url)
+    webhook.status = 503
+    book.events.add_sink("hooks", "webhook", url=webhook.url)
     relay.step()
     publish(book, 10)
     eventually(lambda: [lag.failing > 0 for lag in book.events.lags()] == [True])
-    endpoint.status = 204
-    eventually(lambda: len(endpoint.got) >= 10, 30)
-    check([(got["partitionkey"], got["data"]["n"]) for got in endpoint.got], 10)
+    webhook.status = 204
+    eventually(lambda: len(webhook.got) >= 10, 30)
+    check([(got["partitionkey"], got["data"]["n"]) for got in webhook.got], 10)
     assert book.events.dead_letters() == []
 
 
 def test_a_sink_is_served_by_its_latest_definition_and_not_when_it_is_gone(
-    book: Book, relay: Relay, endpoint: Endpoint
+    book: Book, relay: Relay, webhook: Webhook
 ) -> None:
-    with closing(Endpoint()) as other:
-        book.events.add_sink("hooks", "webhook", url=endpoint.url)
+    with closing(Webhook()) as other:
+        book.events.add_sink("hooks", "webhook", url=webhook.url)
         relay.step()
         publish(book, 5)
-        eventually(lambda: len(endpoint.got) == 5)
+        eventually(lambda: len(webhook.got) == 5)
         eventually(lambda: [lag.behind for lag in book.events.lags()] == [0], 30)
         book.events.add_sink("hooks", "webhook", url=other.url)
         relay.step()
@@ -173,15 +142,15 @@ def test_a_sink_is_served_by_its_latest_definition_and_not_when_it_is_gone(
         eventually(lambda: len(other.got) == 5)
         book.events.remove("hooks")
         relay.step()
-        assert len(endpoint.got) == 5
+        assert len(webhook.got) == 5
 
 
 def test_a_sink_that_may_not_be_reached_is_refused(
-    book: Book, store: PostgresStore, endpoint: Endpoint
+    book: Book, store: PostgresStore, webhook: Webhook
 ) -> None:
     with closing(Relay(store)) as relay:
-        book.events.add_sink("hooks", "webhook", url=endpoint.url)
+        book.events.add_sink("hooks", "webhook", url=webhook.url)
         relay.step()
         publish(book, 1)
         eventually(lambda: [lag.failing for lag in book.events.lags()] == [1])
-    assert endpoint.got == []
+    assert webhook.got == []

@@ -15,13 +15,10 @@ from duebook.api.log_stream import Streams
 from duebook.api.permissions import Caller
 from duebook.api.watching import Watch
 from duebook.model.access import EVERYWHERE, Role
-from duebook.store.postgres import PostgresStore
-from duebook.store.sqlite import SqliteStore
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from fastapi import FastAPI
 
@@ -147,17 +144,6 @@ def raw_status(app: FastAPI, method: str, path: str, headers: dict[str, str] | N
 
     asyncio.run(app(scope, receive, send))
     return statuses[0]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store
-    if request.param == "sqlite":
-        opened = SqliteStore(tmp_path / "books.db")
-    else:
-        opened = PostgresStore(request.getfixturevalue("postgres_url"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

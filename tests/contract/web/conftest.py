@@ -10,8 +10,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from duebook.book import Book
-from duebook.store.postgres import PostgresStore
-from duebook.store.sqlite import SqliteStore
 from duebook.web.forecast import Calendar
 from duebook.web.site import create_site
 from duebook.web.watching import Watches
@@ -19,9 +17,6 @@ from tests.conformance.builders import VirtualClock
 from tests.contract.api.conftest import BASE, SharedApp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from fastapi import FastAPI
 
     from duebook.api.gate import Authenticator
@@ -119,17 +114,6 @@ class Browser:
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store
-    if request.param == "sqlite":
-        opened = SqliteStore(tmp_path / "books.db")
-    else:
-        opened = PostgresStore(request.getfixturevalue("postgres_url"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -1,0 +1,52 @@
+"""The receiving end of a webhook on 127.0.0.1: it notes what it gets, and may be told to be busy or
+to do something before it answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Webhook:
+    """What it got while it was not busy; closed by whoever opened it."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.status = 204
+        self.before_answer: Callable[[], object] = lambda: None
+        webhook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if webhook.status == 204:
+                    webhook.got.append(event)
+                webhook.before_answer()
+                self.send_response(webhook.status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None: ...
+
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """Who sent it was killed."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    @property
+    def heard(self) -> list[tuple[str, str]]:
+        """The id and the key of each event, in the order in which they came."""
+        return [(event["id"], event["partitionkey"]) for event in list(self.got)]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
