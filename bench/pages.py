@@ -25,9 +25,9 @@ from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.ids import new_id
 from duebook.model.schedule import load_spec
-from duebook.store.base import NewSchedule
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import NewSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

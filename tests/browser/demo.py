@@ -13,8 +13,8 @@ from duebook.clock import utc_now
 from duebook.delivery.courier import Courier
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine
-from duebook.store.base import SessionInfo
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import SessionInfo
 from duebook.testing import Simulation
 from duebook.triggers.zones import tzdata_version
 from duebook.version import __version__

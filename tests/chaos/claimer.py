@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.engine.ticker import Ticker
 from duebook.model.run import Outcome
-from duebook.store.base import SessionInfo
 from duebook.store.postgres import PostgresStore
+from duebook.store.values import SessionInfo
 
 if TYPE_CHECKING:
     from duebook.store.base import Store

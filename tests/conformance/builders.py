@@ -10,7 +10,7 @@ from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter
 from duebook.model.run import Outcome
 from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.planner import plan
-from duebook.store.base import LedgerEntry, SessionInfo
+from duebook.store.values import LedgerEntry, SessionInfo
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Claim, Run, Token
     from duebook.model.schedule import Schedule
-    from duebook.store.base import Store, Tx, Work
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import Work
 
 BEGIN: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 SECOND: Final = timedelta(seconds=1)

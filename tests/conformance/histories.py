@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.explain import Explanation
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import MINUTE, VirtualClock, claim, lose, settle, tick
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from duebook.balance import audit, check_books
 from duebook.errors import NotFound
 from duebook.model.run import LogLine
 from duebook.settings import RETENTION
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import (
     BEGIN,
     LEASE,

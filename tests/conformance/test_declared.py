@@ -11,7 +11,7 @@ import pytest
 from duebook import Duebook, cron, every
 from duebook.errors import Conflict, Invalid
 from duebook.model.schedule import InvalidSchedule
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, MINUTE, VirtualClock, tick
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from duebook.errors import Conflict, Invalid, NotFound
 from duebook.ids import new_id
 from duebook.model.event import new_draft
 from duebook.model.run import Outcome
-from duebook.store.base import News
+from duebook.store.values import News
 from duebook.targets.context import TaskStop
 from duebook.targets.task import Tasks
 from tests.conformance.builders import SECOND, VirtualClock, begin, get_run, lose, settle

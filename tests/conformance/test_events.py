@@ -40,7 +40,8 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.store.base import Pulse, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import Pulse
     from tests.conformance.conftest import Backend
 
 ORDERS = {"event": {"topic": "orders", "type": "due", "data": {"shop": 7}}}

@@ -9,7 +9,7 @@ import pytest
 
 from duebook.errors import InvalidTime, NotFound
 from duebook.explain import Explanation, explanation_form
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import (
     BEGIN,
     LEASE,

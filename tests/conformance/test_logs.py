@@ -8,7 +8,7 @@ import pytest
 
 from duebook.errors import Invalid
 from duebook.model.run import LogLine
-from duebook.store.base import START, Page
+from duebook.store.values import START, Page
 from tests.conformance.builders import (
     BEGIN,
     SECOND,

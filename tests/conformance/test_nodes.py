@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duebook.book import Book
 from duebook.model.forms import node_form
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import BEGIN, LEASE, SECOND, add_run, add_schedule, begin, claim
 
 if TYPE_CHECKING:

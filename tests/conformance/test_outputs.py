@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.model.run import Outcome, Progress
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import (
     LEASE,
     VirtualClock,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duebook.model.consumer import new_consumer
-from duebook.store.base import OwnRun
+from duebook.store.values import OwnRun
 from tests.conformance.builders import (
     BEGIN,
     LEASE,
@@ -21,7 +21,8 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.store.base import Pulse, Store
+    from duebook.store.base import Store
+    from duebook.store.values import Pulse
     from tests.conformance.conftest import Backend
 
 

@@ -20,7 +20,8 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store, Work
+    from duebook.store.base import Store
+    from duebook.store.values import Work
 
 SLOW = Queue("slow", concurrency=2)
 RARE = Queue("rare", rate=Rate(3, timedelta(seconds=30)))

@@ -8,7 +8,7 @@ import pytest
 
 from duebook.errors import Conflict, InvalidTime, Unavailable
 from duebook.model.readiness import Problem
-from duebook.store.base import Overdue, SessionInfo
+from duebook.store.values import Overdue, SessionInfo
 from tests.conformance.builders import (
     BEGIN,
     LEASE,

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.engine.advancer import Advancer
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, find_work
 from tests.conformance.flow_builders import put_flow, start, steps_of
 
 if TYPE_CHECKING:
     from duebook.book import Book
-    from duebook.store.base import Labels, Store
+    from duebook.store.base import Store
+    from duebook.store.values import Labels
 
 FLOW = """
 name: chain

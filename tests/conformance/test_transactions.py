@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.errors import DuebookError
-from duebook.store.base import News
+from duebook.store.values import News
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from duebook.cli import main
-from duebook.store.base import SessionInfo
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import SessionInfo
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from duebook.errors import Unavailable
-from duebook.store.base import News
 from duebook.store.postgres import PostgresStore, hints
+from duebook.store.values import News
 from tests.bouncer import SERVER_CONNECTIONS, Bouncer
 from tests.conformance.builders import add_schedule, begin
 from tests.integration.nodes import QUICK, open_world

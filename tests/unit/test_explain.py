@@ -12,7 +12,7 @@ from duebook.explain.undue import read_asked
 from duebook.explain.words import Clock, length_text
 from duebook.model.plan import Reason
 from duebook.model.schedule import load_spec
-from duebook.store.base import LedgerEntry
+from duebook.store.values import LedgerEntry
 from duebook.triggers.cron import Cron
 
 DUE = datetime(2026, 1, 6, 3, 14, tzinfo=UTC)

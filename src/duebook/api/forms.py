@@ -12,7 +12,7 @@ from duebook.timetext import format_instant
 if TYPE_CHECKING:
     from duebook.model.plan import DueException
     from duebook.model.schedule import Revision
-    from duebook.store.base import LedgerEntry
+    from duebook.store.values import LedgerEntry
 
 __all__ = ["exception_form", "ledger_form", "revision_form"]
 

@@ -15,7 +15,7 @@ from duebook.api.problems import Malformed, Unauthorized, problem_of
 from duebook.api.tails import LOOK_EVERY, Tails
 from duebook.errors import DuebookError, Unavailable, shorten
 from duebook.model.forms import log_form, run_form
-from duebook.store.base import START, Page
+from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from duebook.model.run import LogLine, Run
-    from duebook.store.base import Page
+    from duebook.store.values import Page
 
     Lines = list[tuple[Page, LogLine]]
     Look = Callable[[Page, int], tuple[Run, Lines]]

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Final
 from duebook.balance.due_times import judge, judge_state, windows_of
 from duebook.model.finding import Finding
 from duebook.settings import RETENTION
-from duebook.store.base import Records
 from duebook.store.sql.checking import RECENT
+from duebook.store.values import Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from duebook.balance.due_times import Window
-    from duebook.store.base import Account, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import Account
 
 __all__ = ["Checked", "check_books"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.base import Account, Record, Records
+    from duebook.store.values import Account, Record, Records
 
 __all__ = ["Window", "judge", "judge_state", "windows_of"]
 

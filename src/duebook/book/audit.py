@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
-    from duebook.store.base import NewSchedule, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import NewSchedule
 
     Changes = Listing[Change]  # inside the class below `list` is a method
 

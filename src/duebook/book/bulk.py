@@ -28,7 +28,7 @@ from duebook.planner import (
     plan_resume,
     upcoming_after,
 )
-from duebook.store.base import NewSchedule
+from duebook.store.values import NewSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.event import Event, TopicUse
-    from duebook.store.base import Batch, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import Batch
 
     Listed = list[Event]  # inside the class below `list` is a method
     TopicList = list[TopicUse]

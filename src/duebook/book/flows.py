@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import Flow
     from duebook.model.run import Run
-    from duebook.store.base import KeptFlow, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import KeptFlow
 
     # inside the class below `list` is a method
     RunList = list[Run]

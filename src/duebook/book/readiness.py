@@ -12,7 +12,8 @@ from duebook.timetext import format_duration, parse_duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from duebook.store.base import Health, Overdue, Store
+    from duebook.store.base import Store
+    from duebook.store.values import Health, Overdue
 
 __all__ = ["GRACE", "judge", "look", "unreachable"]
 

@@ -9,7 +9,7 @@ from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import looks_like_prefix, new_id
 from duebook.model.filters import check_page, load_run_filter
 from duebook.model.listing import Listing, read_cursor, write_cursor
-from duebook.store.base import START, Page
+from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
-    from duebook.store.base import LedgerEntry, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import LedgerEntry
 
     # inside the class below `list` is a method
     Entries = Listing[LedgerEntry]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from duebook.store.base import Inventory
+    from duebook.store.values import Inventory
 
 __all__ = ["status_command"]
 

@@ -28,7 +28,7 @@ from duebook.cli.output import (
 )
 from duebook.errors import Conflict, NotFound, printable
 from duebook.model.forms import attempt_form, log_form, run_form
-from duebook.store.base import START
+from duebook.store.values import START
 
 if TYPE_CHECKING:
     from duebook.book import Book

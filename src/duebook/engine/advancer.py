@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import Flow
     from duebook.model.flow_run import FlowParent
-    from duebook.store.base import FlowControl, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import FlowControl
 
 __all__ = ["Advancer"]
 

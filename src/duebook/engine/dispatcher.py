@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.engine.slots import Places
-    from duebook.store.base import Labels, Store, Work
+    from duebook.store.base import Store
+    from duebook.store.values import Labels, Work
 
 __all__ = ["Dispatcher", "shares"]
 

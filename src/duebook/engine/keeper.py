@@ -12,7 +12,7 @@ from duebook.engine.books_clock import BooksClock
 from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
 from duebook.settings import RETENTION
-from duebook.store.base import CLOCK_BEHIND
+from duebook.store.values import CLOCK_BEHIND
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from duebook.engine.slots import Places
     from duebook.model.run import Token
-    from duebook.store.base import OwnRun, Pulse, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import OwnRun, Pulse
 
 __all__ = ["Keeper"]
 

@@ -32,7 +32,7 @@ from duebook.flows.shelf import Shelf
 from duebook.ids import new_id
 from duebook.patience import patience
 from duebook.settings import ROLES
-from duebook.store.base import News, SessionInfo
+from duebook.store.values import News, SessionInfo
 from duebook.targets.spawner import lease_clock
 from duebook.targets.task import Tasks
 from duebook.triggers import tzdata_version
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.store.base import Labels, Pulse, Store, Tx
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import Labels, Pulse
     from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
 

@@ -6,12 +6,13 @@ from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from duebook.store.base import Mark
+from duebook.store.values import Mark
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.store.base import Taken, Tx
+    from duebook.store.base import Tx
+    from duebook.store.values import Taken
 
 __all__ = ["Reach"]
 

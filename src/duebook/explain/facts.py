@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from duebook.model.plan import DueException, Plan, Snapshot
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.base import LedgerEntry, SessionSpan, Tx
+    from duebook.store.base import Tx
+    from duebook.store.values import LedgerEntry, SessionSpan
 
 __all__ = ["Facts"]
 

@@ -25,7 +25,7 @@ from duebook.explain.words import Clock, day_text, length_text
 from duebook.model.plan import Defer, Fire, Reason, Skip
 from duebook.planner import DueTimes, instant_before
 from duebook.settings import RETENTION
-from duebook.store.base import LedgerEntry
+from duebook.store.values import LedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

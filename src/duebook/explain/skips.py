@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.base import LedgerEntry
+    from duebook.store.values import LedgerEntry
 
 __all__ = ["Outage", "Skipped", "skip_text"]
 

@@ -27,7 +27,7 @@ from duebook.model.readiness import Problem, Readiness
 from duebook.model.run import Attempt, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule, ScheduleSpec, load_spec
 from duebook.model.template import ScheduleTemplate
-from duebook.store.base import LedgerEntry, Page
+from duebook.store.values import LedgerEntry, Page
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:

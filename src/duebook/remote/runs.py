@@ -8,7 +8,7 @@ from duebook.book.runs import Runs
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.ids import SHORT_ID, looks_like_prefix, new_id
 from duebook.remote.readings import read_attempt, read_line, read_run
-from duebook.store.base import START, Page
+from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from duebook.store.base import Labels, Mark, News, Pulse, Tx, Work
+    from duebook.store.base import Tx
+    from duebook.store.values import Labels, Mark, News, Pulse, Work
 
 __all__ = ["JoinedStore"]
 

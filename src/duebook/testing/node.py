@@ -16,7 +16,7 @@ from duebook.engine.settling import conclude
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.run import Outcome
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from duebook.triggers import tzdata_version
 from duebook.version import __version__
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.model.run import Run
-    from duebook.store.base import LedgerEntry
+    from duebook.store.values import LedgerEntry
 
 __all__ = ["Simulation"]
 

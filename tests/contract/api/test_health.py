@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE
 from tests.contract.api.conftest import HELLO, Api
 

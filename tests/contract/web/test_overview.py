@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, begin, claim, settle
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book as AnyBook
-from duebook.store.base import SessionInfo
+from duebook.store.values import SessionInfo
 from duebook.timetext import format_instant
 from tests.conformance.builders import SECOND, begin, claim, settle
 from tests.contract.web.conftest import INLINE

@@ -14,8 +14,8 @@ from duebook.api.problems import Malformed
 from duebook.book import Book
 from duebook.errors import Unavailable
 from duebook.model.access import Role
-from duebook.store.base import START
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

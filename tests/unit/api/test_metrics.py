@@ -14,8 +14,8 @@ from duebook.book import Book
 from duebook.engine.measures import Measures
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
-from duebook.store.base import SessionInfo
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import SessionInfo
 from tests.conformance.builders import (
     MINUTE,
     VirtualClock,

@@ -12,8 +12,8 @@ from duebook.api.tails import Tail, Tails
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.model.run import LogLine
-from duebook.store.base import START, Page
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
     from pathlib import Path

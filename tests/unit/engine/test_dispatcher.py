@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebook.engine.dispatcher import GOOD_FOR, HELD_BY_OTHERS, Dispatcher, shares
-from duebook.store.base import Work
+from duebook.store.values import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ import pytest
 from duebook.engine.keeper import Keeper
 from duebook.errors import Unavailable
 from duebook.ids import new_id
-from duebook.store.base import SessionInfo
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import SessionInfo
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import VirtualPlaces
 from duebook.testing.stand_ins import StandIns

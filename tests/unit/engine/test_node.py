@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from duebook.store.base import Pulse
+    from duebook.store.values import Pulse
 
 
 class Spawner:

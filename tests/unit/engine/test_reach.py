@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from duebook.engine.reach import LONGEST_COMMIT, Reach
-from duebook.store.base import Mark, Taken
+from duebook.store.values import Mark, Taken
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)

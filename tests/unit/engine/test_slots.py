@@ -12,8 +12,8 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.flows.shelf import Shelf
-from duebook.store.base import START
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import START
 from duebook.targets.task import Tasks
 from tests.conformance.builders import add_run, add_schedule, begin, get_run
 from tests.conformance.flow_builders import put_flow, settle, start

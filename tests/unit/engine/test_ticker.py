@@ -11,9 +11,9 @@ from duebook.engine.keeper import Keeper
 from duebook.engine.reach import Reach
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
-from duebook.store.base import Mark
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.tx import SqliteTx
+from duebook.store.values import Mark
 from tests.conformance.builders import (
     LEASE,
     MINUTE,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.model.plan import Plan
-    from duebook.store.base import Taken
+    from duebook.store.values import Taken
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from duebook.model.run import Attempt, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule, load_spec
 from duebook.model.template import ScheduleTemplate
 from duebook.remote import readings
-from duebook.store.base import LedgerEntry, Page
+from duebook.store.values import LedgerEntry, Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,11 +16,11 @@ from duebook.clock import utc_now
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
 from duebook.model.run import LogLine, Outcome, Progress
-from duebook.store.base import News
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres.beginning import beginning
 from duebook.store.postgres.connection import SCHEMA
+from duebook.store.values import News
 from tests.conformance.builders import (
     LEASE,
     MINUTE,

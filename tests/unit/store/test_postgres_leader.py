@@ -13,7 +13,8 @@ from tests.conformance.builders import LEASE, MINUTE, VirtualClock, add_schedule
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from duebook.store.base import Pulse, Tx
+    from duebook.store.base import Tx
+    from duebook.store.values import Pulse
 
 SOON = 2.0
 """Seconds; whoever waited for the leader's commit would take as long as it does."""

@@ -12,17 +12,17 @@ import pytest
 
 from duebook.engine.reach import Reach
 from duebook.engine.ticker import Ticker
-from duebook.store.base import FIRST
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.statements import QUERIES
 from duebook.store.queries import percent_named
+from duebook.store.values import FIRST
 from tests.conformance.builders import MINUTE, VirtualClock, add_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from duebook.store.base import Mark
+    from duebook.store.values import Mark
     from tests.postgres import Server
 
 NOW: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

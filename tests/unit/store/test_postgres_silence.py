@@ -12,10 +12,10 @@ import pytest
 from psycopg import errors
 
 from duebook.errors import Unavailable
-from duebook.store.base import News
 from duebook.store.postgres import PostgresStore, beginning, connection, hints, pool
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres.route import Route
+from duebook.store.values import News
 from tests.conformance.builders import add_schedule, begin
 from tests.postgres import PASSWORD, USER, Server
 from tests.proxy import Proxy

@@ -16,13 +16,13 @@ from psycopg import errors, sql
 from duebook.closing import Closing
 from duebook.errors import Conflict, Unavailable, printable
 from duebook.ids import new_id
-from duebook.store.base import News
 from duebook.store.postgres.connection import SCHEMA, translated
 from duebook.store.postgres.hints import hint
 from duebook.store.postgres.migrate import migrate
 from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS
 from duebook.store.sql.rows import from_micros
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

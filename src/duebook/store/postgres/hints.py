@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.chance import fraction
 from duebook.errors import Unavailable
 from duebook.patience import patience
-from duebook.store.base import News
 from duebook.store.postgres.connection import translated
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid
-from duebook.store.base import News
 from duebook.store.outside import outside
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.hints import hint
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

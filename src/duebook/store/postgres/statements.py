@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.clock import utc_now
-from duebook.store.base import News
 from duebook.store.postgres.arrays import array_text
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,7 +14,7 @@ from psycopg import errors
 from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
-from duebook.store.base import FIRST, News, OwnRun, Pulse, Work, refuse_fork
+from duebook.store.base import refuse_fork
 from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRITE
 from duebook.store.postgres.connection import BRIEF, translated
 from duebook.store.postgres.hints import Herald, Listener
@@ -26,17 +26,19 @@ from duebook.store.postgres.statements import TEXTS
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import remember
+from duebook.store.values import FIRST, News, OwnRun, Pulse, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
-    from duebook.store.base import Labels, Mark, Tx
+    from duebook.store.base import Tx
     from duebook.store.outside import Outside
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
     from duebook.store.sql.planning import Definitions
+    from duebook.store.values import Labels, Mark
 
 __all__ = ["PostgresStore"]
 

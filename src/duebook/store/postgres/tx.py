@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.model.finding import Finding
 from duebook.model.run import Run
-from duebook.store.base import News
 from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
@@ -21,6 +20,7 @@ from duebook.store.sql.planning import moved_row
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean
 from duebook.store.sql.watching import Watching
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import FlowMove
     from duebook.model.plan import Plan
     from duebook.model.run import Outcome, Token
-    from duebook.store.base import Labels
     from duebook.store.sql.planning import Definition
     from duebook.store.sql.statements import Row, Values
+    from duebook.store.values import Labels
 
 __all__ = ["PostgresTx"]
 

@@ -12,9 +12,9 @@ from duebook.model.flow import Revision
 from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import Found
-from duebook.store.base import FlowControl, FlowWake, KeptFlow, News
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_run, without_nul
+from duebook.store.values import FlowControl, FlowWake, KeptFlow, News
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

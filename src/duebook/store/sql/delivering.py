@@ -10,9 +10,9 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move, Partition
 from duebook.model.event import Event, event_kept, slot_of
 from duebook.model.listing import Found
-from duebook.store.base import News
 from duebook.store.sql.events import MOST_BYTES, EventLog
 from duebook.store.sql.rows import LATEST, clean, micros, moment
+from duebook.store.values import News
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from duebook.model.listing import Place
-    from duebook.store.base import Share
+    from duebook.store.protocols.events import Share
     from duebook.store.sql.statements import Row
 
 __all__ = ["Delivering", "read_consumer"]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import NotFound, shorten
 from duebook.model.event import Event, TopicUse, slot_of
-from duebook.store.base import Batch, News
 from duebook.store.sql.statements import Row, Statements
+from duebook.store.values import Batch, News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.model.event import Draft
-    from duebook.store.base import Topics
+    from duebook.store.protocols.events import Topics
 
     Versioned = tuple[Draft, str | None, int | None]
     """with the aggregate that it belongs to, and its version there"""

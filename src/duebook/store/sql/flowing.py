@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from duebook.store.base import News
 from duebook.store.sql.statements import Statements
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.model.listing import Found
 from duebook.model.run import LatestRun
-from duebook.store.base import LedgerEntry
 from duebook.store.sql.looking import look
 from duebook.store.sql.rows import LATEST, micros, moment, read_run, read_schedule
 from duebook.store.sql.working import Working
+from duebook.store.values import LedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,6 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
-from duebook.store.base import LedgerEntry, News, NewSchedule, Page, SessionSpan
 from duebook.store.sql.lists import Lists, read_entry
 from duebook.store.sql.planning import new_run, skips_of, state_row
 from duebook.store.sql.rows import (
@@ -25,6 +24,7 @@ from duebook.store.sql.rows import (
     target_text,
     without_nul,
 )
+from duebook.store.values import LedgerEntry, News, NewSchedule, Page, SessionSpan
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:

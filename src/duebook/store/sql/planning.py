@@ -22,7 +22,6 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
-from duebook.store.base import FIRST, Mark, News, Taken
 from duebook.store.sql.flowing import Flowing
 from duebook.store.sql.rows import (
     Copied,
@@ -36,6 +35,7 @@ from duebook.store.sql.rows import (
     stretches_text,
 )
 from duebook.store.sql.telling import Telling
+from duebook.store.values import FIRST, Mark, News, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

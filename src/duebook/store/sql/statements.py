@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duebook.errors import Invalid, NotFound, shorten
-from duebook.store.base import News
 from duebook.store.queries import load_queries
 from duebook.store.sql.rows import read_run
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from duebook.model.node import LiveNode
 from duebook.settings import KEYS_KEPT
-from duebook.store.base import Inventory
 from duebook.store.sql.statements import Statements
+from duebook.store.values import Inventory
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from duebook.store.base import Health, Load, Overdue
 from duebook.store.migrations import too_new
 from duebook.store.sql.upkeep import Upkeep
+from duebook.store.values import Health, Load, Overdue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from duebook.model.flow_run import StepState, Surroundings, step_state
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
-from duebook.store.base import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
 from duebook.store.sql.rows import clean, read_gate
+from duebook.store.values import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Progress
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.base import FlowWake, Labels
     from duebook.store.sql.statements import Row, Values
+    from duebook.store.values import FlowWake, Labels
 
 __all__ = ["Working"]
 

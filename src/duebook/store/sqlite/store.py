@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Invalid, Unavailable
-from duebook.store.base import News, refuse_fork
+from duebook.store.base import refuse_fork
 from duebook.store.outside import outside
 from duebook.store.sql.planning import remember
 from duebook.store.sql.rows import micros
@@ -20,14 +20,16 @@ from duebook.store.sqlite.fence import refuse_moved
 from duebook.store.sqlite.migrate import is_current, migrate
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.sqlite.writer import Writer
+from duebook.store.values import News
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from duebook.store.base import Labels, Mark, Pulse, Tx, Work
+    from duebook.store.base import Tx
     from duebook.store.sql.planning import Definitions
+    from duebook.store.values import Labels, Mark, Pulse, Work
 
 __all__ = ["SqliteStore"]
 

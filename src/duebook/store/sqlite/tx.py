@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from duebook.model.finding import Finding
-from duebook.store.base import Work
 from duebook.store.sql.access import Access
 from duebook.store.sql.advancing import Advancing
 from duebook.store.sql.auditing import Auditing
@@ -18,14 +17,15 @@ from duebook.store.sql.rows import clean, read_run
 from duebook.store.sql.watching import Watching
 from duebook.store.sqlite.migrate import available
 from duebook.store.sqlite.statements import SqliteStatements
+from duebook.store.values import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.flow_run import FlowMove
     from duebook.model.run import Claim, Run
-    from duebook.store.base import Labels
     from duebook.store.sql.statements import Row
+    from duebook.store.values import Labels
 
 __all__ = ["SqliteTx"]
 

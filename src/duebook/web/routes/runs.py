@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import LogLine, Run
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.base import Page
+    from duebook.store.values import Page
 
 __all__ = ["operations"]
 

@@ -16,9 +16,9 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, NotFound, Unavailable
 from duebook.model.retry import Retry
 from duebook.model.run import LogLine, Progress
-from duebook.store.base import News
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.sqlite.moving import DRAIN, Source
+from duebook.store.values import News
 from tests.conformance.builders import (
     BEGIN,
     LEASE,

@@ -1,0 +1,128 @@
+"""Runs of flows, and the flows of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from duebook.model.flow import Revision as FlowRevision
+    from duebook.model.flow_run import FlowMove, FlowParent
+    from duebook.model.flow_target import FlowTarget
+    from duebook.model.listing import Found, Place
+    from duebook.model.run import Run, Token
+    from duebook.store.values import FlowControl, FlowWake, KeptFlow
+
+__all__ = ["Flows"]
+
+
+class Flows(Protocol):
+    """A part of a Tx."""
+
+    # -- runs of flows
+    def take_flows(self, limit: int) -> list[FlowParent]:
+        """Runs of flows that want to be looked at, with those of their steps.
+
+        They stay locked until the transaction ends. A step that ends meanwhile wakes its flow
+        again.
+        """
+
+    def begin_flows(self, run_ids: Sequence[str]) -> set[str]:
+        """Of queued runs of flows, those that may begin by the limits of their schedules; they
+        have begun then."""
+
+    def commit_flows(self, moves: Sequence[FlowMove]) -> None:
+        """Write the runs of steps, ask others to end, end runs of flows; wake who waits for it."""
+
+    def earliest_flow(self) -> FlowWake:
+        """When somebody has to look at runs of flows again."""
+
+    def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """What the steps of runs of flows returned, of those that have ended."""
+
+    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> FlowRevision | None:
+        """The file of a flow as it once was."""
+
+    def call_flow(self, token: Token, target: FlowTarget) -> bool:
+        """A step becomes the run of a flow; False when the token is no longer current."""
+
+    def take_controls(self, limit: int) -> list[FlowControl]:
+        """Flows whose stop or restart schedules want to be looked at; locked."""
+
+    def control_flow(
+        self, namespace: str, name: str, control_at: datetime | None, restarting: bool
+    ) -> None:
+        """They have been looked at now; look again at `control_at`."""
+
+    def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
+        """Id and status of the runs of a flow that have not ended; not those that steps called."""
+
+    def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
+        """When its latest run ended that did."""
+
+    def start_flow(
+        self,
+        run_id: str,
+        namespace: str,
+        target: FlowTarget,
+        priority: int,
+        trigger: str,
+    ) -> None:
+        """A run of a flow, by the limits of the schedule of its name if that starts it."""
+
+    def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
+        """Digest, params and depth of a run of a flow; None for any other run."""
+
+    def list_steps_of(self, run_id: str) -> list[Run]:
+        """The runs of its steps in order, also those that a retry began again."""
+
+    def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
+        """The newest first."""
+
+    def lock_flow_run(self, run_id: str) -> bool:
+        """Nobody advances it before the transaction ends; False when it is no run of a flow."""
+
+    def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
+        """Go on with a run of a flow that has ended, as if these steps had not begun."""
+
+    # -- flows of files
+    def get_flow(self, namespace: str, name: str) -> KeptFlow | None: ...
+
+    def list_flows(self, namespace: str) -> list[KeptFlow]:
+        """All of them, by name."""
+
+    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
+        """By name; a name is a place."""
+
+    def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:
+        """The newest run of each of these flows that has any."""
+
+    def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
+        """Those that exist, by name."""
+
+    def save_flows(
+        self, namespace: str, revisions: Sequence[tuple[FlowRevision, datetime | None]]
+    ) -> None:
+        """Put revisions of flows in force; look at the stops and restarts of each at its time."""
+
+    def move_flow(self, namespace: str, name: str, place: str) -> None: ...
+
+    def remove_flows(self, namespace: str, names: Sequence[str]) -> None: ...
+
+    def save_problems(
+        self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """What is wrong with the files of some directories, by place, in place of what was."""
+
+    def list_flow_problems(self, namespace: str) -> dict[str, list[dict[str, Any]]]:
+        """By place."""
+
+    def lease_flows(
+        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
+    ) -> None:
+        """Look after the flows of directories for a while; raises Conflict when another does."""
+
+    def release_flows(self, holder: str) -> None:
+        """Let others look after them."""

@@ -1,0 +1,386 @@
+"""What goes into transactions and comes out of them, where the model has no word of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from duebook.model.consumer import Consumer
+    from duebook.model.event import Event
+    from duebook.model.node import LiveNode
+    from duebook.model.plan import DueException, Snapshot, Stretch
+    from duebook.model.run import Token
+    from duebook.model.schedule import Revision, ScheduleSpec
+
+__all__ = [
+    "CLOCK_BEHIND",
+    "FIRST",
+    "NO_DELAY",
+    "START",
+    "Account",
+    "Batch",
+    "FlowControl",
+    "FlowWake",
+    "Health",
+    "Inventory",
+    "KeptFlow",
+    "Labels",
+    "LedgerEntry",
+    "Load",
+    "Mark",
+    "NewSchedule",
+    "News",
+    "Overdue",
+    "OwnRun",
+    "Page",
+    "Pulse",
+    "Record",
+    "Records",
+    "SessionInfo",
+    "SessionSpan",
+    "Taken",
+    "WaitingStep",
+    "Work",
+]
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a node says about itself when it begins."""
+
+    id: str
+    node: str
+    pid: int
+    roles: str
+    version: str
+    tzdata: str
+    tasks: tuple[str, ...] = ()
+    """those that its worker knows"""
+    queues: tuple[str, ...] = ()
+    """those that its worker serves"""
+    labels: Labels = ()
+    """those that its worker has"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """A schedule that is about to be stored, with its first state."""
+
+    id: str
+    namespace: str
+    name: str
+    spec: ScheduleSpec
+    next_due_at: datetime | None
+    wake_at: datetime | None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRun:
+    """What the books say a session is working on."""
+
+    token: Token
+    cancel_reason: str | None
+    """why it was asked to end; None: it was not"""
+
+
+class News(Flag):
+    """What somebody gave others to do; a hint, for whoever misses it looks by himself later."""
+
+    WAKE = auto()
+    """a schedule wants to be looked at, perhaps earlier than was known"""
+    WORK = auto()
+    """runs are ready"""
+    CANCEL = auto()
+    """a run under way shall end"""
+    LEAD = auto()
+    """nobody leads"""
+    EVENTS = auto()
+    """events wait for their position"""
+    LOG = auto()
+    """the log has become longer"""
+    SINKS = auto()
+    """somebody else reads the log, or otherwise than before"""
+    FLOW = auto()
+    """a run of a flow wants to be looked at"""
+    LOOK = auto()
+    """nobody tells anything here for now: only a pulse shows what there is to do"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a node learns when it renews its lease: at rest it asks nothing else."""
+
+    now: datetime
+    alive: bool
+    """False: the session was declared dead, and renewed nothing"""
+    term: int | None
+    """of this node's leadership; None when another leads, or nobody was asked"""
+    lead_until: datetime | None
+    """when the leader's lease ends, unless it renews it"""
+    wake_at: datetime | None
+    """when the next schedule wants to be looked at"""
+    queued: bool
+    """whether any run waits in the node's queues, be it ready or not"""
+    ready_at: datetime | None
+    """when a run that waits for its time gets ready"""
+    expiry: datetime | None
+    """when the next run that nobody has begun expires"""
+    deaths: bool
+    """whether somebody's lease ran out, or left runs behind"""
+    own: tuple[OwnRun, ...]
+    """what the books say this node is working on"""
+    behind: timedelta = timedelta()
+    """as Tx.behind"""
+    unstamped: bool = False
+    """whether events wait for their position"""
+    sinks: tuple[Consumer, ...] = ()
+    """where events are published, by namespace and name"""
+    flow_at: datetime | None = None
+    """when the next run of a flow, or its stop or restart, wants to be looked at"""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worker may claim now, and when to look again."""
+
+    places: tuple[tuple[str, str], ...]
+    """queues and namespaces with runs that may begin"""
+    next_at: datetime | None
+    """when more may: a run gets ready, or a limited rate lets one pass"""
+    now: datetime
+    """when that was"""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """Due times that did not become runs, and why."""
+
+    due_from: datetime
+    due_to: datetime
+    count: int
+    exact: bool
+    verdict: str
+    reason: str
+    facts: dict[str, Any]
+    at: datetime
+    version: int
+    session_id: str | None = None
+
+    @property
+    def due_at(self) -> datetime:
+        """The due time, of an entry about one; else the first."""
+        return self.due_from
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A schedule with all that its due times can be checked against."""
+
+    id: str
+    title: str
+    """with its namespace, when that is not `default`"""
+    name: str
+    created_at: datetime
+    deleted_at: datetime | None
+    revisions: tuple[Revision, ...]
+    version: int | None
+    """the one that is planned; None of a deleted schedule, as are the following"""
+    status: str | None
+    watermark: datetime | None
+    next_due_at: datetime | None
+    wake_at: datetime | None
+    fired: int | None
+    seen: tuple[Stretch, ...]
+    exceptions: tuple[DueException, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a check needs of a LedgerEntry."""
+
+    due_from: datetime
+    due_to: datetime
+    count: int
+    exact: bool
+    reason: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What became of a schedule's due times."""
+
+    runs: dict[datetime, tuple[str, str]]
+    """id and origin by due time"""
+    entries: list[Record]
+    """by their first due time"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is in the books."""
+
+    now: datetime
+    schedules: dict[str, int]
+    """by status"""
+    active_runs: dict[str, int]
+    """by status"""
+    runs: int
+    entries: int
+    """of the ledger"""
+    log_lines: int
+    nodes: tuple[tuple[str, str, str], ...]
+    """name, roles and version of those that live"""
+    waits_since: datetime | None
+    """from when on the oldest run that may begin has waited"""
+    wake_at: datetime | None
+    """when the first schedule wants to be looked at; in the past: planning lags"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A schedule that should have been looked at."""
+
+    namespace: str
+    name: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much there is to do, at a price that does not grow with the books."""
+
+    now: datetime
+    queued: dict[str, int]
+    """by queue, as far as it was counted"""
+    running: dict[str, int]
+    """by queue"""
+    nodes: tuple[LiveNode, ...]
+    overdue: Overdue | None
+    """the schedule that should have been looked at first"""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What tells whether the books are worked on, at a price that does not grow with them."""
+
+    now: datetime
+    unfit: str | None
+    """why this Duebook should not use the schema"""
+    nodes: tuple[LiveNode, ...]
+    queues: tuple[str, ...]
+    """those with queued runs"""
+    tasks: tuple[str, ...]
+    """those of the runs that are first in their queues"""
+    overdue: Overdue | None
+
+
+class FlowWake(NamedTuple):
+    """When runs of flows want to be looked at, and stop and restart schedules."""
+
+    run_at: datetime | None
+    control_at: datetime | None
+
+    @property
+    def earliest(self) -> datetime | None:
+        return min((moment for moment in self if moment is not None), default=None)
+
+
+class KeptFlow(NamedTuple):
+    """A flow by its newest good revision."""
+
+    name: str
+    place: str
+    digest: str
+    updated_at: datetime
+
+
+class WaitingStep(NamedTuple):
+    """A step that not every worker can perform."""
+
+    step: str
+    task: str | None
+    needs: dict[str, str]
+    """the labels that its worker must have"""
+
+
+class FlowControl(NamedTuple):
+    """A flow whose stop or restart schedules want to be looked at."""
+
+    namespace: str
+    name: str
+    digest: str
+    controlled_at: datetime
+    """up to when they have been looked at"""
+    restarting: bool
+    """whether a restart is under way"""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpan:
+    """When a node lived: from `started_at` to `seen_at`, and on while its lease lasts."""
+
+    id: str
+    node: str
+    roles: str
+    started_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def plans(self) -> bool:
+        return "scheduler" in self.roles.split(",")
+
+    def alive(self, now: datetime) -> bool:
+        return self.ended_at is None and self.expires_at > now
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A place in a log, to go on from."""
+
+    attempt: int
+    seq: int
+
+
+START: Final = Page(0, 0)
+CLOCK_BEHIND: Final = timedelta(seconds=30)
+"""From when on people are told that this machine's clock is behind the books."""
+NO_DELAY: Final = timedelta()
+
+
+class Mark(NamedTuple):
+    """A place in the order in which schedules want to be looked at."""
+
+    wake_at: datetime
+    schedule_id: str
+
+
+class Batch(NamedTuple):
+    """A stretch of the log of events."""
+
+    events: list[Event]
+    after: int
+    """where to go on: everything up to there was looked at"""
+    more: bool
+    """whether the log goes on beyond"""
+    size: int = 0
+    """bytes of data"""
+
+
+FIRST: Final = Mark(datetime.min.replace(tzinfo=UTC), "")
+
+
+class Taken(NamedTuple):
+    """Due schedules, and after which one there may be more: None when these were all."""
+
+    snapshots: list[Snapshot]
+    last: Mark | None
