@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 TABLES = {
     "schedules": "SELECT s.id, s.name, s.version, s.created_at, s.deleted_at, r.spec::json AS spec,"
-    " st.status, st.watermark, st.next_due_at, st.seen FROM schedules AS s"
+    " r.valid_from, st.status, st.watermark, st.next_due_at, st.seen FROM schedules AS s"
     " JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version"
     " LEFT JOIN schedule_state AS st ON st.schedule_id = s.id ORDER BY s.name",
     "revisions": "SELECT schedule_id, version, spec::json AS spec FROM schedule_revisions",

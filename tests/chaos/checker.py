@@ -112,7 +112,10 @@ def _accounts(schedule: Row, runs: list[Row], entries: list[Row]) -> Iterator[st
 def _reasons(schedule: Row, entries: list[Row], seen: Witness) -> Iterator[str]:
     for reason in {entry["reason"] for entry in entries}:
         allowed = reason in REASONS and REASONS[reason](schedule["spec"])
-        if not allowed and not (reason == "paused" and schedule["name"] in seen.paused):
+        allowed |= reason == "paused" and schedule["name"] in seen.paused
+        # an end that was said when it had passed takes away what waited beyond it
+        allowed |= reason == "edited" and schedule["valid_from"] > _end(schedule)
+        if not allowed:
             yield f"left out as {reason}, which its policy does not know"
 
 
@@ -123,7 +126,7 @@ def _due_times(schedule: Row) -> set[datetime]:
     if until is None:
         return set()  # it was deleted
     if spec.get("end_at") is not None:
-        until = datetime.fromisoformat(spec["end_at"])
+        until = max(_end(schedule), schedule["valid_from"])
     trigger = spec["trigger"]
     if "cron" in trigger:
         rule = cron_rule(trigger["cron"], trigger.get("tz", "UTC"))
@@ -135,6 +138,10 @@ def _due_times(schedule: Row) -> set[datetime]:
     first = (after - anchor) // period + 1
     last = (until - anchor) // period
     return {anchor + k * period for k in range(first, last + 1)}
+
+
+def _end(schedule: Row) -> datetime:
+    return datetime.fromisoformat(schedule["spec"].get("end_at") or "9999-12-31T00:00:00Z")
 
 
 def _length(text: str) -> timedelta:
