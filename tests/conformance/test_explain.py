@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duebook.errors import InvalidTime, NotFound
+from duebook.errors import InvalidTime, InvalidTrigger, NotFound
 from duebook.explain import Explanation, explanation_form
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import (
@@ -67,6 +67,27 @@ def day(hour: int, minute: int = 0) -> datetime:
 # -- what ran
 
 
+def test_a_sentence_tells_times_in_the_zone_that_is_asked_for(
+    book: Book, clock: VirtualClock
+) -> None:
+    create(book, {"cron": "0 * * * *", "tz": "America/New_York"}, exclude=["2026-01-06"])
+    clock.now = BEGIN + HOUR
+    tick(book.store)
+    begin(book.store)
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token, "failed", error="boom")
+    told = book.schedules.explain("job", at=BEGIN + HOUR, tz="Asia/Tokyo")
+    assert isinstance(told, Explanation)
+    assert told.text.startswith("ran at 22:00, ")
+    assert (told.tz, told.verdict, told.run_status) == ("Asia/Tokyo", "ran", "failed")
+    clock.now = datetime(2026, 1, 7, 12, tzinfo=UTC)
+    tick(book.store)
+    left_out = book.schedules.explain("job", at="2026-01-06T20:00", tz="Asia/Tokyo")
+    assert str(left_out) == "excluded: 6 January is left out by the definition"
+    with pytest.raises(InvalidTrigger):
+        book.schedules.explain("job", at=BEGIN, tz="Mars/Olympus")
+
+
 def test_a_run_is_told_with_its_delay_length_end_and_node(book: Book, clock: VirtualClock) -> None:
     create(book)
     clock.now = BEGIN + HOUR
@@ -86,6 +107,7 @@ def test_a_run_is_told_with_its_delay_length_end_and_node(book: Book, clock: Vir
         "verdict": "ran",
         "reason": None,
         "run_id": work.run.id,
+        "run_status": "succeeded",
         "text": told.text,
         "tz": "UTC",
     }
@@ -486,7 +508,9 @@ def test_the_second_pass_of_a_fold(book: Book, clock: VirtualClock) -> None:
     clock.now = datetime(2025, 11, 3, tzinfo=UTC)
     tick(book.store)
     told = explain(book, "2025-11-02T01:30:00-05:00")
-    assert told.text == "01:30 came twice on 2 November; it is due the first time only"
+    assert told.text == (
+        "01:30 came twice on 2 November in America/New_York; it is due the first time only"
+    )
     assert told.verdict == "not_due"
     assert explain(book, "2025-11-02T01:30").verdict != "not_due", "a wall time means the first"
 

@@ -54,6 +54,7 @@ from duebook.planner import (
 from duebook.targets.event import end_at_once, with_events
 from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
+from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -569,20 +570,23 @@ class Schedules:
         at: str | datetime | None = None,
         start: str | datetime | None = None,
         end: str | datetime | None = None,
+        tz: str | None = None,
     ) -> Explanation | Explanations:
         """What became of a due time and why, in a sentence; or of each from `start` to `end`.
 
-        `at` may be a wall time without an offset: it is read in the schedule's zone. Deleted
-        schedules answer as well.
+        `at` may be a wall time without an offset: it is read in the schedule's zone. Sentences
+        tell times in `tz`, or in that zone. Deleted schedules answer as well.
         """
+        told_in = None if tz is None else zone_name(tz)
 
         def work(tx: Tx) -> Explanation | Explanations:
             schedule_id = self._find(tx, name, deleted=True)
             if at is not None:
-                return explain_at(tx, schedule_id, at)
+                return explain_at(tx, schedule_id, at, told_in)
             if start is None or end is None:
                 raise Invalid("explain needs `at`, or `start` and `end`")
-            return explain_between(tx, schedule_id, *_range(start, end), MOST_EXPLAINED)
+            span = _range(start, end)
+            return explain_between(tx, schedule_id, *span, MOST_EXPLAINED, told_in)
 
         return self._store.read(work)
 

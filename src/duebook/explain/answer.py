@@ -28,6 +28,8 @@ class Explanation:
     run_id: str | None = None
     tz: str = "UTC"
     """the zone of the times in the text"""
+    run_status: str | None = None
+    """how its run stands or ended, where there is one"""
 
     def __str__(self) -> str:
         return self.text
@@ -40,6 +42,7 @@ def explanation_form(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict,
         "reason": explanation.reason,
         "run_id": explanation.run_id,
+        "run_status": explanation.run_status,
         "text": explanation.text,
         "tz": explanation.tz,
     }

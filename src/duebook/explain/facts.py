@@ -32,8 +32,10 @@ _MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
 class Facts:
     """What the books know about one schedule."""
 
-    def __init__(self, tx: Tx, schedule_id: str) -> None:
+    def __init__(self, tx: Tx, schedule_id: str, tz: str | None = None) -> None:
+        """`tz`: the zone that sentences tell times in, where that is not the schedule's."""
         self._tx = tx
+        self._tz = tz
         self.now = tx.now
         self.schedule = tx.get_schedule(schedule_id)
         self.revisions = tx.list_revisions(schedule_id)
@@ -61,8 +63,12 @@ class Facts:
         """The definition that has the due times of an entry."""
         return next((r.spec for r in self.revisions if r.version == entry.version), None)
 
+    def zone_at(self, at: datetime) -> str:
+        """The zone that the sentence about an instant tells times in."""
+        return self._tz or zone_of(self.spec_at(at))
+
     def clock_at(self, at: datetime) -> Clock:
-        return Clock(zone_of(self.spec_at(at)), at)
+        return Clock(self.zone_at(at), at)
 
     # -- what was decided
 

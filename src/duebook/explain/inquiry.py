@@ -42,22 +42,22 @@ LONG_RANGE: Final = 20
 """Due times of one ledger entry that are told one by one; more are told at once."""
 
 
-def explain_at(tx: Tx, schedule_id: str, at: str | datetime) -> Explanation:
+def explain_at(tx: Tx, schedule_id: str, at: str | datetime, tz: str | None = None) -> Explanation:
     """What became of the due time `at`, or why it is none.
 
-    A wall time without an offset is read in the schedule's zone. Raises InvalidTime.
+    A wall time without an offset is read in the schedule's zone; the sentence tells times in
+    `tz`, or in that one. Raises InvalidTime.
     """
-    facts = Facts(tx, schedule_id)
+    facts = Facts(tx, schedule_id, tz)
     asked = read_asked(at, zone_of(facts.schedule.spec))
     check_years(asked.at)
-    tz = zone_of(facts.spec_at(asked.at))
-    asked = read_asked(at, tz)
+    asked = read_asked(at, zone_of(facts.spec_at(asked.at)))
     told = _explain_gap(facts, asked) if asked.wall else _explain(facts, asked.at)
-    return replace(told, tz=tz)
+    return replace(told, tz=facts.zone_at(asked.at))
 
 
 def explain_between(
-    tx: Tx, schedule_id: str, start: datetime, end: datetime, limit: int
+    tx: Tx, schedule_id: str, start: datetime, end: datetime, limit: int, tz: str | None = None
 ) -> list[Explanation]:
     """One explanation for each due time from `start` to `end`, in order; the first `limit`.
 
@@ -65,7 +65,7 @@ def explain_between(
     """
     check_years(start)
     check_years(end)
-    facts = Facts(tx, schedule_id)
+    facts = Facts(tx, schedule_id, tz)
     runs = facts.runs_between(start, end, limit)
     have = {run.due_at for run in runs}
     found = [_explain_run(facts, run) for run in runs]
@@ -82,7 +82,7 @@ def explain_between(
         if at not in have and facts.entry_among(entries, at) is None:
             found.append(_unrecorded(facts, at))  # noqa: PERF401 - clearer with its condition
     found.sort(key=lambda explanation: explanation.at)
-    return [replace(told, tz=zone_of(facts.spec_at(told.at))) for told in found[:limit]]
+    return [replace(told, tz=facts.zone_at(told.at)) for told in found[:limit]]
 
 
 def _explain(facts: Facts, at: datetime) -> Explanation:
@@ -185,7 +185,7 @@ def _unrecorded(facts: Facts, at: datetime) -> Explanation:
         return Explanation(at, "not_due", text)
     if spec is None:
         return Explanation(at, "unknown", "unknown: this node cannot read the definition")
-    return _not_due(facts, spec, at, clock) or _without_trace(facts, at, clock)
+    return _not_due(facts, spec, at) or _without_trace(facts, at, clock)
 
 
 def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
@@ -203,9 +203,9 @@ def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
     )
 
 
-def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime, clock: Clock) -> Explanation | None:
-    """Why the definition does not yield it; None: it does."""
-    due = facts.due_times(spec)
+def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | None:
+    """Why the definition does not yield it, by the clocks of its own zone; None: it does."""
+    due, clock = facts.due_times(spec), Clock(zone_of(spec), at)
     if due.knows(at):
         return None
     if raw_due_times(spec).knows(at):

@@ -45,7 +45,7 @@ def explain_run(
         verdict, text = "running", f"{', '.join(parts)}, on {run.node}{_attempt(run)}"
     else:
         verdict, text = "ran", _ran(run, clock, late)
-    return Explanation(due_at, verdict, text, run.reason, run.id)
+    return Explanation(due_at, verdict, text, run.reason, run.id, run_status=run.status)
 
 
 def ran_briefly(run: Run, clock: Clock) -> str | None:

@@ -129,7 +129,8 @@ def dependency_text(facts: dict[str, Any], clock: Clock) -> str:
 
 
 def _excluded(skipped: Skipped, clock: Clock) -> str:
-    return f"excluded: {day_text(clock.wall(skipped.due_at))} is left out by the definition"
+    own = Clock(skipped.spec.tz, clock.asked) if skipped.spec else clock
+    return f"excluded: {day_text(own.wall(skipped.due_at))} is left out by the definition"
 
 
 def _paused(skipped: Skipped, clock: Clock) -> str:

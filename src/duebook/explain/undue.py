@@ -131,7 +131,8 @@ def in_fold(spec: ScheduleSpec, at: datetime, clock: Clock, now: datetime) -> st
     if first >= to_seconds(at) or not raw_due_times(spec).knows(from_seconds(first)):
         return None
     came = "came" if at <= now else "comes"
-    return f"{wall_text(wall)} {came} twice on {day_text(wall)}; it is due the first time only"
+    where = f"{day_text(wall)} in {clock.tz}"
+    return f"{wall_text(wall)} {came} twice on {where}; it is due the first time only"
 
 
 def undue_text(spec: ScheduleSpec, due: DueTimes, at: datetime, wall: datetime, tz: str) -> str:

@@ -186,8 +186,10 @@ class RemoteSchedules(Schedules):
         at: str | datetime | None = None,
         start: str | datetime | None = None,
         end: str | datetime | None = None,
+        tz: str | None = None,
     ) -> Explanation | Explanations:
-        found = self._server.get("schedules", _text(name), "explain", at=at, start=start, end=end)
+        path = ("schedules", _text(name), "explain")
+        found = self._server.get(*path, at=at, start=start, end=end, tz=tz)
         told = [read_explanation(form) for form in found["items"]]
         return told if at is None else told[0]
 

@@ -66,15 +66,17 @@ class Clock:
         beside = Markup("")
         if theirs and theirs != shown and zone is not None:
             beside = Markup(' <span class="zone">{} {}</span>').format(theirs, _short(zone))
-        return Markup(
-            '<time datetime="{}" title="{}">{}</time>{} <span class="ago" data-at="{}">{}</span>'
-        ).format(
+        ago = Markup('<span class="ago" data-at="{}">{}</span>')
+        return Markup("{}{} {}").format(
+            self.at(moment), beside, ago.format(format_instant(moment), self.ago(moment))
+        )
+
+    def at(self, moment: datetime) -> Markup:
+        """Only the time, where its distance stands beside it already."""
+        return Markup('<time datetime="{}" title="{}">{}</time>').format(
             format_instant(moment),
             f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-            shown,
-            beside,
-            format_instant(moment),
-            self.ago(moment),
+            self.text(moment),
         )
 
     def brief(self, moment: datetime | None) -> Markup:

@@ -173,7 +173,10 @@ def test_preview_explain_and_revisions_answer(api: Api) -> None:
     due = api.ok("GET", "schedules/hello/preview", params={"count": 3})["items"]
     assert len(due) == 3
     (told,) = api.ok("GET", "schedules/hello/explain", params={"at": due[0]})["items"]
-    assert told["verdict"] == "to_come"
+    assert (told["verdict"], told["tz"], told["run_status"]) == ("to_come", "UTC", None)
+    asked = {"at": due[0], "tz": "Asia/Tokyo"}
+    assert api.ok("GET", "schedules/hello/explain", params=asked)["items"][0]["tz"] == "Asia/Tokyo"
+    api.refused(422, "GET", "schedules/hello/explain", params={"at": due[0], "tz": "x"})
     span = {"start": due[0], "end": due[2]}
     assert len(api.ok("GET", "schedules/hello/explain", params=span)["items"]) == 3
     api.refused(422, "GET", "schedules/hello/explain")

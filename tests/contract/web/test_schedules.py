@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -302,6 +303,35 @@ def test_why_it_did_not_run_is_told_in_a_sentence(viewer: Browser, book: Book) -
     told = viewer.ok("/schedules/job", at="2020-01-01T12:00:00")
     assert "not due" in told.text or "begins" in told.text or "unknown" in told.text
     assert "is no time" in viewer.ok("/schedules/job", at="<b>").text
+
+
+def test_the_ledger_tells_both_zones_and_never_shows_a_failure_as_well(
+    viewer: Browser, book: Book
+) -> None:
+    make(book)
+    due = (datetime.now(UTC) - timedelta(days=3)).date()
+    book.schedules.backfill("job", f"{due}T05:00:00Z", f"{due}T09:00:00Z")
+    begin(book.store)
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token, "failed", error="boom")
+    at = claimed.run.due_at
+    assert at is not None
+    viewer.client.cookies.set("duebook_zone", "Asia/Tokyo")
+    there, here = at.astimezone(ZoneInfo("Asia/Tokyo")), "02:30"
+    for query in (
+        {"at": f"{there:%Y-%m-%dT%H:%M}"},
+        {"from": f"{there:%Y-%m-%dT00:00}", "to": f"{there:%Y-%m-%dT23:59}"},
+        {"at": f"{due}T02:30", "times": "schedule"},
+    ):
+        page = viewer.ok("/schedules/job", **query)
+        ledger = page.source.partition('class="plain-list ledger"')[2].partition("</ol>")[0]
+        assert "is-failed" in ledger, query
+        assert "is-ran" not in ledger
+        assert f"{there:%H:%M}" in ledger
+        assert here in ledger
+        assert "3 d" in ledger or "2 d" in ledger
+        zone = "America/New_York" if "times" in query else "Asia/Tokyo"
+        assert f"all times in {zone}" in page.text
 
 
 def test_secrets_are_shown_nowhere_and_survive_an_edit(admin: Browser, book: Book) -> None:

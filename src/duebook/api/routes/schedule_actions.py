@@ -182,12 +182,15 @@ def explain_schedule(
     ] = None,
     start: Annotated[str | None, Query(description="Every due time from here …")] = None,
     end: Annotated[str | None, Query(description="… up to here.")] = None,
+    tz: Annotated[
+        str | None, Query(description="The zone of the times in the sentences; the schedule's.")
+    ] = None,
 ) -> Response:
     """What became of a due time and why, in a sentence; or of each from `start` to `end`.
 
     Deleted schedules answer as well.
     """
-    told = ask.book.schedules.explain(name, at, start, end)
+    told = ask.book.schedules.explain(name, at, start, end, tz)
     explanations = [told] if isinstance(told, Explanation) else told
     return listed([explanation_form(explanation) for explanation in explanations]).response()
 

@@ -147,8 +147,9 @@ class ExplanationShape(Shape):
     ]
     reason: str | None
     run_id: Id | None
+    run_status: RunStatus | None
     text: Annotated[str, Field(description="What became of it, in a sentence.")]
-    tz: str
+    tz: Annotated[str, Field(description="The zone of the times in the text.")]
 
 
 class ExplanationList(Shape):

@@ -19,6 +19,7 @@ from duebook.model.forms import definition_form
 from duebook.model.listing import Listing
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
+from duebook.web.times import Clock
 from duebook.web.visits import Visiting
 
 if TYPE_CHECKING:
@@ -116,12 +117,15 @@ def get_schedule(
     at: Text = None,
     start: Annotated[str | None, Query(alias="from", max_length=40)] = None,
     end: Annotated[str | None, Query(alias="to", max_length=40)] = None,
+    times: Text = None,
 ) -> Response:
-    """A schedule: when it is due and was, and what became of that."""
+    """A schedule: when it is due and was, and what became of that; `times=schedule` asks about
+    and tells times of its zone, and not of the viewer's."""
 
     def load(book: Book) -> dict[str, Any]:
         schedule, now = book.schedules.get(name), book.insights.now()
         spec = schedule.spec
+        zone = spec.tz if spec and times == "schedule" else visit.zone
         due = [] if spec is None or schedule.status == "completed" else book.schedules.preview(name)
         return {
             "now": now,
@@ -132,12 +136,14 @@ def get_schedule(
             "marks": book.insights.marks(name, CHARTED),
             "changes": book.audit.list(kind="schedule", subject=schedule.name, limit=SHOWN),
             "revisions": book.schedules.revisions(name)[: -SHOWN - 1 : -1],
-            "explained": _explained(book, schedule, now, visit.zone, at, start, end),
+            "zone": zone,
+            "explained": _explained(book, schedule, now, zone, at, start, end),
         }
 
-    seen = visit.shared(load, visit.zone if start and end else "")
+    seen = visit.shared(load, visit.zone)
     spec, clock = seen["schedule"].spec, visit.clock(seen["now"])
     told, wrong = seen.pop("explained")
+    asking = Clock(seen["now"], seen.pop("zone"))
     return visit.render(
         "schedule.html",
         spec=spec,
@@ -146,6 +152,8 @@ def get_schedule(
         chart=duration_chart(seen["marks"], clock),
         told=told,
         wrong=wrong,
+        asking=asking,
+        beside=visit.zone if asking.zone != visit.zone else spec.tz if spec else None,
         asked={"at": at or "", "from": start or "", "to": end or ""},
         notice=_notice(visit),
         **seen,
@@ -161,10 +169,12 @@ def _explained(
     start: str | None,
     end: str | None,
 ) -> tuple[list[Explanation], str | None]:
-    """What became of the latest due times, or of those that somebody asks about."""
+    """What became of the latest due times, or of those that somebody asks about; all in `zone`."""
     try:
         if at:
-            told = book.schedules.explain(schedule.id, at)
+            own = schedule.spec is not None and schedule.spec.tz == zone
+            asked = at if own else read_asked(at, zone).at
+            told = book.schedules.explain(schedule.id, asked, tz=zone)
             return ([told] if isinstance(told, Explanation) else told), None
         if start and end:
             since, until = (read_asked(text, zone).at for text in (start, end))
@@ -173,7 +183,7 @@ def _explained(
             since, until = max(since, schedule.created_at), now
         else:
             return [], None
-        found = book.schedules.explain(schedule.id, start=since, end=until)
+        found = book.schedules.explain(schedule.id, start=since, end=until, tz=zone)
     except Invalid as error:
         return [], str(error)
     assert isinstance(found, list)  # noqa: S101 - a range was asked for
