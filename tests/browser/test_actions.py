@@ -287,9 +287,42 @@ def test_keys_alone_are_enough(demo: Site) -> None:
     page.keyboard.press("Enter")
     page.get_by_text("It is paused").wait_for()
     assert demo.book.schedules.get("orders").pause_reason == "by keys"
+
+
+def test_the_keys_that_are_listed_are_those_that_work(demo: Site) -> None:
+    page = demo.visit("/schedules")
+    press(page, "Keys ?")
+    keys = page.get_by_role("dialog").locator("dt").all_inner_texts()
+    words = page.get_by_role("dialog").locator("dd").all_inner_texts()
+    listed = dict(zip(keys, words, strict=True))
+    assert listed["a"] == "New schedule"
+    assert listed["g t"] == "Tokens"
+    page.keyboard.press("Escape")
+    for key, word in listed.items():
+        if key.startswith("g "):
+            page.goto(f"{demo.address}/schedules")
+            page.keyboard.press("g")
+            page.keyboard.press(key[2:])
+            page.locator(f'.top [aria-current=page]:text-is("{word}")').wait_for()
+    page.goto(f"{demo.address}/schedules")
     page.keyboard.press("?")
     page.get_by_role("dialog").wait_for()
-    page.keyboard.press("Escape")
+    press(page, "Close")
+    page.keyboard.press("a")
+    page.wait_for_url("**/new")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_many_are_paused_from_where_they_are_chosen(demo: Site, width: int) -> None:
+    page = demo.visit("/schedules", script=False, viewport={"width": width, "height": 700})
+    page.get_by_label("Choose weekly-report").scroll_into_view_if_needed()
+    page.get_by_label("Choose weekly-report").check()
+    button = page.get_by_role("button", name="Resume chosen…")
+    box = button.bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 700, "the buttons stay in sight"
+    button.click()
+    page.get_by_role("heading", name="Resume 1 schedule?").wait_for()
 
 
 def test_tab_reaches_the_contents_first(demo: Site) -> None:

@@ -180,21 +180,34 @@ document.addEventListener("click", async (event) => {
 
 // -- keys
 
+// All keys there are, which `?` lists and the handler obeys: these, what the page has as data-key,
+// and `g` before what the menu has as data-key.
+
+const KEYS = [
+  { key: "/", words: "search", act: (event) => press(page().querySelector("input[type=search], .filters input"), event) },
+  { key: "j", words: "down a list", act: (event) => step(1, event) },
+  { key: "k", words: "up a list", act: (event) => step(-1, event) },
+  { key: "Escape", words: "leave a field", inFields: true, act: (event) => event.target.blur() },
+  { key: "?", words: "these keys", act: (event) => help(event) },
+];
+
+function allKeys() {
+  const found = (root, before) => [...document.querySelectorAll(`${root} [data-key]`)].map((element) =>
+    ({ before, key: element.dataset.key, words: element.textContent.replace("…", "").trim(), act: (event) => press(element, event) }));
+  return [...found("#page", ""), ...KEYS.map((one) => ({ before: "", ...one })), ...found(".top", "g")];
+}
+
 let pressed = "";
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.matches("input, textarea, select")) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  const before = pressed;
-  pressed = event.key;
-  if (before === "g") return press(document.querySelector(`.top [data-key="${CSS.escape(event.key)}"]`), event);
-  if (event.key === "?") return help(event);
-  if (event.key === "/") return press(page().querySelector("input[type=search], .filters input"), event);
-  if (event.key === "j" || event.key === "k") return step(event.key === "j" ? 1 : -1, event);
-  press(page().querySelector(`[data-key="${CSS.escape(event.key)}"]`), event);
+  if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Shift") return;
+  const inField = event.target.matches("input, textarea, select");
+  const before = pressed === "g" ? "g" : "";
+  pressed = inField ? "" : event.key;
+  const meant = (one) => one.key === event.key && one.before === before && (!inField || one.inFields);
+  allKeys().find(meant)?.act(event);
 });
+
+document.addEventListener("click", (event) => { if (event.target.closest("[data-help]")) help(event); });
 
 function press(element, event) {
   if (!element) return;
@@ -213,30 +226,34 @@ function step(by, event) {
 
 function help(event) {
   event.preventDefault();
-  let dialog = document.querySelector("dialog");
-  if (!dialog) {
-    dialog = document.createElement("dialog");
-    dialog.setAttribute("aria-label", "Keys");
-    const keys = [["/", "search"], ["j k", "down and up a list"], ["Enter", "open"], ["g then o s r f c e n h", "overview, schedules, runs, flows, calendar, events, nodes, changes"], ["x", "run now, cancel, run again"], ["p e", "pause or resume, edit"], ["Esc", "leave a field"]];
-    const list = document.createElement("dl");
-    list.className = "facts";
-    for (const [key, words] of keys) {
-      const term = document.createElement("dt"), told = document.createElement("dd"), kbd = document.createElement("kbd");
-      kbd.textContent = key;
-      term.append(kbd);
-      told.textContent = words;
-      list.append(term, told);
-    }
-    dialog.append(list);
-    document.body.append(dialog);
+  const dialog = document.querySelector("dialog") ?? document.body.appendChild(made("dialog"));
+  if (dialog.open) return;
+  dialog.setAttribute("aria-label", "Keys");
+  const list = made("dl", "", "facts");
+  for (const { before, key, words } of allKeys()) {
+    const term = made("dt");
+    if (before) term.append(made("kbd", before), " ");
+    term.append(made("kbd", key === "Escape" ? "Esc" : key));
+    list.append(term, made("dd", words));
   }
+  const close = made("form");
+  close.method = "dialog";
+  close.append(made("button", "Close"));
+  dialog.replaceChildren(made("h2", "Keys"), list, close);
   dialog.showModal();
+}
+
+function made(name, text = "", className = "") {
+  const element = document.createElement(name);
+  if (text) element.textContent = text;
+  if (className) element.className = className;
+  return element;
 }
 
 // -- begin
 
 function ready() {
-  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+  for (const button of document.querySelectorAll("[data-copy][hidden], [data-help][hidden]")) button.hidden = false;
   for (const log of document.querySelectorAll(".log[data-stream]")) follow(log);
   tick();
 }
