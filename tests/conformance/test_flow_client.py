@@ -183,3 +183,24 @@ def test_flows_of_other_namespaces_are_not_seen(store: Store) -> None:
     assert other.flows.list() == []
     with pytest.raises(NotFound):
         other.flows.start("chain")
+
+
+def test_the_runs_of_a_flow_are_listed_page_by_page_and_without_its_steps(
+    book: Book, store: Store
+) -> None:
+    put_flow(store, CHAIN)
+    begin(store)
+    runs = [book.flows.start("chain").id]
+    work(store, one="failed")
+    runs.append(book.flows.start("chain").id)
+    work(store)
+    put_flow(store, FORK, "fork")
+    book.flows.start("fork")
+    page = book.runs.list(flow="chain", limit=1)
+    assert [run.id for run in page] == runs[1:]
+    (older,) = book.runs.list(flow="chain", cursor=page.next_cursor, limit=1)
+    assert older.id == runs[0]
+    assert [run.id for run in book.runs.list(flow="chain", status="failed")] == runs[:1]
+    assert book.runs.list(flow="nobody") == []
+    with pytest.raises(Invalid, match="flow"):
+        book.runs.list(flow="No Name")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.advancer import Advancer
+from duebook.model.flow_target import FlowTarget
+from duebook.model.run import LogLine
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.flow_builders import put_flow
+from tests.conformance.builders import begin, claim, get_run
+from tests.conformance.flow_builders import BEGIN, put_flow, settle, start
 from tests.contract.api.test_flows import GREET, PROBLEM
 
 if TYPE_CHECKING:
@@ -60,3 +65,97 @@ def test_mistakes_have_their_exit_codes(greet: Cli) -> None:
     assert greet("flow", "retry", "ghost").exit_code == 3
     assert greet("flow", "start", "greet", "--param", "WHAT=1").exit_code == 2
     assert greet("flow", "stop", "greet").exit_code == 1
+
+
+TALK = """
+name: talk
+steps:
+  - {name: hear, command: "true"}
+  - {name: answer, call: deep}
+---
+name: deep
+steps:
+  - {name: think, command: "true"}
+"""
+
+
+@pytest.fixture
+def talk(cli: Cli) -> tuple[Cli, str]:
+    """A flow without a schedule that has run, and its run."""
+    cli.ok("flow", "ls")
+    store = SqliteStore(cli.path)
+    put_flow(store, TALK, "talk")
+    put_flow(store, TALK, "talk.deep")
+    begin(store)
+    run_id, target = start(store, "talk"), FlowTarget("talk.deep")
+    Advancer(store).step()
+    for number in range(3):
+        (claimed,) = claim(store)
+        if claimed.run.step == "answer":
+            assert store.transact(lambda tx, c=claimed: tx.call_flow(c.token, target))  # type: ignore[misc]
+        else:
+            at = BEGIN + timedelta(seconds=number)
+            line = LogLine(at, "stdout", f"{claimed.run.step} says hi")
+            store.transact(lambda tx, c=claimed, n=line: tx.append_log(c.token, 1, [n]))  # type: ignore[misc]
+            settle(store, claimed.token)
+        Advancer(store).step()
+    assert get_run(store, run_id).status == "succeeded"
+    store.close()
+    return cli, run_id
+
+
+def test_what_the_steps_of_a_flow_printed_is_found_by_its_name(talk: tuple[Cli, str]) -> None:
+    cli, run_id = talk
+    assert cli.ok("logs", "talk").splitlines() == [
+        "hear         | hear says hi",
+        "answer/think | think says hi",
+    ]
+    assert cli.ok("logs", run_id, "--follow") == cli.ok("logs", "talk")
+    assert cli.ok("logs", "talk", "--step", "hear") == "hear says hi\n"
+    assert cli.ok("logs", "talk", "--step", "answer") == "think | think says hi\n"
+    assert cli.ok("logs", "talk", "--step", "answer/think") == "think says hi\n"
+    first, second = cli.json("logs", "talk")
+    assert (first["step"], second["step"]) == ("hear", "answer/think")
+    assert cli.ok("logs", second["run_id"]) == "think says hi\n"
+
+
+def test_a_step_that_is_none_is_named_with_what_was_meant(talk: tuple[Cli, str]) -> None:
+    cli, _ = talk
+    result = cli("logs", "talk", "--step", "heer")
+    assert result.exit_code == 3
+    assert 'flow "talk" has no step "heer"; did you mean `hear`?' in result.stderr
+    (hear,) = [step for step in cli.json("logs", "talk") if step["step"] == "hear"]
+    result = cli("logs", hear["run_id"], "--step", "hear")
+    assert result.exit_code == 2
+    assert "--step goes with flows" in result.stderr
+
+
+def test_a_flow_is_shown_with_the_runs_of_its_steps_and_how_to_read_them(
+    talk: tuple[Cli, str],
+) -> None:
+    cli, run_id = talk
+    shown = cli.ok("flow", "show", "talk")
+    hear = next(s["run_id"] for s in cli.json("logs", "talk") if s["step"] == "hear")
+    row = next(line for line in shown.splitlines() if line.startswith("hear "))
+    short = next(word for word in row.split() if hear.startswith(word))
+    assert cli.ok("logs", short) == "hear says hi\n"
+    assert "what they printed: duebook logs talk" in shown
+    assert cli.json("runs", "talk")[0]["id"] == run_id
+    assert len(cli.json("runs", "talk")) == 1
+    assert "flow  " in cli.ok("show", run_id)
+
+
+def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli) -> None:
+    cli.ok("flow", "ls")
+    store = SqliteStore(cli.path)
+    put_flow(store, TALK, "talk")
+    store.close()
+    assert cli.ok("runs", "talk") == "no runs yet\n"
+    assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no run yet')
+    run = cli.json("flow", "start", "talk")
+    assert "has printed nothing" in cli("logs", "talk").stderr
+    assert '"hear" (not begun) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
+    assert f"run {run['id']}" in cli.ok("cancel", "talk")
+    assert 'flow "talk" has no active run' in cli("cancel", "talk").stderr
+    assert '"ghost" is neither a schedule nor a flow' in cli("runs", "ghost").stderr
+    assert "duebook flow show talk" in cli("show", "talk").stderr

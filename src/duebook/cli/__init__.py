@@ -31,7 +31,7 @@ __all__ = ["main"]
         "explain": "answers:explain_command",
         "backfill": "answers:backfill_command",
         "runs": "runs:runs_command",
-        "logs": "runs:logs_command",
+        "logs": "logs:logs_command",
         "cancel": "runs:cancel_command",
         "retry": "runs:retry_command",
         "template": "templates:template_group",

@@ -11,6 +11,7 @@ import click
 
 from duebook.clock import utc_now
 from duebook.errors import DuebookError, Invalid, InvalidTime, NotFound, shorten
+from duebook.model.run import Run
 from duebook.timetext import parse_duration, parse_instant
 
 if TYPE_CHECKING:
@@ -74,19 +75,23 @@ optional_name_argument = click.argument("name", required=False, shell_complete=_
 
 
 def find_run(book: Book, text: str) -> str:
-    """The run that RUN|NAME means: an id, the beginning of one, or a schedule's latest run."""
+    """The run that RUN|NAME means: an id, the beginning of one, or the latest of a schedule, or of
+    a flow when no schedule has its name."""
+    what, runs = "schedule", list[Run]()
     try:
-        schedule = book.schedules.get(text)
+        runs = list(book.runs.list(book.schedules.get(text).id, limit=20))
     except NotFound as unknown:
         try:
-            return book.runs.get(text).id
+            what, runs = "flow", book.flows.runs(text, 20)
         except NotFound:
-            raise NotFound(
-                f'"{shorten(text)}" is neither a schedule nor the id of a run'
-            ) from unknown
-    runs = book.runs.list(schedule.id, limit=20)
+            try:
+                return book.runs.get(text).id
+            except NotFound:
+                raise NotFound(
+                    f'"{shorten(text)}" is neither a schedule, a flow nor the id of a run'
+                ) from unknown
     if not runs:
-        raise NotFound(f'schedule "{schedule.name}" has no run yet')
+        raise NotFound(f'{what} "{text}" has no run yet')
     return next((run for run in runs if run.status != "queued"), runs[0]).id
 
 

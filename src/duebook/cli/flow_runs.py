@@ -205,12 +205,17 @@ def _watch(book: Book, run: Run, quiet: bool) -> Run:
 def _print_steps(book: Book, view: FlowView) -> None:
     """The steps of a flow, and how far its latest run has come with each."""
     done = {} if view.last_run is None else {s.step: s for s in book.flows.steps(view.last_run.id)}
+    begun = [run for run in done.values() if run.step is not None and run.attempt]
+    short = book.runs.short_ids(begun)
     rows = []
     for step in view.steps:
         run = done.get(step["name"])
         status, took, why = ("", "", "") if run is None else _state(run)
-        rows.append((step["name"], ", ".join(step["depends"]), status, took, why))
-    print_table(("STEP", "AFTER", "LAST", "TOOK", "WHY"), rows, shrinks=1)
+        own = "" if run is None else short.get(run.id, "")
+        rows.append((step["name"], ", ".join(step["depends"]), status, took, own, why))
+    print_table(("STEP", "AFTER", "LAST", "TOOK", "RUN", "WHY"), rows, shrinks=1)
+    if begun:
+        click.echo(f"what they printed: duebook logs {view.name}, or logs RUN for one of them")
     click.echo()
 
 

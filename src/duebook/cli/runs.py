@@ -1,10 +1,9 @@
-"""The commands about runs: runs, logs, cancel, retry."""
+"""The commands about runs: runs, cancel, retry."""
 
 from __future__ import annotations
 
 import json
-import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,16 +25,14 @@ from duebook.cli.output import (
     progress_words,
     when,
 )
-from duebook.errors import Conflict, NotFound, printable
-from duebook.model.forms import attempt_form, log_form, run_form
-from duebook.store.values import START
+from duebook.errors import Conflict, NotFound, shorten
+from duebook.model.forms import attempt_form, run_form
+from duebook.model.run import Run
 
 if TYPE_CHECKING:
     from duebook.book import Book
 
-__all__ = ["cancel_command", "logs_command", "retry_command", "runs_command", "show_run"]
-
-POLL: Final = 0.2
+__all__ = ["cancel_command", "retry_command", "runs_command", "show_run"]
 
 
 @click.command("runs")
@@ -47,7 +44,7 @@ POLL: Final = 0.2
 def runs_command(
     name: str | None, cursor: str | None, limit: int, as_json: bool, **options: Any
 ) -> None:
-    """List the newest runs, of all schedules or of NAME.
+    """List the newest runs: all, or those of a schedule or a flow NAME.
 
     The beginning of an id, as shown here, stands for the whole of it.
 
@@ -58,8 +55,9 @@ def runs_command(
     """
     wanted = read_run_filter(options)
     with open_book() as book:
+        schedule, of = (name, wanted) if name is None else _of(book, name, wanted)
         runs = gather(
-            lambda place, most: book.runs.list(name, most, cursor=place, **wanted), cursor, limit
+            lambda place, most: book.runs.list(schedule, most, cursor=place, **of), cursor, limit
         )
         if as_json:
             print_json([run_form(run) for run in runs])
@@ -72,36 +70,22 @@ def runs_command(
             click.echo(f"note: {problem}", err=True)
 
 
-@click.command("logs")
-@click.argument("run", metavar="RUN|NAME")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
-@click.option("--times", is_flag=True, help="Show when each line was printed.")
-@json_option
-def logs_command(run: str, follow: bool, times: bool, as_json: bool) -> None:
-    """Print what a run printed: stdout and stderr as they came. NAME means its latest run."""
-    with open_book() as book:
-        run_id = find_run(book, run)
-        place, collected = START, []
-        while True:
-            ended = book.runs.get(run_id).status not in ("queued", "running")
-            for page, line in (lines := book.runs.log(run_id, place)):
-                if page.attempt == place.attempt and page.seq > place.seq + 1 and not as_json:
-                    click.echo(f"… {page.seq - place.seq - 1:,} lines left out …")
-                place = page
-                if as_json:
-                    collected.append(log_form(line))
-                else:
-                    stamp = f"{line.at.astimezone():%H:%M:%S.%f}"[:-3] + " " if times else ""
-                    click.echo(stamp + printable(line.text.replace("\t", "    ")))
-            if not lines and (ended or not follow):
-                break
-            if not lines:
-                time.sleep(POLL)
-        if as_json:
-            print_json(collected)
-        elif place == START:
-            state = book.runs.get(run_id).status
-            click.echo(f"run {run_id} ({state}) has printed nothing", err=True)
+def _of(book: Book, name: str, wanted: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """What to ask for: a schedule, else a flow, else a schedule that was deleted."""
+    try:
+        book.schedules.get(name)
+    except NotFound as unknown:
+        try:
+            book.flows.runs(name, 1)
+        except NotFound:
+            try:
+                book.runs.list(name, 1)
+            except NotFound:
+                told = f'"{shorten(name)}" is neither a schedule nor a flow'
+                raise NotFound(told) from unknown
+        else:
+            return None, wanted | {"flow": name}
+    return name, wanted
 
 
 @click.command("cancel")
@@ -132,15 +116,19 @@ def retry_command(run: str, as_json: bool) -> None:
 
 
 def _active(book: Book, text: str) -> str:
+    what, runs = "schedule", list[Run]()
     try:
-        runs = book.runs.list(text, limit=1_000)
+        runs = list(book.runs.list(text, limit=1_000))
     except NotFound:
-        return find_run(book, text)
+        try:
+            what, runs = "flow", book.flows.runs(text, 1_000)
+        except NotFound:
+            return find_run(book, text)
     active = [run.id for run in runs if run.status in ("queued", "running")]
     if not active:
-        raise Conflict(f'schedule "{text}" has no active run')
+        raise Conflict(f'{what} "{text}" has no active run')
     if len(active) > 1:
-        raise Conflict(f'schedule "{text}" has {len(active)} active runs; name one: {active[0]}')
+        raise Conflict(f'{what} "{text}" has {len(active)} active runs; name one: {active[0]}')
     return active[0]
 
 
@@ -156,6 +144,8 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
         [
             ("run", run.id),
             ("schedule", run.schedule or ""),
+            ("flow", run.flow or ""),
+            ("step", run.step or ""),
             ("task", run.task or ""),
             ("trigger", run.trigger),
             ("due", when(run.due_at) if run.due_at else ""),

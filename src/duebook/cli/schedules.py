@@ -115,10 +115,13 @@ def show_command(name: str, as_json: bool) -> None:
         try:
             schedule = book.schedules.get(name)
         except NotFound:
-            if not looks_like_prefix(name):
-                raise
-            show_run(book, name, as_json)
-            return
+            if looks_like_prefix(name):
+                show_run(book, name, as_json)
+                return
+            if _is_flow(book, name):
+                told = f'schedule "{name}" does not exist; the flow is shown by: '
+                raise NotFound(f"{told}duebook flow show {name}") from None
+            raise
         if as_json:
             print_json(schedule_form(schedule))
             return
@@ -135,6 +138,13 @@ def show_command(name: str, as_json: bool) -> None:
                 ("DUE", "COUNT", "WHY"),
                 [(when(e.due_to), f"{e.count}{'' if e.exact else '+'}", e.reason) for e in entries],
             )
+
+
+def _is_flow(book: Book, name: str) -> bool:
+    try:
+        return bool(book.flows.get(name))
+    except NotFound:
+        return False
 
 
 def _print_said(exceptions: list[DueException]) -> None:

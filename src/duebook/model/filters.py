@@ -75,6 +75,7 @@ class RunsWanted(TypedDict, total=False):
     status: RunStatus | None
     origin: Origin | None
     queue: str | None
+    flow: str | None
     since: str | datetime | None
     until: str | datetime | None
 
@@ -118,6 +119,8 @@ class RunFilter:
     status: RunStatus | None = None
     origin: Origin | None = None
     queue: str | None = None
+    flow: str | None = None
+    """those of the flow itself, and not of its steps"""
     since: datetime | None = None
     """of a schedule: due from then on; of all: made from then on"""
     until: datetime | None = None
@@ -153,8 +156,11 @@ def load_schedule_filter(form: dict[str, Any]) -> ScheduleFilter:
 
 
 def load_run_filter(form: dict[str, Any], schedule_id: str | None = None) -> RunFilter:
-    """`status`, `origin`, `queue`, `since` and `until`; raises InvalidFilter."""
-    return RunFilter(schedule_id, **_read(form, _OF_RUNS))
+    """`status`, `origin`, `queue`, `flow`, `since` and `until`; raises InvalidFilter."""
+    found = RunFilter(schedule_id, **_read(form, _OF_RUNS))
+    if schedule_id is not None and found.flow is not None:
+        raise InvalidFilter({"flow": "flow goes without schedule; its runs have both"})
+    return found
 
 
 def load_ledger_filter(form: dict[str, Any]) -> LedgerFilter:
@@ -249,6 +255,7 @@ _OF_RUNS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "status": one_of(get_args(RunStatus)),
     "origin": one_of(get_args(Origin)),
     "queue": read_name,
+    "flow": read_name,
     "since": read_instant,
     "until": read_instant,
 }

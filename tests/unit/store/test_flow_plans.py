@@ -50,6 +50,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_active_flow_runs": FLOW,
     "get_last_flow_end": FLOW,
     "list_flow_runs_of": {**FLOW, "limit": 5},
+    "list_runs_of_flow": {**FLOW, "first": 0, "before": 2**62, "limit": 5},
     "list_latest_flow_runs": {"namespace": "default", "names": ["f1", "f2"]},
     "list_flows_after": {"namespace": "default", "after": "f1", "limit": 10},
     "list_waiting_flows": {"ids": ["s1"]},

@@ -33,6 +33,9 @@ def list_runs(
     status: Annotated[RunStatus | None, Query()] = None,
     origin: Annotated[Origin | None, Query()] = None,
     queue: Annotated[str | None, Query()] = None,
+    flow: Annotated[
+        str | None, Query(description="Of this flow only, and not of its steps.")
+    ] = None,
     since: Annotated[
         str | None, Query(description="Made from then on; of a schedule: due from then on.")
     ] = None,
@@ -48,6 +51,7 @@ def list_runs(
         status=status,
         origin=origin,
         queue=queue,
+        flow=flow,
         since=since,
         until=until,
     )

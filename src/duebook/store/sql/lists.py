@@ -240,7 +240,10 @@ class Lists(Working):
         ended = wanted.status in ("failed", "cancelled")
         query = "list_failed_runs" if ended else "list_runs_by_place"
         values: Values = {"namespace": namespace, "first": 0}
-        if ended:
+        if wanted.flow is not None:
+            query = "list_runs_of_flow"
+            values["flow"] = wanted.flow
+        elif ended:
             values["status"] = wanted.status
         if wanted.since is not None:
             values["first"] = self._place_of(namespace, wanted.since - SLACK)

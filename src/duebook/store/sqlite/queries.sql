@@ -502,6 +502,14 @@ WHERE namespace = :namespace AND status = :status AND (status = 'failed' OR stat
 ORDER BY rowid DESC
 LIMIT :limit
 
+-- name: list_runs_of_flow
+-- The runs of a flow, the newest first, as far as filters ask for them; not those that steps called.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_of_flow
+WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
+    AND rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
+LIMIT :limit
+
 -- name: list_runs_of
 -- The runs of a schedule by when they were due or made, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, at, place FROM (
