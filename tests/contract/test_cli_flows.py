@@ -108,7 +108,7 @@ def test_flows_that_run_each_other_are_found_across_files(cli: Cli, tmp_path: Pa
 def test_a_graph_is_drawn_here_or_as_svg(cli: Cli, etl: Path) -> None:
     assert cli.ok("flow", "graph", str(etl)).splitlines() == [
         '● extract  ./extract.sh "$DAY"',
-        "● load  ./load '${ROWS.count}' '${DATA}'",
+        "● load  ./load '${ROWS.count}' '$DATA'",
         "├─╮",
         "● │ hook  POST https://example.com/",
         "  ● next  flow report",
@@ -121,6 +121,7 @@ def test_a_dry_run_shows_what_would_run_and_no_secrets(cli: Cli, etl: Path) -> N
     assert cli.ok("flow", "dry", str(etl), "--param", "DAY=2026; rm -rf /") == (
         """extract
   runs     ./extract.sh "$DAY"
+  that is  ./extract.sh "2026; rm -rf /"
   env      DATA=${HOME}/data
   env      DAY=2026; rm -rf /
 

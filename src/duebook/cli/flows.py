@@ -163,6 +163,7 @@ def _lines(step: DryStep) -> list[tuple[str, str]]:
     match target:
         case CommandTarget():
             lines.append(("runs", step.script or shlex.join(target.argv)))
+            lines += [("that is", step.filled)] if step.filled else []
             lines += [("in", target.cwd)] if target.cwd else []
         case HttpTarget():
             lines.append(("runs", f"{target.method} {target.url}"))

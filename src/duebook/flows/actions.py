@@ -11,7 +11,14 @@ from duebook.flows.parse import Node, plain
 from duebook.flows.section import Section, items, text_of
 from duebook.flows.timing import read_seconds
 from duebook.flows.values import read_pairs
-from duebook.flows.variables import Scope, check_value, script_text, shell_text, walk
+from duebook.flows.variables import (
+    Scope,
+    check_value,
+    readable,
+    script_text,
+    shell_text,
+    walk,
+)
 from duebook.flows.words import EXEC, HTTP
 from duebook.ids import check_name
 from duebook.model.flow import SHELLS, FlowTarget, Script, is_shell, program_names
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import StepTarget
 
-__all__ = ["KINDS", "SHELL", "read_action", "read_shell", "request_timeout"]
+__all__ = ["KINDS", "SHELL", "read_action", "read_shell", "request_timeout", "written_action"]
 
 KINDS: Final = ("command", "script", "exec", "task", "http", "event", "call", "executor", "type")
 SHELL: Final = ("/bin/sh", "-e", "-c")
@@ -113,6 +120,17 @@ def read_action(
     read = readers.get(main[0], lambda: _command(section, scope, shell))
     target = section.judge(node, main[0], _PLACEHOLDER, read)
     return target, _payload(section, scope) if "task" in main else {}
+
+
+def written_action(section: Section, target: StepTarget) -> str:
+    """What a step runs in the words of its file, for people."""
+    if isinstance(target, Script):
+        node = section.get("script") or section.get("command")
+        return str(target) if node is None else text_of("command", plain(node))
+    node = section.get("command")
+    if isinstance(target, CommandTarget) and node is not None and isinstance(node.value, list):
+        return shlex.join(text_of("command", plain(item)) for item in node.value)
+    return readable(str(target))
 
 
 def _refuse_strays(section: Section, main: list[str]) -> None:

@@ -7,7 +7,6 @@ from xml.sax.saxutils import escape
 
 from duebook.errors import printable
 from duebook.flows.graph import in_order, rows
-from duebook.flows.variables import readable
 
 if TYPE_CHECKING:
     from duebook.model.flow import Flow, Step
@@ -83,7 +82,10 @@ class _Lanes:
 
 def step_words(step: Step, named: bool = True) -> str:
     """A step in a line: its name and what it runs."""
-    first = readable(str(step.target)).strip().partition("\n")
+    text = step.written.strip()
+    if text.startswith("#!"):
+        text = text.partition("\n")[2].strip()
+    first = text.partition("\n")
     runs = printable(first[0]) + (" …" if first[2] else "")
     return f"{printable(step.name)}  {runs}" if named else runs
 
@@ -133,7 +135,7 @@ def _step(places: dict[str, tuple[int, int]], step: Step, is_handler: bool) -> s
     (x, y), width = places[step.name], _box(step.name)
     dashes = ' stroke-dasharray="4 3"' if is_handler else ""
     return (
-        f'<g><title>{escape(printable(readable(str(step.target))))}</title><rect x="{x}" y="{y}" '
+        f'<g><title>{escape(printable(step.written))}</title><rect x="{x}" y="{y}" '
         f'width="{width}" height="{_HEIGHT}" rx="6" fill="#fff" stroke="#446"{dashes}/>'
         f'<text x="{x + width // 2}" y="{y + 23}" text-anchor="middle" fill="#223">'
         f"{escape(printable(step.name))}</text></g>"

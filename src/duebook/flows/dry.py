@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.flows.render import Values, check_params, render_step, texts_of
-from duebook.flows.variables import identifier, named_variables
-from duebook.model.flow import FlowTarget, Script
+from duebook.flows.variables import (
+    identifier,
+    named_variables,
+    part_variable,
+    shell_references,
+)
+from duebook.model.flow import FlowTarget, Script, is_shell
 from duebook.model.flow_run import StepEnd
 from duebook.model.target import CommandTarget, HttpTarget
 from duebook.timetext import format_instant
@@ -26,6 +32,9 @@ _STEP: Final = r"""(?:\.|\["|\[')([^"'\].]+)(?:"\]|'\])?"""
 _PATHS: Final = re.compile(
     rf"""\b(data|steps){_STEP}(?:\.output)?((?:\.\w+|\[[0-9]+\]|\["[^"]*"\])*)"""
 )
+_UNKNOWN: Final = re.compile(r"<(?:output|exit code|status) of ")
+"""How stand-ins begin."""
+_MORE: Final = re.compile(r"`|\$\(|<<")
 _KEY: Final = re.compile(r"""\.(\w+)|\[([0-9]+)\]|\["([^"]*)"\]""")
 
 
@@ -37,7 +46,9 @@ class DryStep:
     depends: tuple[str, ...]
     target: Target | FlowTarget
     script: str | None
-    """the text that its interpreter gets, where it has one"""
+    """the text of its file that an interpreter gets, where it has one"""
+    filled: str | None
+    """that text with the values that a shell will find, where they are the whole of the matter"""
     payload: dict[str, Any]
     conditions: tuple[Condition, ...]
     variables: tuple[tuple[str, str], ...]
@@ -47,6 +58,8 @@ class DryStep:
         form: dict[str, Any] = {
             "name": self.name,
             "depends": list(self.depends),
+            "script": self.script,
+            "filled": self.filled,
             "target": self.target.to_json(),
             "conditions": [str(condition) for condition in self.conditions],
             "env": dict(self.variables),
@@ -69,9 +82,16 @@ def dry_run(
     }
     templates = [text for part in _parts(flow) for text in texts_of(part)]
     worker = {name: f"${{{name}}}" for text in templates for name in named_variables(text)}
-    ends = {step.name: StepEnd("succeeded", 0, _output(step, templates)) for step in flow.steps}
-    values = Values(params, ends, facts, "succeeded")
+    ends = {step.name: _end(step, templates) for step in flow.steps}
+    values = Values(params, ends, facts, "<status of the flow>")
     return [_dry(flow, step, values, worker) for step in flow.all_steps()]
+
+
+def _end(step: Step, templates: Iterable[str]) -> StepEnd:
+    """A stand-in for how a step will end."""
+    status: Any = f"<status of {step.name}>"
+    code: Any = f"<exit code of {step.name}>"
+    return StepEnd(status, code, _output(step, templates))
 
 
 def _parts(flow: Flow) -> Iterator[Any]:
@@ -123,13 +143,56 @@ def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> D
         shown |= {name for name, _ in step.target.values}
     if not isinstance(target, CommandTarget):
         shown = set()
-    variables = tuple((name, text) for name, text in rendered.variables if name in shown)
+    written = {part_variable(name): name for name in _references(step.written)}
+    variables = tuple(
+        (written.get(name, name), text) for name, text in rendered.variables if name in shown
+    )
+    script, filled = None, None
+    if isinstance(step.target, Script) and isinstance(target, CommandTarget):
+        script = step.written
+        if is_shell(step.target.interpreter):
+            places = target.argv[len(step.target.interpreter) + 2 :]
+            numbered = {str(place): text for place, text in enumerate(places, 1)}
+            filled = _filled(script, dict(rendered.variables) | numbered, worker.values())
     return DryStep(
         step.name,
         step.depends,
         target.masked() if isinstance(target, HttpTarget) else target,
-        step.target.text if isinstance(step.target, Script) else None,
+        script,
+        filled,
         rendered.payload,
         rendered.conditions,
         variables,
     )
+
+
+def _filled(text: str, values: Mapping[str, str], worker: Iterable[str]) -> str | None:
+    """A line for a shell as it acts with these values: each stays one word, or the words that the
+    shell makes of it; None where nothing is to be seen, or a shell does more than that."""
+    line = text.strip()
+    if "\n" in line or _MORE.search(line):
+        return None
+    own, pieces, place = tuple(worker), list[str](), 0
+    for match, quote in shell_references(line):
+        value = values.get(part_variable(_name(match)))
+        if value is None or quote == "'":
+            continue
+        pieces += [line[place : match.start()], _inserted(value, quote, own)]
+        place = match.end()
+    return "".join(pieces) + line[place:] if pieces else None
+
+
+def _references(text: str) -> list[str]:
+    return [_name(match) for match, _ in shell_references(text)]
+
+
+def _name(match: re.Match[str]) -> str:
+    return match["bare"] or match["braced"] or match["place"] or ""
+
+
+def _inserted(value: str, quote: str, worker: tuple[str, ...]) -> str:
+    if _UNKNOWN.search(value) or any(text in value for text in worker):
+        return value  # only a run knows it
+    if quote:
+        return re.sub(r'(["\\$`])', r"\\\1", value)
+    return " ".join(map(shlex.quote, value.split()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
-from duebook.flows.actions import read_action, read_shell, request_timeout
+from duebook.flows.actions import read_action, read_shell, request_timeout, written_action
 from duebook.flows.parse import Node, plain
 from duebook.flows.patterns import check_pattern
 from duebook.flows.section import Section, items, text_of, whole_of
@@ -162,6 +162,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
         continue_on=_continue_on(section),
         output=draft.output,
         workers=workers or around.workers,
+        written=written_action(section, target),
     )
 
 

@@ -24,8 +24,10 @@ __all__ = [
     "exit_code_variable",
     "identifier",
     "named_variables",
+    "part_variable",
     "readable",
     "script_text",
+    "shell_references",
     "shell_text",
     "value_template",
     "walk",
@@ -270,19 +272,19 @@ def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...
     """
     values: dict[str, str] = {}
     pieces, place = [], 0
-    for match, in_quotes in _shell_references(text):
+    for match, quote in shell_references(text):
         if match["expression"]:
             raise Invalid(_no_expression())
         name = match["bare"] or match["braced"] or ""
         if re.fullmatch(_NAME, name):
             _check_name(name, scope)
         elif _BRACED.fullmatch(name) and re.search(r"[.\[]", name):
-            if in_quotes:
+            if quote == "'":
                 raise Invalid(
                     f'"${{{shorten(name)}}}" is in single quotes, where a shell puts no values; '
                     "use double quotes"
                 )
-            variable = re.sub(r"\W+", "__", name, flags=re.ASCII).strip("_")
+            variable = part_variable(name)
             template = f"{{{{ {_expression(name, scope)} }}}}"
             _check(template, scope)
             values[variable] = template
@@ -291,8 +293,13 @@ def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...
     return "".join(pieces) + text[place:], tuple(sorted(values.items()))
 
 
-def _shell_references(text: str) -> Iterator[tuple[re.Match[str], bool]]:
-    """Each reference, and whether it stands in single quotes."""
+def part_variable(reference: str) -> str:
+    """The variable of a shell that has a part of a value, such as ROWS.count."""
+    return re.sub(r"\W+", "__", reference, flags=re.ASCII).strip("_")
+
+
+def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Each reference, and the quote that it stands in, if any."""
     quote, place = "", 0
     while place < len(text):
         character = text[place]
@@ -304,7 +311,7 @@ def _shell_references(text: str) -> Iterator[tuple[re.Match[str], bool]]:
             place += 2
             continue
         if character == "$" and (match := _REFERENCE.match(text, place)) and not match["command"]:
-            yield match, quote == "'"
+            yield match, quote
             place = match.end()
             continue
         if character in "'\"":

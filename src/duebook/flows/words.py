@@ -59,6 +59,7 @@ _MAIL: Final = "send mail from a step or a handler"
 _LOGS: Final = "what a step prints is kept with its run"
 _NO_CONTAINERS: Final = "run the container's own command, such as docker run"
 _REMOTE: Final = "run the program that does it, such as ssh or psql"
+_SHELL_ARGS: Final = "put them behind the shell, such as `shell: bash -x`"
 _MODELS: Final = "call the program or task that does it"
 
 FLOW: Final = Table(
@@ -105,7 +106,8 @@ FLOW: Final = Table(
         *_refused("traces are not written", "otel"),
         *_refused("params may always be given", "run_config"),
         *_refused("start flows over REST", "webhook"),
-        *_refused("install them on the workers", "tools", "shell_args"),
+        *_refused("install them on the workers", "tools"),
+        *_refused(_SHELL_ARGS, "shell_args"),
         *_refused(_MODELS, "llm", "harness", "harnesses", "tasks"),
     ],
 )
@@ -151,7 +153,8 @@ STEP: Final = Table(
         *_refused(_MAIL, "mail_on_error"),
         *_refused(_LOGS, "stdout", "stderr", "log_output"),
         *_refused(_NO_CONTAINERS, "container"),
-        *_refused("install them on the workers", "shell_packages", "shell_args"),
+        *_refused("install them on the workers", "shell_packages"),
+        *_refused(_SHELL_ARGS, "shell_args"),
         *_refused("use command, http, task or call", "action", "value", "routes", "noop"),
         *_refused("nobody is asked while a flow runs", "approval"),
         *_refused("check it in the next step", "output_schema"),

@@ -148,6 +148,8 @@ class Step:
     """the variable that keeps what it printed"""
     workers: tuple[tuple[str, str], ...] = ()
     """labels that a worker must have"""
+    written: str = ""
+    """what it runs, as its file has it; for people"""
 
 
 @dataclass(frozen=True, slots=True)

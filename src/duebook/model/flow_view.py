@@ -86,7 +86,7 @@ def flow_view(
                 "name": step.name,
                 "depends": list(step.depends),
                 "description": step.description,
-                "runs": str(step.target),
+                "runs": step.written,
             }
             for step in flow.all_steps()
         ),

@@ -36,7 +36,7 @@ steps:
         "├─╯ │",
         "●   │ load  ./load.sh …",
         "├───╯",
-        "●     tell  tell '${A}'",
+        "●     tell  tell '$A'",
         "on failure: ./tell.sh",
     ]
 
@@ -51,7 +51,9 @@ def graphs(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
 
 
 def flow_of(graph: dict[str, tuple[str, ...]]) -> Flow:
-    return Flow("f", tuple(Step(name, TaskTarget("t"), graph[name]) for name in in_order(graph)))
+    task = TaskTarget("t")
+    steps = (Step(name, task, graph[name], written=str(task)) for name in in_order(graph))
+    return Flow("f", tuple(steps))
 
 
 @given(graphs())
