@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.engine.advancer import Advancer
+from duebook.engine.settling import conclude
+from duebook.engine.steps import Ready, StepRoom
+from duebook.flows.shelf import Shelf
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
+from duebook.targets.command import environment
+from duebook.timetext import format_instant
 from tests.conformance.builders import (
     MINUTE,
     SECOND,
@@ -230,7 +235,8 @@ def test_a_step_becomes_the_flow_that_it_calls_and_gets_its_outputs(store: Store
     )
     put_flow(
         store,
-        CHAIN.replace('name: two, command: "true"', 'name: two, command: "true", output: SUM'),
+        CHAIN.replace('name: two, command: "true"', 'name: two, command: "true", output: SUM')
+        + "params: {DAY: today}\n",
     )
     run_id = start(store, "outer")
     begin(store)
@@ -278,6 +284,66 @@ def test_cancelling_a_flow_cancels_the_flow_that_it_called(store: Store) -> None
     assert get_run(store, call.run.id).status == "cancelled"
     assert get_run(store, run_id).status == "cancelled"
     assert claim(store) == []
+
+
+TYPED = """
+name: typed
+params: [{name: N, type: integer, required: true}, {name: WHO, default: world}]
+steps: [{name: a, command: 'echo "$N"'}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"N": 1, "WHOM": "moon"}, 'flow "typed" has no param "WHOM"; did you mean `WHO`?'),
+        ({"WHO": "moon"}, 'param "N" has to be given'),
+        ({"N": "many"}, 'param "N" many is no integer'),
+    ],
+)
+def test_a_flow_that_is_called_with_other_params_fails_before_its_first_step(
+    store: Store, params: dict[str, Any], told: str
+) -> None:
+    put_flow(store, CHAIN)
+    put_flow(store, TYPED, "typed")
+    outer = start(store)
+    begin(store)
+    Advancer(store).step()
+    (calling,) = claim(store)
+    call = Outcome("succeeded", call=FlowTarget("typed", tuple(params.items())))
+    store.transact(lambda tx: conclude(tx, calling, call))
+    Advancer(store).step()
+    inner = get_run(store, calling.run.id)
+    assert (inner.status, inner.reason, inner.error) == ("failed", "invalid", told)
+    assert steps_of(store, inner.id) == {}
+    assert get_run(store, outer).status == "failed"
+
+
+def test_a_step_knows_the_schedule_and_the_due_time_of_its_flow(
+    store: Store, clock: VirtualClock
+) -> None:
+    put_flow(store, TYPED, "typed")
+    schedule = add_schedule(store, target={"flow": "typed", "params": {"N": "7"}})
+    clock.advance()
+    tick(store)
+    (run,) = get_runs(store, schedule)
+    begin(store)
+    clock.advance(SECOND)
+    Advancer(store).step()
+    (step,) = claim(store)
+    assert step.around is not None
+    room = StepRoom(store, None, {}, Shelf())  # type: ignore[arg-type]
+    ready = room.prepare(step, step.around)
+    assert isinstance(ready, Ready)
+    assert run.due_at is not None
+    found = ready.claim.run
+    assert (found.schedule_id, found.schedule, found.due_at) == (
+        schedule,
+        get_schedule(store, schedule).name,
+        run.due_at,
+    )
+    assert environment(ready.claim, {})["DUEBOOK_DUE_AT"] == format_instant(run.due_at)
+    assert environment(ready.claim, {})["N"] == "7"
 
 
 def test_a_flow_that_does_not_exist_fails_with_its_name(store: Store) -> None:

@@ -12,9 +12,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import shorten
+from duebook.errors import Invalid, shorten
 from duebook.flows.advance import advance
 from duebook.flows.lifecycle import due_control, next_control, restart_step
+from duebook.flows.render import check_params
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.ids import new_id
 from duebook.model.enqueued import step_spec
@@ -104,7 +105,11 @@ class Advancer:
             return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
         try:
             flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
+            if not parent.steps:
+                check_params(flow, parent.params)
             return _or_again(_decided(flow, parent, tx.now), tx.now)
+        except Invalid as error:  # whoever called it, or a schedule, gave other params
+            return FlowMove(parent, end=FlowEnd("failed", "invalid"), error=str(error))
         except Unreadable as error:
             return FlowMove(parent, end=FlowEnd("failed", "missing_target"), error=str(error))
         except Exception:  # it never holds up the others

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from duebook.errors import Invalid
 from duebook.flows.advance import flow_status
 from duebook.flows.patterns import is_in_output
 from duebook.flows.render import Values, render_step, unmet
@@ -17,7 +18,6 @@ from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command import environment
 from duebook.targets.processes import Stop, supervise
-from duebook.targets.templates import TemplateFailed
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -107,8 +107,9 @@ class StepRoom:
             return Outcome("failed", "missing_target", str(error))
         except KeyError:
             return Outcome("failed", "missing_target", f'flow "{around.flow}" has no step "{name}"')
-        except TemplateFailed as error:
+        except Invalid as error:
             return Outcome("failed", "template", str(error))
+        claim = _of_flow(claim, around)
         if (condition := self._unmet(claim, rendered)) is not None:
             return Outcome("cancelled", "precondition", f"not met: {condition}")
         if name == CHECK:
@@ -156,6 +157,15 @@ def _check(flow: Flow) -> Step:
 
 def _cwd(rendered: Rendered) -> str | None:
     return rendered.target.cwd if isinstance(rendered.target, CommandTarget) else None
+
+
+def _of_flow(claim: Claim, around: Surroundings) -> Claim:
+    """With the schedule and the due time of its flow's run, for the step has none of its own."""
+    due_at = around.due_at or around.created_at
+    run = replace(
+        claim.run, schedule_id=around.schedule_id, schedule=around.schedule, due_at=due_at
+    )
+    return claim._replace(run=run)
 
 
 def _filled(claim: Claim, rendered: Rendered) -> Claim:

@@ -159,6 +159,8 @@ class _Builder:
         steps, scope = self._steps(scope, around)
         handlers = self._handlers(scope, around)
         start, stop, restart = read_times(section, self._name)
+        if start or restart:
+            self._refuse_required(params)
         most_runs = section.read("max_active_runs", whole_of(-1, 100_000), -1)
         if most_runs == 0:
             node = section.get("max_active_runs") or section.node
@@ -207,6 +209,14 @@ class _Builder:
         names = frozenset(param.name for param in params)
         places = sum(param.name.isdigit() for param in params)
         return tuple(params), Scope(params=names, places=places) if params else scope
+
+    def _refuse_required(self, params: tuple[Param, ...]) -> None:
+        """Nobody gives params to what begins by itself."""
+        node = self._section.get("schedule") or self._section.node
+        for param in params:
+            if param.default is None:
+                told = f'schedule starts it, and param "{param.name}" has to be given'
+                self._section.problem(node, "schedule", told, "give it a default")
 
     def _env(self, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
         found = []

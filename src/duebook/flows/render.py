@@ -117,7 +117,7 @@ def _params(flow: Flow, values: Values, inherited: Mapping[str, str]) -> dict[st
     found: dict[str, Any] = {}
     for param in flow.params:
         if param.name in values.params:
-            found[param.name] = values.params[param.name]
+            found[param.name] = _typed(param, values.params[param.name])
         else:
             at = f"param {param.name}"
             default = param.default

@@ -314,6 +314,14 @@ def test_params_that_make_no_sense_are_refused(params: str, told: str) -> None:
     assert any(told in problem for problem in found), found
 
 
+@pytest.mark.parametrize("times", ["'0 2 * * *'", "{restart: '0 2 * * *'}"])
+def test_a_flow_that_begins_by_itself_has_no_required_params(times: str) -> None:
+    text = "params: [{name: A, required: true}]\nsteps: [a]\nschedule: %s"
+    [told] = problems_of(text % times)
+    assert told.endswith('param "A" has to be given; give it a default')
+    assert problems_of(text % "{stop: '0 2 * * *'}") == []
+
+
 def test_a_flow_has_its_schedule_and_policies() -> None:
     flow = flow_of(
         """
