@@ -137,9 +137,11 @@ class Settler:
 
 def _tell(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
     """How a run ended, in a line for whoever watches the node."""
-    name, run_id = claim.run.schedule or claim.run.task or claim.run.queue, claim.run.id
+    run, run_id = claim.run, claim.run.id
     if end is None:
         log.warning("run %s was taken over meanwhile; this outcome does not count", run_id)
     elif log.isEnabledFor(logging.INFO):
         why = f" ({outcome.error})" if outcome is not None and outcome.error else ""
+        is_step = run.step is not None
+        name = f"{run.flow}: {run.step}" if is_step else run.schedule or run.task or run.queue
         log.info("%s %s%s, run %s", name, end, why, run_id)

@@ -7,8 +7,9 @@ shell or as a template.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.flows.patterns import is_as_expected
@@ -16,7 +17,7 @@ from duebook.flows.problems import did_you_mean
 from duebook.flows.variables import exit_code_variable, identifier, named_variables
 from duebook.model.flow import FlowTarget, Script, is_shell
 from duebook.model.target import CommandTarget
-from duebook.targets.command import LONGEST_VARIABLE
+from duebook.targets.command import LONGEST_VARIABLE, size_of
 from duebook.targets.templates import TemplateFailed, render_target, render_value
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
 
 __all__ = ["Rendered", "Values", "check_params", "render_step", "texts_of", "unmet"]
+
+MOST_VARIABLES: Final = 1_000_000
+"""Bytes of all that a flow gives to a program: the kernel takes two million with the node's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +219,13 @@ def _target(
             own[name] = _rendered(f"${{{name}}}", template, context)
         own = _that_fit(own, target.text)
         argv = (*target.interpreter, target.text, *_arguments(flow, target, params))
+        _check_arguments(argv)
         return CommandTarget(argv, env=tuple(own.items()), cwd=_cwd(target.cwd, context)), own
     filled = _filled(context, texts_of(target.to_json()))
     found = render_target(target, filled)
     if isinstance(found, CommandTarget):
         own = _that_fit(own, "")
+        _check_arguments(found.argv)
         found = replace(found, env=tuple(own.items()), cwd=_cwd(found.cwd, context))
     return found, own
 
@@ -232,13 +238,29 @@ def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[st
 
 
 def _that_fit(own: dict[str, str], text: str) -> dict[str, str]:
-    """Without values that are too long for a variable, unless the text needs them."""
-    for name, value in own.items():
-        if len(value) >= LONGEST_VARIABLE and name in text:
-            raise TemplateFailed(
-                f"{name} has {len(value):,} characters, too many for a variable; use a file"
-            )
-    return {n: v for n, v in own.items() if len(v) < LONGEST_VARIABLE and not n.isdigit()}
+    """As many variables as a program can be given: those that the text names, then short ones.
+
+    Raises TemplateFailed when those that it names are too large.
+    """
+    named, room = set(re.findall(r"\w+", text)), MOST_VARIABLES
+    kept = set[str]()
+    for name in sorted(own, key=lambda name: (name not in named, size_of(own[name]))):
+        size = size_of(own[name])
+        if name.isdigit():
+            continue
+        if size <= min(LONGEST_VARIABLE, room):
+            kept.add(name)
+            room -= size + len(name)
+        elif name in named:
+            raise TemplateFailed(f"{name} has {size:,} bytes, too many for a variable; use a file")
+    return {name: value for name, value in own.items() if name in kept}
+
+
+def _check_arguments(argv: Iterable[str]) -> None:
+    for argument in argv:
+        if (size := size_of(argument)) > LONGEST_VARIABLE:
+            told = f'"{shorten(argument)}" has {size:,} bytes, too many for an argument; use a file'
+            raise TemplateFailed(told)
 
 
 def _cwd(template: str | None, context: dict[str, Any]) -> str | None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from duebook.targets.processes import Exit
     from duebook.targets.spawner import Spawner
 
-__all__ = ["GRACE", "environment", "outcome_of", "perform_command"]
+__all__ = ["GRACE", "LONGEST_VARIABLE", "environment", "outcome_of", "perform_command", "size_of"]
 
-LONGEST_VARIABLE: Final = 100_000
-"""Longer ones are left out: the kernel refuses to start a program with them."""
+LONGEST_VARIABLE: Final = 130_000
+"""Bytes; longer ones are left out: the kernel refuses to start a program with them."""
 GRACE: Final = 5.0
 """Seconds between asking a command to end and killing it."""
 
@@ -96,7 +96,12 @@ def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dic
     }
     names = payload_variables(payload)
     variables |= {names[key]: _text(value) for key, value in payload.items()}
-    return {name: text for name, text in variables.items() if len(text) < LONGEST_VARIABLE}
+    return {name: text for name, text in variables.items() if size_of(text) <= LONGEST_VARIABLE}
+
+
+def size_of(text: str) -> int:
+    """Bytes that a variable or an argument takes."""
+    return len(text) if text.isascii() else len(os.fsencode(text))
 
 
 def _text(value: Any) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.engine.advancer import Advancer
 from duebook.engine.settler import Settler
 from duebook.model.retry import Retry
 from duebook.model.run import Outcome
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
+from tests.conformance.flow_builders import CHAIN, put_flow, start
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -86,6 +89,19 @@ def test_ends_that_wait_share_a_transaction(store: SqliteStore, claims: list[Cla
     transactions = settle_all(store, [(claimed, Outcome("succeeded")) for claimed in claims])
     assert transactions <= 2
     assert {get_run(store, claimed.run.id).status for claimed in claims} == {"succeeded"}
+
+
+def test_the_end_of_a_step_is_told_with_its_flow(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_flow(store, CHAIN)
+    start(store)
+    begin(store)
+    Advancer(store).step()
+    (step,) = claim(store)
+    with caplog.at_level(logging.INFO, "duebook.engine.settler"):
+        settle_all(store, [(step, Outcome("failed", "exit_code", "exit code 1", 1))])
+    assert caplog.messages == [f"chain: one failed (exit code 1), run {step.run.id}"]
 
 
 def test_an_end_that_the_database_refuses_fails_alone(

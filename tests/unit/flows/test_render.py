@@ -197,7 +197,7 @@ def test_a_default_may_be_a_template_but_what_is_given_is_data() -> None:
 
 def test_a_value_too_long_for_a_variable_fails_the_step_that_needs_it() -> None:
     text = "steps: [{name: a, command: a, output: LONG}, {command: '%s'}]"
-    with pytest.raises(TemplateFailed, match="LONG has 200,000 characters"):
+    with pytest.raises(TemplateFailed, match="LONG has 200,000 bytes"):
         rendered(text % "echo $LONG", ends=ends(a="x" * 200_000))
     assert printed(rendered(text % "echo short", ends=ends(a="x" * 200_000))) == "short\n"
 
@@ -320,3 +320,40 @@ def test_json_that_a_command_printed_is_printed_again_as_it_was() -> None:
     raw = json.dumps({"a": [1, 2]}, indent=4)
     text = "steps: [{name: a, command: a, output: A}, {command: 'printf %s \"$A\"'}]"
     assert printed(rendered(text, ends=ends(a=raw))) == raw
+
+
+WIDE = "steps: [%s, {command: '%s'}]"
+
+
+def keeping(number: int) -> str:
+    return ", ".join(f"{{name: s{n}, command: a, output: V{n}}}" for n in range(number))
+
+
+def outputs(number: int, text: str) -> Mapping[str, StepEnd]:
+    return ends(**{f"s{n}": text for n in range(number)})
+
+
+def test_a_program_is_given_as_many_variables_as_it_can_take() -> None:
+    found = rendered(WIDE % (keeping(30), "printf %s ${#V29}"), ends=outputs(30, "x" * 99_000))
+    assert printed(found) == "99000"
+    assert len([name for name, _ in found.variables if name.startswith("V")]) < 30
+
+
+def test_a_variable_is_measured_in_bytes() -> None:
+    given = outputs(1, "€" * 60_000)
+    assert printed(rendered(WIDE % (keeping(1), "printf fine"), ends=given)) == "fine"
+    with pytest.raises(TemplateFailed, match="V0 has 180,000 bytes, too many for a variable"):
+        rendered(WIDE % (keeping(1), 'echo "$V0"'), ends=given)
+    assert rendered(WIDE % (keeping(1), "echo $V0_0 $V01"), ends=given)
+
+
+def test_variables_that_a_text_needs_and_that_are_too_many_together_fail_the_step() -> None:
+    names = " ".join(f"$V{n}" for n in range(12))
+    with pytest.raises(TemplateFailed, match="too many for a variable"):
+        rendered(WIDE % (keeping(12), f"echo {names}"), ends=outputs(12, "x" * 99_000))
+
+
+def test_an_argument_that_is_too_long_fails_the_step() -> None:
+    text = "steps: [{name: s0, command: a, output: V0}, {command: [echo, '${V0}']}]"
+    with pytest.raises(TemplateFailed, match="has 200,000 bytes, too many for an argument"):
+        rendered(text, ends=outputs(1, "x" * 200_000))
