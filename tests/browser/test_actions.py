@@ -52,7 +52,8 @@ def test_skip_and_move_the_next_and_take_it_back(demo: Site, script: bool) -> No
     page.get_by_label("New time").fill("2099-01-01T10:00:00")
     press(page, "Move")
     page.get_by_text("The next due time was moved").wait_for()
-    page.get_by_role("button", name="Take back").click()
+    page.get_by_role("link", name="Take back…").click()
+    press(page, "Take back")
     page.get_by_text("due again").wait_for()
     assert demo.book.schedules.get("backup").next_due_at == due
 
@@ -82,7 +83,9 @@ def test_edit_with_a_preview(demo: Site, script: bool) -> None:
     press(page, "Save")
     page.get_by_text("new definition is in force").wait_for()
     page.get_by_text("every morning").first.wait_for()
-    page.get_by_role("button", name="Put in force again").click()
+    page.get_by_role("link", name="Put in force again…").click()
+    page.get_by_role("heading", name="Put version 1 of backup in force again?").wait_for()
+    press(page, "Put in force")
     page.get_by_text("earlier definition").wait_for()
 
 
@@ -119,8 +122,10 @@ def test_backfill_after_a_count(demo: Site, script: bool) -> None:
     press(page, "Count")
     page.get_by_role("heading", name="2 due times").wait_for()
     press(page, "Queue 2 runs")
-    page.get_by_text("The runs are queued").wait_for()
+    page.get_by_text("2 runs are queued").wait_for()
     assert len(demo.book.runs.list("backup", origin="backfill")) == 2
+    press(page, "Undo")
+    page.get_by_text("2 runs are cancelled").wait_for()
 
 
 @BOTH
@@ -210,6 +215,7 @@ def test_the_steps_of_a_flow_are_followed_live(site: Site) -> None:
 @BOTH
 def test_tokens_are_made_and_revoked(demo: Site, script: bool) -> None:
     page = demo.visit("/tokens", script=script)
+    page.get_by_role("link", name="Make a token…").click()
     page.get_by_label("Name", exact=True).fill("ci")
     press(page, "Make")
     page.get_by_text("shown this once").wait_for()

@@ -47,6 +47,8 @@ def all_pages(site: Site) -> list[str]:
         "/nodes",
         "/audit",
         "/tokens",
+        "/tokens/new",
+        "/schedules/orders/version?version=1",
         "/nothing",
     ]
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.balance import check_books
+from duebook.book import schedules
 from duebook.errors import Invalid, NotFound
+from duebook.model.acted import Withdrawn
 from duebook.model.run import Run
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,
+    SECOND,
     VirtualClock,
     add_schedule,
     begin,
@@ -68,6 +71,27 @@ def test_due_times_without_a_run_are_filled_oldest_first(
 def test_both_ends_of_the_range_are_included(book: Book, job: str) -> None:
     assert job
     assert due_times(book.schedules.backfill("job", minute(2), minute(3))) == [minute(2), minute(3)]
+
+
+def test_what_nobody_has_begun_of_a_backfill_is_taken_back(
+    book: Book, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "WITHDRAWN_AT_ONCE", 2)
+    runs = book.schedules.backfill("job", minute(1), minute(5))
+    first = runs[0]
+    assert isinstance(first, Run)
+    (claimed,) = claim(book.store)
+    assert claimed.run.origin == "backfill"
+    other = book.schedules.undo_backfill("job", minute(1), minute(5), first.ready_at - SECOND)
+    assert other == Withdrawn(0, 0)
+    undone = book.schedules.undo_backfill("job", minute(1), minute(5), first.ready_at)
+    assert undone == Withdrawn(cancelled=len(runs) - 1, begun=1)
+    states = {run.due_at: run.status for run in get_runs(book.store, job)}
+    assert list(states.values()).count("running") == 1
+    assert set(states.values()) == {"running", "cancelled", "succeeded"}
+    told = [change.after for change in book.audit.list() if change.action == "undo_backfill"]
+    assert [after["runs"] for after in told if after] == [1, 2]
+    assert book.store.transact(lambda tx: tx.withdraw([claimed.run.id], "late")) == []
 
 
 def test_a_backfill_runs_one_after_the_other_and_keeps_due_times_waiting(

@@ -1,4 +1,5 @@
-"""Which past due times a backfill runs: those without a run, and the runs to open again."""
+"""Which past due times a backfill runs: those without a run, and the runs to open again; which
+of its runs can still be taken back."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.store.base import Tx
 
-__all__ = ["find_missing"]
+__all__ = ["find_missing", "find_queued"]
 
 MOST_BACKFILLED: Final = 10_000
 
@@ -43,6 +44,24 @@ def find_missing(
     have = {run.due_at for run in runs} | set(due.put_in_until(decided))
     missing = [at for at in due.among(instant_before(since), decided) if at not in have]
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
+
+
+def find_queued(
+    tx: Tx, schedule_id: str, since: datetime, until: datetime, queued_at: datetime
+) -> tuple[list[str], int]:
+    """The runs that the backfill of that instant queued and nobody has begun; how many others
+    it queued."""
+    runs = tx.list_runs_due(schedule_id, since, until, 2 * MOST_BACKFILLED)
+    its = [run for run in runs if _is_of(run, queued_at)]
+    idle = [run.id for run in its if run.status == "queued" and run.ready_at == queued_at]
+    return idle, len(its) - len(idle)
+
+
+def _is_of(run: Run, queued_at: datetime) -> bool:
+    """Whether it was made by the backfill of that instant, or opened again."""
+    if run.origin == "backfill" and run.created_at == queued_at:
+        return True
+    return run.created_at < queued_at == run.ready_at
 
 
 def _shall_run_again(run: Run, reprocess: str | None) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
-from duebook.book.backfill import find_missing
+from duebook.book.backfill import find_missing, find_queued
 from duebook.book.bulk import Wanted, act_on, create_all, first_state, read_all
 from duebook.book.checks import (
     check_definition,
@@ -27,7 +27,7 @@ from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
-from duebook.model.acted import ACTIONS
+from duebook.model.acted import ACTIONS, Withdrawn
 from duebook.model.edited import Drafted, Edited
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import (
@@ -86,6 +86,8 @@ Declared = Literal["created", "changed", "unchanged"]
 
 MOST_EXPLAINED: Final = 1_000
 MOST_PREVIEWED: Final = 10_000
+WITHDRAWN_AT_ONCE: Final = 500
+"""Runs that one transaction takes back."""
 LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _SHAPES: Final = {
     "name": ("s",),
@@ -527,6 +529,36 @@ class Schedules:
             return [tx.get_run(run_id) for run_id in queued]
 
         return self._store.read(work) if dry_run else self._store.transact(work)
+
+    def undo_backfill(
+        self,
+        name: str,
+        start: str | datetime,
+        end: str | datetime,
+        queued_at: str | datetime,
+    ) -> Withdrawn:
+        """Cancel those runs of a backfill from `start` to `end` that nobody has begun.
+
+        `queued_at` tells which one: the `ready_at` of the runs that it returned.
+        """
+        since, until = _range(start, end)
+        moment = parse_instant(queued_at)
+        idle, begun = self._store.read(
+            lambda tx: find_queued(tx, self._find(tx, name), since, until, moment)
+        )
+        cancelled = 0
+        while idle:
+            some, idle = idle[:WITHDRAWN_AT_ONCE], idle[WITHDRAWN_AT_ONCE:]
+            taken = self._store.transact(partial(self._withdraw, name=name, run_ids=some))
+            cancelled, begun = cancelled + taken, begun + len(some) - taken
+        return Withdrawn(cancelled, begun)
+
+    def _withdraw(self, tx: Tx, name: str, run_ids: Sequence[str]) -> int:
+        snapshot = tx.snapshot(self._find(tx, name))
+        taken = len(tx.withdraw(run_ids, "cancelled"))
+        if taken:
+            self._audit.told(tx, "undo_backfill", snapshot, runs=taken)
+        return taken
 
     def preview(self, name: str, count: int = 10) -> Moments:
         """The next due times, with what was said about single ones."""

@@ -1,11 +1,11 @@
-"""What is done to all schedules that a filter finds, and to how many it was done, as values."""
+"""What is done to many schedules or runs at once, and to how many it was done, as values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-__all__ = ["ACTIONS", "Acted", "Action"]
+__all__ = ["ACTIONS", "Acted", "Action", "Withdrawn"]
 
 Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
 ACTIONS: Final = get_args(Action)
@@ -19,3 +19,12 @@ class Acted:
     count: int
     names: tuple[str, ...]
     dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What became of runs that somebody did not want after all."""
+
+    cancelled: int
+    begun: int
+    """those that go on, or have ended: it was too late for them"""

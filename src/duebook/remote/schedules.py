@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from duebook.book.schedules import Schedules
 from duebook.errors import Invalid, shorten
+from duebook.model.acted import Withdrawn
 from duebook.model.listing import Listing
 from duebook.remote.needs import needs_database
 from duebook.remote.readings import (
@@ -175,6 +176,16 @@ class RemoteSchedules(Schedules):
         if dry_run:
             return [parse_instant(at) for at in form["due_times"]]
         return [read_run(run) for run in form["runs"]]
+
+    def undo_backfill(
+        self,
+        name: str,
+        start: str | datetime,
+        end: str | datetime,
+        queued_at: str | datetime,
+    ) -> Withdrawn:
+        given = {"start": start, "end": end, "queued_at": queued_at}
+        return Withdrawn(**self._act(name, "undo-backfill", **given))
 
     def preview(self, name: str, count: int = 10) -> Moments:
         found = self._server.get("schedules", _text(name), "preview", count=count)

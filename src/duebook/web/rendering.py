@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from duebook.model.secret import show_payload
+from duebook.timetext import parse_instant
 from duebook.web.ansi import coloured, stripped
 from duebook.web.times import length_text
 
@@ -43,6 +44,7 @@ def _environment() -> Environment:
         "sentence": lambda text: text[:1].upper() + text[1:],
         "shell": shlex.quote,
         "short": _short,
+        "instant": parse_instant,
         "plural": _plural,
         "span": _span,
     }

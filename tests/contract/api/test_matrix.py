@@ -178,6 +178,7 @@ def _right_body(operation: Operation) -> dict[str, Any]:
         "reschedule": {"at": "2030-01-01T00:00:00Z"},
         "restore_due_time": {"at": "2030-01-01T00:00:00Z"},
         "backfill_schedule": {"start": "2026-11-01T00:00:00Z", "end": "2026-11-02T00:00:00Z"},
+        "undo_backfill": dict.fromkeys(("start", "end", "queued_at"), "2026-11-01T00:00:00Z"),
         "save_template": {"cron": "@daily"},
         "save_sink": {"kind": "webhook", "options": {"url": "https://example.com/hooks"}},
         "replay_events": {"after": 0},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -166,6 +167,19 @@ def test_a_backfill_can_be_tried_dry(api: Api) -> None:
     now = api.ok("GET", "schedules/hello")["created_at"]
     dry = api.ok("POST", "schedules/hello/backfill", {"start": now, "end": now, "dry_run": True})
     assert dry == {"dry_run": True, "count": 0, "due_times": [], "runs": []}
+
+
+def test_a_backfill_is_undone(api: Api) -> None:
+    api.ok("POST", "schedules", {"name": "hello", "cron": "* * * * *", "target": "job"})
+    start = datetime.now(UTC) - timedelta(hours=1)
+    span = {"start": start.isoformat(), "end": (start + timedelta(minutes=9)).isoformat()}
+    runs = api.ok("POST", "schedules/hello/backfill", span)["runs"]
+    body = span | {"queued_at": runs[0]["ready_at"]}
+    assert api.ok("POST", "schedules/hello/undo-backfill", body) == {
+        "cancelled": len(runs),
+        "begun": 0,
+    }
+    api.refused(422, "POST", "schedules/hello/undo-backfill", span)
 
 
 def test_preview_explain_and_revisions_answer(api: Api) -> None:

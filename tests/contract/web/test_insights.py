@@ -121,7 +121,7 @@ def test_changes_say_who_and_what(admin: Browser, viewer: Browser, book: Book) -
 
 
 def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> None:
-    page = admin.ok("/tokens")
+    page = admin.ok("/tokens/new")
     wrong = admin.send(page, "/tokens", name="CI")
     assert wrong.status == 422
     made = admin.send(page, "/tokens", name="ci", role="operator", namespaces="shop", lasts="30d")

@@ -12,7 +12,7 @@ from duebook.book import Book as AnyBook
 from duebook.store.values import SessionInfo
 from duebook.timetext import format_instant
 from tests.conformance.builders import SECOND, begin, claim, settle
-from tests.contract.web.conftest import INLINE
+from tests.contract.web.conftest import INLINE, Page
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -239,8 +239,13 @@ def test_a_backfill_is_counted_before_it_is_done(operator: Browser, book: Book) 
     done = operator.client.post(
         posts[0]["action"], data=posts[0]["fields"], headers={"Origin": "http://127.0.0.1:7420"}
     )
-    assert "The runs are queued" in done.text
+    assert "5 runs are queued" in done.text
     assert len(book.runs.list()) == 5
+    begin(book.store)
+    (claimed,) = claim(book.store)
+    undone = operator.send(Page(done), "/schedules/job/undo-backfill")
+    assert "4 runs are cancelled; 1 run had begun, and goes on." in undone.text
+    assert [run.id for run in book.runs.list(status="running")] == [claimed.run.id]
     wrong = operator.get("/schedules/job/backfill", **(span | {"to": "2099-01-01T00:00"}))
     assert wrong.status == 422
 

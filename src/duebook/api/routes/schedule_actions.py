@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,8 @@ from duebook.api.schemas.schedules import (
     ScheduleShape,
     Skipped,
     TriggerRequest,
+    UndoBackfillRequest,
+    WithdrawnShape,
 )
 from duebook.book.schedules import MOST_PREVIEWED
 from duebook.explain import Explanation, explanation_form
@@ -160,6 +163,21 @@ def backfill_schedule(ask: Writing, name: str) -> Response:
         return Answer(form)
 
     return ask.write(work)
+
+
+@operations(
+    "POST",
+    "/undo-backfill",
+    Role.OPERATOR,
+    WithdrawnShape,
+    body=UndoBackfillRequest,
+    errors=(404, 409),
+)
+def undo_backfill(ask: Writing, name: str) -> Response:
+    """Cancel those runs of a backfill that nobody has begun."""
+    times = ("start", "end", "queued_at")
+    given = read_fields(ask.body, dict.fromkeys(times, read_instant), required=times)
+    return ask.write(lambda book: Answer(asdict(book.schedules.undo_backfill(name, **given))))
 
 
 @operations("GET", "/preview", Role.VIEWER, DueTimes, errors=(404,))

@@ -125,6 +125,19 @@ class BackfillAnswer(Shape):
     runs: list[RunShape]
 
 
+class UndoBackfillRequest(Shape):
+    start: Instant
+    end: Instant
+    queued_at: Annotated[Instant, Field(description="The `ready_at` of the runs it queued.")]
+
+
+class WithdrawnShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="Withdrawn")
+
+    cancelled: int
+    begun: Annotated[int, Field(description="Those for which it was too late.")]
+
+
 class DueTimes(Shape):
     items: list[Instant]
     next_cursor: None

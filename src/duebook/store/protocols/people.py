@@ -154,6 +154,9 @@ class People(Protocol):
         Raises NotFound, and Conflict when it has ended.
         """
 
+    def withdraw(self, run_ids: Sequence[str], reason: str) -> list[str]:
+        """Cancel those of these runs that nobody has begun; returns their ids."""
+
     def get_run(self, run_id: str) -> Run:
         """Raises NotFound."""
 

@@ -338,6 +338,16 @@ class People(Lists):
         self._ask_to_end(run_id, how["reason"])
         return "requested"
 
+    def withdraw(self, run_ids: Sequence[str], reason: str) -> list[str]:
+        self._hold(run_ids)
+        how: Values = {"now": self.now, "reason": clean(reason)}
+        found = [(id_, self._one("cancel_queued_run", id=id_, **how)) for id_ in sorted(run_ids)]
+        withdrawn = [(id_, row) for id_, row in found if row]
+        self._tell_runs([id_ for id_, _ in withdrawn])
+        for _, row in withdrawn:
+            self._wake_owner(*row)
+        return [id_ for id_, _ in withdrawn]
+
     def find_run(self, namespace: str, text: str) -> str:
         rows = self._all("find_runs", namespace=namespace, prefix=text) if text else []
         if len(rows) > 1:

@@ -72,6 +72,12 @@ def get_tokens(visit: Visiting) -> Response:
     return _page(visit)
 
 
+@operations("GET", "/tokens/new", Role.ADMIN, None, everywhere=True)
+def ask_create_token(visit: Visiting) -> Response:
+    """What a new token may do."""
+    return _ask(visit, {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""})
+
+
 @operations("POST", "/tokens", Role.ADMIN, None, everywhere=True)
 def do_create_token(visit: Visiting, form: Submitted) -> Response:
     """Make a token; its secret is shown this once."""
@@ -84,9 +90,7 @@ def do_create_token(visit: Visiting, form: Submitted) -> Response:
         token, secret = visit.book.tokens.create(form["name"], form["role"], names, expires_at)
         return _page(visit, made=token.name, secret=secret)
 
-    return visit.attempt(
-        work, lambda problem, status: _page(visit, status, problem=problem, given=_given(form))
-    )
+    return visit.attempt(work, lambda problem, status: _ask(visit, _given(form), problem, status))
 
 
 @operations("GET", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
@@ -104,7 +108,10 @@ def do_revoke(visit: Visiting, name: str, form: Submitted) -> Response:  # noqa:
         visit.book.tokens.revoke(name)
         return visit.go("tokens")
 
-    return visit.attempt(work, lambda problem, status: _page(visit, status, problem=problem))
+    def again(problem: str, status: int) -> Response:
+        return visit.render("refused.html", status, problem=problem, back=("tokens",))
+
+    return visit.attempt(work, again)
 
 
 def _length(text: str) -> timedelta:
@@ -118,21 +125,11 @@ def _given(form: Form) -> dict[str, str]:
     return {name: form[name] for name in ("name", "role", "namespaces", "lasts")}
 
 
-def _page(
-    visit: Visiting,
-    status: int = 200,
-    made: str = "",
-    secret: str = "",
-    problem: str = "",
-    given: dict[str, str] | None = None,
-) -> Response:
-    return visit.render(
-        "tokens.html",
-        status,
-        tokens=visit.shared(lambda book: book.tokens.list()),
-        made=made,
-        secret=secret,
-        problem=problem,
-        given=given or {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""},
-        roles=[str(role) for role in Role],
-    )
+def _ask(visit: Visiting, given: dict[str, str], problem: str = "", status: int = 200) -> Response:
+    roles = [str(role) for role in Role]
+    return visit.render("token_new.html", status, given=given, problem=problem, roles=roles)
+
+
+def _page(visit: Visiting, made: str = "", secret: str = "") -> Response:
+    tokens = visit.shared(lambda book: book.tokens.list())
+    return visit.render("tokens.html", tokens=tokens, made=made, secret=secret)

@@ -13,8 +13,9 @@ from duebook.errors import Conflict, Forbidden, Invalid, shorten
 from duebook.explain.undue import read_asked
 from duebook.model.access import Role
 from duebook.model.hidden import keep_hidden
+from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule
-from duebook.timetext import format_instant
+from duebook.timetext import format_instant, parse_instant
 from duebook.web.definitions import FIELDS, changes_of, differences, texts_of
 from duebook.web.due_times import due_rows
 from duebook.web.visits import Form, Submitted, Visiting
@@ -149,6 +150,16 @@ def do_skip_next(visit: Visiting, name: str, form: Submitted) -> Response:
     return visit.attempt(work, _again(visit, name, "skip-next", form))
 
 
+@operations("GET", "/restore", Role.OPERATOR, None)
+def ask_restore(
+    visit: Visiting, name: str, at: Annotated[str, Query(max_length=40)] = ""
+) -> Response:
+    """Whether to take back what was said about a due time; raises InvalidTime."""
+    schedule = visit.book.schedules.get(name)
+    given = {"at": format_instant(parse_instant(at))}
+    return _ask(visit, schedule.name, "restore", given=given)
+
+
 @operations("POST", "/restore", Role.OPERATOR, None)
 def do_restore(visit: Visiting, name: str, form: Submitted) -> Response:
     """Take back what was said about a due time to come."""
@@ -157,7 +168,11 @@ def do_restore(visit: Visiting, name: str, form: Submitted) -> Response:
         restored = visit.book.schedules.restore(name, form["at"])
         return visit.go("schedules", restored.name, done="restore")
 
-    return visit.attempt(work, _again(visit, name, "skip-next", form))
+    def again(problem: str, status: int) -> Response:
+        back = ("schedules", visit.book.schedules.get(name).name)
+        return visit.render("refused.html", status, problem=problem, back=back)
+
+    return visit.attempt(work, again)
 
 
 @operations("GET", "/delete", Role.OPERATOR, None)
@@ -236,8 +251,13 @@ def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
 
     def work() -> Response:
         span = (_time(visit, "from", form["from"]), _time(visit, "to", form["to"]))
-        visit.book.schedules.backfill(name, *span, form.get("reprocess"))
-        return visit.go("schedules", name, done="backfill")
+        runs = visit.book.schedules.backfill(name, *span, form.get("reprocess"))
+        queued_at = [run.ready_at for run in runs if isinstance(run, Run)]
+        done = {"done": "backfill", "count": str(len(runs))}
+        if queued_at:
+            since, until = (format_instant(moment) for moment in span)
+            done |= {"since": since, "until": until, "at": format_instant(queued_at[0])}
+        return visit.go("schedules", name, **done)
 
     def again(problem: str, status: int) -> Response:
         return visit.render(
@@ -251,6 +271,16 @@ def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
         )
 
     return visit.attempt(work, again)
+
+
+@operations("POST", "/undo-backfill", Role.OPERATOR, None)
+def do_undo_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
+    """Cancel those of its runs that nobody has begun."""
+    span = (form["since"], form["until"])
+    schedule = visit.book.schedules.get(name)
+    undone = visit.book.schedules.undo_backfill(schedule.id, *span, form["at"])
+    told = {"cancelled": undone.cancelled, "begun": undone.begun}
+    return visit.go("schedules", schedule.name, done="undo-backfill", **told)
 
 
 # -- edit: first what would change, then the new definition
@@ -314,7 +344,11 @@ def _edit_page(
 
 
 def _preview_page(
-    visit: Visiting, schedule: Schedule, given: dict[str, str], changes: dict[str, Any]
+    visit: Visiting,
+    schedule: Schedule,
+    given: dict[str, str],
+    changes: dict[str, Any],
+    version: str | None = None,
 ) -> Response:
     edited = visit.book.schedules.preview_update(schedule.id, **changes)
     now = visit.clock().now
@@ -322,6 +356,7 @@ def _preview_page(
         "edit_preview.html",
         schedule=schedule,
         given=given,
+        version=version,
         differences=differences(edited.before, edited.after),
         was=due_rows(edited.before, edited.was_due, now),
         will=due_rows(edited.after, edited.will_be_due, now),
@@ -331,15 +366,30 @@ def _preview_page(
     )
 
 
+@operations("GET", "/version", Role.OPERATOR, None)
+def ask_version(
+    visit: Visiting, name: str, version: Annotated[str, Query(max_length=20)] = ""
+) -> Response:
+    """Whether to put an earlier definition in force again, and what that changes."""
+    schedule, spec = _definition(visit, name)
+    earlier = _revision(visit, name, version)
+    names = {**spec.to_json(), **earlier.to_json()}
+    changes = {name: earlier.to_json().get(name) for name in names}
+    return _preview_page(visit, schedule, {"version": version}, changes, version)
+
+
 @operations("POST", "/version", Role.OPERATOR, None)
 def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
     """Put an earlier definition in force again."""
-    wanted = _version(form)
     schedule, spec = _definition(visit, name)
-    found = [r for r in visit.book.schedules.revisions(name) if r.version == wanted]
-    if not found or found[0].spec is None:
-        raise Invalid(f"version {shorten(form['version'])} is none of this schedule")
-    definition = found[0].spec.to_json()
+    definition = _revision(visit, name, form["version"]).to_json()
     visit.ask.refuse_targets([definition["target"]], spec.target)
     visit.book.schedules.replace(name, version=schedule.version, **definition)
     return visit.go("schedules", schedule.name, done="version", version=schedule.version)
+
+
+def _revision(visit: Visiting, name: str, version: str) -> ScheduleSpec:
+    found = [r for r in visit.book.schedules.revisions(name) if str(r.version) == version]
+    if not found or found[0].spec is None:
+        raise Invalid(f'version "{shorten(version)}" is none of this schedule')
+    return found[0].spec

@@ -19,6 +19,7 @@ from duebook.model.forms import definition_form
 from duebook.model.listing import Listing
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
+from duebook.web.notices import count_of, notice_of
 from duebook.web.times import Clock
 from duebook.web.visits import Visiting
 
@@ -101,13 +102,13 @@ def get_schedules(
 
 def _bulk_notice(visit: Visiting) -> dict[str, Any] | None:
     given = visit.request.query_params
-    done, count = given.get("done"), given.get("count", "")
+    done, count = given.get("done"), count_of(given.get("count"))
     if done == "deleted":
         return {"done": done, "name": given.get("name", "")[:200], "id": given.get("id", "")[:40]}
-    if done not in ("paused", "resumed") or not (count.isdecimal() and len(count) < 9):
+    if done not in ("paused", "resumed"):
         return None
     undo = {"paused": "resume", "resumed": "pause"}[done]
-    return {"done": done, "count": int(count), "undo": undo, "names": given.getlist("name")[:PAGE]}
+    return {"done": done, "count": count, "undo": undo, "names": given.getlist("name")[:PAGE]}
 
 
 @operations("GET", "/schedules/{name}", Role.VIEWER, None)
@@ -155,7 +156,7 @@ def get_schedule(
         asking=asking,
         beside=visit.zone if asking.zone != visit.zone else spec.tz if spec else None,
         asked={"at": at or "", "from": start or "", "to": end or ""},
-        notice=_notice(visit),
+        notice=notice_of(seen["schedule"], visit.request.query_params),
         **seen,
     )
 
@@ -188,31 +189,3 @@ def _explained(
         return [], str(error)
     assert isinstance(found, list)  # noqa: S101 - a range was asked for
     return found[: -ASKED - 1 : -1], None
-
-
-def _notice(visit: Visiting) -> dict[str, str] | None:
-    """What was done by the form before; only words of ours come from the address."""
-    given = visit.request.query_params
-    done = given.get("done")
-    if done not in NOTICES:
-        return None
-    words, undo = NOTICES[done]
-    at, run = given.get("at", ""), given.get("run", "")
-    was = given.get("version", "")[:10]
-    return {"words": words, "undo": undo, "at": at[:40], "run": run[:40], "was": was}
-
-
-NOTICES: Final = {
-    "pause": ("It is paused: nothing is decided until it goes on.", "resume"),
-    "resume": ("It goes on.", "pause"),
-    "run": ("A run is queued.", "cancel"),
-    "move": ("The next due time was moved.", "restore"),
-    "skip-next": ("The next due time will be left out.", "restore"),
-    "restore": ("It is due again as it was.", ""),
-    "backfill": ("The runs are queued.", ""),
-    "create": ("It is made.", "delete"),
-    "again": ("It is there again, from now on; its earlier runs stay with the deleted one.", ""),
-    "edit": ("The new definition is in force.", "version"),
-    "version": ("The earlier definition is in force again.", "version"),
-}
-"""What is said after an action, and what undoes it."""

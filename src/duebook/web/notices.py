@@ -1,0 +1,92 @@
+"""What is said of a schedule after an action, and the form that undoes it; only words of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from duebook.model.schedule import Schedule
+
+__all__ = ["Notice", "count_of", "notice_of"]
+
+LONGEST: Final = 60
+WORDS: Final = {
+    "pause": "It is paused: nothing is decided until it goes on.",
+    "resume": "It goes on.",
+    "run": "A run is queued.",
+    "move": "The next due time was moved.",
+    "skip-next": "The next due time will be left out.",
+    "restore": "It is due again as it was.",
+    "create": "It is made.",
+    "again": "It is there again, from now on; its earlier runs stay with the deleted one.",
+    "edit": "The new definition is in force.",
+    "version": "The earlier definition is in force again.",
+}
+UNDONE_BY: Final = {
+    "pause": "resume",
+    "resume": "pause",
+    "move": "restore",
+    "skip-next": "restore",
+    "create": "delete",
+    "edit": "version",
+    "version": "version",
+    "backfill": "undo-backfill",
+}
+NEEDS: Final = {
+    "restore": ("at",),
+    "version": ("version",),
+    "undo-backfill": ("since", "until", "at"),
+}
+"""What the form of an undo has to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something was done."""
+
+    words: str
+    undo: tuple[str, ...] = ()
+    """the path of what takes it back; empty: nothing does"""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
+    """the run that it made"""
+
+
+def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
+    """What an address says was done to a schedule; None when it says nothing."""
+    done, run = given.get("done", ""), given.get("run", "")[:LONGEST]
+    words = _words(done, given)
+    if words is None:
+        return None
+    if done == "run":
+        return Notice(words, ("runs", run, "cancel") if run else (), run=run)
+    undo = UNDONE_BY.get(done, "")
+    fields = {name: given.get(name, "")[:LONGEST] for name in NEEDS.get(undo, ())}
+    stale = undo == "version" and fields["version"] != str(schedule.version - 1)
+    if not undo or stale or not all(fields.values()):
+        return Notice(words)
+    return Notice(words, ("schedules", schedule.name, undo), fields)
+
+
+def _words(done: str, given: Mapping[str, str]) -> str | None:
+    if done == "backfill":
+        return f"{_runs(count_of(given.get('count')))} queued."
+    if done == "undo-backfill":
+        begun = count_of(given.get("begun"))
+        late = f"; {_runs(begun, 'had')} begun, and {'goes' if begun == 1 else 'go'} on"
+        return f"{_runs(count_of(given.get('cancelled')))} cancelled{late if begun else ''}."
+    return WORDS.get(done)
+
+
+def _runs(number: int, verb: str = "") -> str:
+    are = verb or ("is" if number == 1 else "are")
+    return f"{number:,} run{'' if number == 1 else 's'} {are}"
+
+
+def count_of(text: str | None) -> int:
+    """A number from an address; 0 for anything else."""
+    known = text is not None and text.isascii() and text.isdecimal() and len(text) < 9
+    return int(text) if text is not None and known else 0

@@ -1,0 +1,174 @@
+"""Every write: asked for on a page of its own that can be left, and undone where that can be."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+import pytest
+
+from duebook.delivery.courier import Courier
+from duebook.store.sqlite import SqliteStore
+from duebook.timetext import format_instant
+from duebook.web.routes import PAGES
+from tests.conformance.builders import begin, claim, settle
+from tests.conformance.flow_builders import CHAIN, put_flow
+from tests.conformance.test_delivery import Box, join
+from tests.conformance.test_events import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.book import Book
+    from duebook.store.base import Store
+    from tests.contract.web.conftest import Browser, Page
+
+DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "dashboard.md"
+HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"}
+"""These write nothing in the books."""
+ALL: Final = [page for part in PAGES for page in part.all]
+WRITES: Final = {page.path for page in ALL if page.writes} - HARMLESS
+PATTERNS: Final = {
+    path: re.compile("^" + re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)) + "$")
+    for path in sorted({page.path for page in ALL}, key=lambda path: path.count("{"))
+}
+ONLY_UNDO: Final = {"/schedules/{name}/again", "/schedules/{name}/undo-backfill"}
+PREVIEWS: Final = {"See what would change", "Show when it is due"}
+EACH: Final = 4
+"""Pages of a kind that are looked at."""
+FORM: Final = re.compile(r'<form method="post" action="([^"?]+).*?</form>', re.DOTALL)
+BUTTON: Final = re.compile(r"<button(?! type)[^>]*>([^<]+)</button>")
+NOTICE: Final = re.compile(r'<div class="alert done".*?</div>', re.DOTALL)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = SqliteStore(tmp_path / "books.db")
+    yield opened
+    opened.close()
+
+
+def kind_of(path: str) -> str:
+    return next((kind for kind, pattern in PATTERNS.items() if pattern.match(path)), "")
+
+
+def contents(page: Page) -> str:
+    """What a page has but for its head and foot, which are the same everywhere."""
+    return page.source.partition('<div id="page">')[2].partition("</main>")[0]
+
+
+def fill(book: Book) -> list[str]:
+    """Something of every kind; returns where notices stand after what was done."""
+    create = book.schedules.create
+    create("job", trigger={"cron": "0 0 * * *"}, target={"command": ["true"]}, labels={"a": "b"})
+    create("rests", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    book.schedules.pause("rests")
+    book.schedules.update("job", description="new")
+    book.schedules.skip_next("job")
+    begin(book.store)
+    book.schedules.trigger("job")
+    (failed,) = claim(book.store)
+    settle(book.store, failed.token, "failed", error="boom")
+    book.schedules.trigger("job")
+    put_flow(book.store, CHAIN)
+    flow = book.flows.start("chain")
+    book.events.publish("orders", {"id": 1}, key="1")
+    stamp(book.store)
+    box = Box()
+    box.refuses = {"1"}
+    courier = Courier(book.store, join(book.store, "tellers", 1, 1, topics=["orders"]), box)
+    courier.share()
+    while not book.events.dead_letters():
+        courier.step()
+    courier.close()
+    book.tokens.create("ci", "viewer", "*")
+    now = format_instant(datetime.now(UTC))
+    done = [{"done": word} for word in ("pause", "resume", "create", "again", "restore")]
+    done += [{"done": word, "at": now} for word in ("move", "skip-next")]
+    done += [{"done": word, "version": "1"} for word in ("edit", "version")]
+    done.append({"done": "run", "run": failed.run.id})
+    done.append({"done": "backfill", "count": "2", "since": now, "until": now, "at": now})
+    done.append({"done": "undo-backfill", "cancelled": "2", "begun": "1"})
+    span = {name: f"{datetime.now(UTC) - timedelta(days=n):%Y-%m-%dT00:00}" for name, n in
+            (("from", 4), ("to", 2))}  # fmt: skip
+    return [
+        *(f"/schedules/job?{urlencode(query)}" for query in done),
+        f"/schedules/job/backfill?{urlencode(span)}",
+        "/schedules?done=paused&count=1&name=rests",
+        "/schedules?done=deleted&name=job&id=x",
+        f"/runs/{flow.id}?done=start",
+    ]
+
+
+def walk(browser: Browser, first: list[str]) -> Iterator[tuple[str, Page]]:
+    """Every kind of page that links lead to."""
+    waiting, seen, counts = ["/", *first], set[str](), dict[str, int]()
+    while waiting:
+        address = waiting.pop(0)
+        kind = kind_of(address.partition("?")[0].partition("#")[0])
+        query = address.partition("?")[2]
+        key = f"{kind}?{sorted(re.findall(r'(?:^|&)(?:done|action|status)=[^&]*', query))}"
+        if address in seen or not kind or counts.get(key, 0) >= EACH:
+            continue
+        seen.add(address)
+        counts[key] = counts.get(key, 0) + 1
+        page = browser.get(address)
+        assert page.status == 200, f"{address}: {page.text[:300]}"
+        yield address, page
+        waiting += [link for link in page.links if link.startswith("/")]
+
+
+def drafts(browser: Browser) -> list[tuple[str, Page]]:
+    """The second pages of forms that first show what would happen."""
+    new = browser.send(
+        browser.ok("/new"), "/new", name="x", trigger="@daily", target="job", step="preview"
+    )
+    edit = browser.send(
+        browser.ok("/schedules/job/edit"), "/schedules/job/edit", description="x", step="preview"
+    )
+    return [("/new", new), ("/schedules/job/edit", edit)]
+
+
+def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Book) -> None:
+    first = fill(book)
+    asked: dict[str, set[str]] = {}
+    undone: set[str] = set()
+    pages = [*walk(admin, first), *drafts(admin)]
+    for address, page in pages:
+        whole = contents(page)
+        for notice in NOTICE.findall(whole):
+            for form in FORM.finditer(notice):
+                assert BUTTON.findall(form[0]) == ["Undo"], address
+                undone.add(kind_of(form[1]))
+        forms = list(FORM.finditer(NOTICE.sub("", whole)))
+        forms = [form for form in forms if kind_of(form[1]) not in HARMLESS]
+        assert len(forms) <= 1, f"{address} has forms for {[form[1] for form in forms]}"
+        for form in forms:
+            assert 'data-live="' not in page.source, f"{address} changes under its reader's hands"
+            assert ">Back</a>" in whole, f"{address} cannot be left"
+            assert re.search(r"<h1>[^<]*(\?|Edit \w+|Backfill \w+|A new schedule)</h1>", whole)
+            asked.setdefault(kind_of(form[1]), set()).update(BUTTON.findall(form[0]))
+    assert WRITES - set(asked) == ONLY_UNDO <= undone
+    told = {row.split("|")[1].strip() for row in DOCUMENT.read_text().splitlines() if "|" in row}
+    words = {word for found in asked.values() for word in found - PREVIEWS}
+    numbers = re.compile(r"\d+ (schedule|run)s?")
+    missing = {numbers.sub(r"N \1s", word) for word in words} - told
+    assert not missing, f"docs/dashboard.md does not say what is asked before {missing}"
+
+
+def test_a_page_that_asks_does_nothing(operator: Browser, book: Book) -> None:
+    fill(book)
+    book.schedules.update("job", description="newer")
+    before = [(s.name, s.version, s.status, s.next_due_at) for s in book.schedules.list()]
+    (said,) = book.schedules.exceptions("job")
+    page = operator.ok("/schedules/job/restore", at=format_instant(said.due_at))
+    assert "is due again" in page.text
+    page = operator.ok("/schedules/job/version", version="1")
+    assert "in force again?" in page.text
+    assert "newer" in page.text
+    assert operator.get("/schedules/job/version", version="9").status == 422
+    assert operator.get("/schedules/job/restore", at="x").status == 422
+    assert before == [(s.name, s.version, s.status, s.next_due_at) for s in book.schedules.list()]
