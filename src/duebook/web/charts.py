@@ -1,4 +1,4 @@
-"""Draws runs and loads as SVG: numbers in, paths and rectangles out; pure, and without style."""
+"""Draws runs as SVG: numbers in, paths and rectangles out; pure, and without style."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from duebook.triggers.zones import local_datetime
 from duebook.web.times import length_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from duebook.model.insight import Coming, HourLoad, RunMark
+    from duebook.model.insight import Coming, RunMark
+    from duebook.web.analytics import Day
     from duebook.web.times import Clock
 
-__all__ = ["duration_chart", "load_chart", "strip", "time_line"]
+__all__ = ["duration_chart", "strip", "success_chart", "time_line"]
 
 STRIP_HEIGHT: Final = 20
 BAR: Final = 5
 CHART_WIDTH: Final = 720
 CHART_HEIGHT: Final = 140
+MOST_DAYS: Final = 60
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+SCALES: Final = (
+    *(0.2, 1.0, 2.0, 4.0, 10.0, 20.0, 40.0),
+    *(number * MINUTE for number in (1, 2, 4, 10, 20, 40)),
+    *(number * HOUR for number in (1, 2, 4, 12)),
+    *(number * DAY for number in (1, 2, 4, 10, 20, 40)),
+)
+"""Seconds that a scale may end at: they and their halves are easy to read."""
 
 
 def strip(marks: Sequence[RunMark], most: int) -> Markup:
@@ -70,38 +79,82 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     ended = [mark for mark in marks if mark.took is not None]
     if len(ended) < 2:
         return Markup("")
-    longest = max(_seconds(mark.took) for mark in ended) or 1.0
+    longest = max(_seconds(mark.took) for mark in ended)
+    top = next((step for step in SCALES if step >= longest), longest)
     wide = CHART_WIDTH / len(ended)
     bars = Markup("").join(
-        Markup(
-            '<rect class="run-{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>'
-        ).format(
+        _bar(
             mark.status,
-            round(number * wide, 1),
-            CHART_HEIGHT - _bar(mark, longest),
-            round(max(wide - 1, 1), 1),
-            _bar(mark, longest),
+            number * wide,
+            wide,
+            _seconds(mark.took) / top,
             f"{clock.text(mark.at)}: {mark.status} after {length_text(mark.took)}",
         )
         for number, mark in enumerate(ended)
     )
     mean = sum(_seconds(mark.took) for mark in ended) / len(ended)
-    level = round(CHART_HEIGHT - mean / longest * (CHART_HEIGHT - 4), 1)
+    line = Markup('<path class="mean" d="M0 {}H{}"/>').format(_level(mean / top), CHART_WIDTH)
+    mean_text = length_text(timedelta(seconds=mean))
+    words = (
+        f"how long the last {len(ended)} runs took: {mean_text} in the "
+        f"mean, {length_text(timedelta(seconds=longest))} at most"
+    )
+    scale = [length_text(timedelta(seconds=value)) for value in (top, top / 2)]
+    ends = (clock.text(ended[0].at), f"mean {mean_text}", clock.text(ended[-1].at))
+    return _framed(bars + line, words, [*scale, "0"], ends)
+
+
+def success_chart(days: Sequence[Day]) -> Markup:
+    """The part of each day's runs that succeeded, the oldest day first; the rest failed."""
+    known = [day for day in reversed(days) if day.figures.success is not None][-MOST_DAYS:]
+    if len(known) < 2:
+        return Markup("")
+    wide = CHART_WIDTH / len(known)
+    bars = Markup("").join(
+        _bar("failed", number * wide, wide, 1.0, "")
+        + _bar(
+            "succeeded",
+            number * wide,
+            wide,
+            day.figures.success or 0.0,
+            f"{day.day}: {day.figures.success:.0%} of {day.figures.runs} succeeded",
+        )
+        for number, day in enumerate(known)
+    )
+    worst = min(known, key=lambda day: day.figures.success or 0.0)
+    words = (
+        f"success over {len(known)} days; the worst was {worst.day}: {worst.figures.success:.0%}"
+    )
+    return _framed(bars, words, ["100%", "50%", "0"], (str(known[0].day), str(known[-1].day)))
+
+
+def _framed(drawn: Markup, words: str, scale: Sequence[str], ends: Sequence[str]) -> Markup:
+    """A chart that is stretched, with a scale beside it and times below, which are not."""
+    grid = Markup('<path class="grid" d="M0 .5H{0}M0 {1}H{0}M0 {2}H{0}"/>').format(
+        CHART_WIDTH, CHART_HEIGHT / 2, CHART_HEIGHT - 0.5
+    )
     return Markup(
-        '<svg class="chart" viewBox="0 0 {0} {1}" preserveAspectRatio="none" role="img" '
-        'aria-label="{2}">{3}<path class="mean" d="M0 {4}H{0}"/></svg>'
-    ).format(
-        CHART_WIDTH,
-        CHART_HEIGHT,
-        f"how long the last {len(ended)} runs took: {length_text(timedelta(seconds=mean))} in the "
-        f"mean, {length_text(timedelta(seconds=longest))} at most",
-        bars,
-        level,
+        '<figure class="framed"><div class="scale" aria-hidden="true">{}</div>'
+        '<svg class="chart" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
+        'aria-label="{}">{}{}</svg><div class="ends" aria-hidden="true">{}</div></figure>'
+    ).format(_spans(scale), CHART_WIDTH, CHART_HEIGHT, words, grid, drawn, _spans(ends))
+
+
+def _spans(texts: Sequence[str]) -> Markup:
+    return Markup("").join(Markup("<span>{}</span>").format(text) for text in texts)
+
+
+def _bar(status: str, x: float, wide: float, share: float, hint: str) -> Markup:
+    """A bar from the foot up to a share of the height, and at least visible."""
+    high = round(max(share * CHART_HEIGHT, 2), 1) if share else 0
+    title = Markup("<title>{}</title>").format(hint) if hint else ""
+    return Markup('<rect class="run-{}" x="{}" y="{}" width="{}" height="{}">{}</rect>').format(
+        status, round(x, 1), CHART_HEIGHT - high, round(max(wide - 1, 1), 1), high, title
     )
 
 
-def _bar(mark: RunMark, longest: float) -> float:
-    return round(max(_seconds(mark.took) / longest * (CHART_HEIGHT - 4), 2), 1)
+def _level(share: float) -> float:
+    return round(CHART_HEIGHT * (1 - share), 1)
 
 
 def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock: Clock) -> Markup:
@@ -144,60 +197,3 @@ def _due_words(found: Sequence[Coming], clock: Clock) -> str:
     names = ", ".join(dict.fromkeys(due.schedule for due in found[:5]))
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return f"{clock.text(found[0].at)}: {names}{more}"
-
-
-def load_chart(loads: Sequence[HourLoad], hours: Sequence[datetime], clock: Clock) -> Markup:
-    """A week by the hour: a square each, darker where more is due; a row for each day."""
-    by_hour = {load.hour: load for load in loads}
-    most = max((load.runs for load in loads), default=0)
-    squares = []
-    for number, hour in enumerate(hours):
-        load = by_hour.get(hour)
-        runs = load.runs if load else 0
-        squares.append(
-            Markup(
-                '<rect class="load-{}" x="{}" y="{}" width="26" height="26" rx="3">'
-                "<title>{}</title></rect>"
-            ).format(
-                _level(runs, most),
-                44 + number % 24 * 28,
-                18 + number // 24 * 28,
-                _load_words(hour, load, clock),
-            )
-        )
-    days = Markup("").join(
-        Markup('<text x="0" y="{}">{}</text>').format(
-            36 + row * 28, f"{_day(hours[row * 24], clock)}"
-        )
-        for row in range(len(hours) // 24)
-    )
-    heads = Markup("").join(
-        Markup('<text x="{}" y="12" text-anchor="middle">{}</text>').format(
-            57 + column * 28, f"{column:02}"
-        )
-        for column in range(0, 24, 3)
-    )
-    return Markup(
-        '<svg class="load" viewBox="0 0 720 216" role="img" aria-label="{}">{}{}{}</svg>'
-    ).format(f"runs by the hour, {most} in the busiest", heads, days, Markup("").join(squares))
-
-
-def _day(hour: datetime, clock: Clock) -> str:
-    wall = local_datetime(hour + timedelta(hours=1), clock.zone)
-    return f"{wall:%a} {wall.day}"
-
-
-def _level(runs: int, most: int) -> int:
-    """0 for nothing, 1 to 5 by how it compares with the busiest hour."""
-    if runs == 0:
-        return 0
-    return min(1 + int(4 * math.sqrt(runs / max(most, 1))), 5)
-
-
-def _load_words(hour: datetime, load: HourLoad | None, clock: Clock) -> str:
-    at = clock.text(hour)
-    if load is None:
-        return f"{at}: nothing"
-    workers = load.busy / timedelta(hours=1)
-    failed = f", {load.failed} failed" if load.failed else ""
-    return f"{at}: {load.runs:,} runs{failed}, {workers:.1f} workers busy"

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import DuebookError
 from duebook.model.insight import HourLoad
 from duebook.planner import DueTimes, instant_before
-from duebook.triggers.zones import day_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
-    from datetime import date
 
     from duebook.book.insights import Insights
     from duebook.model.insight import Planned
 
-__all__ = ["Calendar", "Week", "coming_hours", "days_from", "hours_from"]
+__all__ = ["Calendar", "Week", "coming_hours", "hours_from"]
 
 HOUR: Final = timedelta(hours=1)
 WEEK: Final = 7 * 24
@@ -54,15 +52,10 @@ class Week:
     """whether all schedules are counted; the others are being so"""
 
 
-def hours_from(start: datetime, count: int = WEEK) -> list[datetime]:
+def hours_from(start: datetime) -> list[datetime]:
+    """The hours of a week."""
     first = start.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    return [first + number * HOUR for number in range(count)]
-
-
-def days_from(day: date, zone: str, count: int = 7) -> list[datetime]:
-    """The 24 hours from each midnight on, where clocks show it; whole hours of UTC."""
-    midnights = (day_start(day + timedelta(days=number), zone) for number in range(count))
-    return [hour for midnight in midnights for hour in hours_from(midnight, 24)]
+    return [first + number * HOUR for number in range(WEEK)]
 
 
 def coming_hours(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from duebook.clock import utc_now
-from duebook.model.insight import Planned, RunMark
+from duebook.model.insight import HourLoad, Planned, RunMark
 from duebook.web import forecast
 from duebook.web.analytics import by_day, figures
+from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import Calendar, coming_hours
+from duebook.web.times import Clock
+from duebook.web.week import Cell, fullest, week_table
 from tests.conformance.builders import BEGIN, MINUTE, SECOND, begin, claim, make_spec, settle
 from tests.waiting import eventually
 
@@ -31,9 +34,10 @@ def test_a_herd_at_midnight_is_seen(viewer: Browser, book: Book) -> None:
     (claimed,) = claim(book.store)
     settle(book.store, claimed.token)
     page = viewer.ok("/calendar")
-    assert "runs by the hour, 5 in the busiest" in page.source
-    assert "runs by the hour, 1 in the busiest" in page.source
+    assert page.source.count('title="5 runs, 0.0 workers busy">5</td>') == 6
+    assert 'title="1 run, 0.0 workers busy">1</td>' in page.source
     assert page.text.count("00:00") >= 5
+    assert page.text.count("The fullest hours") == 2
     assert viewer.ok("/calendar").status == 200
 
 
@@ -50,6 +54,28 @@ def test_due_times_and_their_durations_are_counted_by_the_hour() -> None:
     assert len(counted) == 1
     often = coming_hours([Planned("b", "b", busy)], {}, BEGIN)
     assert often[BEGIN + 100 * HOUR] == (3600, timedelta())
+
+
+def test_an_hour_that_comes_twice_counts_both_times() -> None:
+    hours = [datetime(2026, 10, 25, hour, tzinfo=UTC) for hour in (0, 1, 2)]
+    loads = [HourLoad(hour, number, 1, HOUR) for number, hour in enumerate(hours, 1)]
+    week = week_table(loads, date(2026, 10, 25), "Europe/Brussels")
+    assert [row[0].runs for row in week.rows[:5]] == [0, 0, 3, 3, 0]
+    assert week.rows[2][0].words == "3 runs, 2 failed, 2.0 workers busy"
+    assert week.totals[:2] == [6, 0]
+    assert Cell(123_456).short == "123k"
+    assert [load.runs for load in fullest(loads)] == [3, 2, 1]
+
+
+def test_charts_have_scales() -> None:
+    marks = [mark(n, "failed" if n == 9 else "succeeded", n) for n in range(40)]
+    drawn = duration_chart(marks, Clock(BEGIN))
+    assert all(f"<span>{text}</span>" in drawn for text in ("40 s", "20 s", "0", "mean 20 s"))
+    days = by_day(marks, "UTC")
+    told = success_chart(days)
+    assert "the worst was 2026-01-05: 92%" in told
+    assert "<span>100%</span>" in told
+    assert not success_chart(days[:1])
 
 
 def test_many_schedules_are_counted_behind_the_page(

@@ -11,9 +11,10 @@ from duebook.api.operations import Operations
 from duebook.model.access import Role
 from duebook.triggers.zones import local_datetime, tzdata_version
 from duebook.web.analytics import by_day, figures
-from duebook.web.charts import duration_chart, load_chart
-from duebook.web.forecast import HOUR, days_from
+from duebook.web.charts import duration_chart, success_chart
+from duebook.web.forecast import HOUR
 from duebook.web.visits import Visiting
+from duebook.web.week import DAYS, fullest, week_table
 
 __all__ = ["operations"]
 
@@ -31,14 +32,15 @@ def get_calendar(visit: Visiting) -> Response:
     week = visit.shared(lambda book: calendar.week(visit.ask.namespace, book.insights))
     clock = visit.clock()
     today = local_datetime(clock.now, clock.zone).date()
-    busiest = sorted(week.coming, key=lambda load: (-load.runs, load.hour))[:5]
     return visit.render(
         "calendar.html",
         now=clock.now,
         week=week,
-        coming=load_chart(week.coming, days_from(today, clock.zone), clock),
-        past=load_chart(week.past, days_from(today - timedelta(days=6), clock.zone), clock),
-        busiest=busiest,
+        today=today,
+        coming=week_table(week.coming, today, clock.zone),
+        past=week_table(week.past, today - timedelta(days=DAYS - 1), clock.zone),
+        fullest_coming=fullest(week.coming),
+        fullest_past=fullest(week.past),
         workers=max((load.busy / HOUR for load in week.coming), default=0.0),
     )
 
@@ -65,13 +67,15 @@ def get_analytics(visit: Visiting, name: str) -> Response:
         lambda book: (book.schedules.get(name), book.insights.marks(name, MEASURED))
     )
     clock = visit.clock()
+    days = by_day(marks, clock.zone)
     return visit.render(
         "analytics.html",
         now=clock.now,
         schedule=schedule,
         whole=figures(marks),
-        days=by_day(marks, clock.zone),
+        days=days,
         chart=duration_chart(marks[-200:], clock),
+        success=success_chart(days),
         since=marks[0].at if marks else None,
         most=MEASURED,
     )
