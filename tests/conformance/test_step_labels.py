@@ -84,7 +84,7 @@ def test_a_step_that_no_worker_fits_says_what_it_waits_for(
     begin(store)
     assert book.flows.get("chain").waits == (
         'step "tell": task "reports.tell" is known to no live worker',
-        'step "train" needs a worker with gpu=a100, zone=eu\'1; none that lives has that',
+        'step "train": it needs a worker with gpu=a100, zone=eu\'1; none that lives has that',
     )
     begin(store, GPU, ("reports.tell",))
     assert book.flows.get("chain").waits == ()

@@ -159,3 +159,29 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     assert 'flow "talk" has no active run' in cli("cancel", "talk").stderr
     assert '"ghost" is neither a schedule nor a flow' in cli("runs", "ghost").stderr
     assert "duebook flow show talk" in cli("show", "talk").stderr
+
+
+def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -> None:
+    cli, run_id = talk
+    told = cli.ok("explain", "talk")
+    assert "succeeded" in told.splitlines()[0]
+    assert [line.split()[0] for line in told.splitlines()[1:]] == ["hear", "answer"]
+    cli.ok("flow", "start", "talk")
+    lines = cli.ok("explain", "talk").splitlines()
+    assert "queued since" in lines[0]
+    assert lines[-2:] == [
+        "  hear    waits until the run begins",
+        "  answer  waits until the run begins",
+    ]
+    assert "duebook explain talk" in cli.ok("flow", "show", "talk")
+    hear = next(s["run_id"] for s in cli.json("logs", run_id) if s["step"] == "hear")
+    found = cli.json("explain", hear)
+    assert (found["run_id"], found["verdict"]) == (run_id, "ran")
+    assert [step["step"] for step in found["steps"]] == ["hear"]
+
+
+def test_a_flow_that_never_ran_cannot_be_explained(greet: Cli) -> None:
+    result = greet("explain", "greet")
+    assert result.exit_code == 3
+    assert 'flow "greet" has no run yet; start it: duebook flow start greet' in result.stderr
+    assert greet("explain", "ghost").exit_code == 3

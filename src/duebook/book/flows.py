@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
 from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.explain.flow_runs import FlowStanding, explain_flow
 from duebook.flows.build import build
 from duebook.flows.lifecycle import again, retried
 from duebook.flows.problems import Problem
@@ -23,6 +24,7 @@ from duebook.model.listing import Listing, read_cursor, write_cursor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from duebook.explain.flow_runs import FlowExplanation
     from duebook.model.flow import Flow
     from duebook.model.run import Run
     from duebook.store.base import Store, Tx
@@ -179,6 +181,26 @@ class Flows:
         """The runs of a run's steps, in the order in which they were made."""
         return self._store.read(lambda tx: tx.list_steps_of(self._run(tx, run_id).id))
 
+    def explain(self, run_id: str) -> FlowExplanation:
+        """How far a run has come, in a sentence, and what each of its steps waits for.
+
+        With the run of a step, that step alone. Raises NotFound, and Conflict when the revision
+        that it began with is gone.
+        """
+
+        def work(tx: Tx) -> FlowExplanation:
+            run, only = self._run_or_step(tx, run_id)
+            found = tx.flow_run(run.id)
+            try:
+                flow = self._shelf.find(
+                    tx, self._namespace, run.flow or "", found[0] if found else None
+                )
+            except Unreadable as error:
+                raise Conflict(str(error)) from None
+            return explain_flow(_standing(tx, flow, run), only)
+
+        return self._store.read(work)
+
     def runs(self, name: str, limit: int = 20) -> RunList:
         """Its runs, the newest first, also those of a flow that was deleted."""
         if not 1 <= limit <= 1_000:
@@ -193,12 +215,24 @@ class Flows:
         return self._store.read(work)
 
     def _run(self, tx: Tx, run_id: str) -> Run:
-        if not isinstance(run_id, str) or not looks_like_prefix(run_id):
-            raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
-        run = tx.get_run(tx.find_run(self._namespace, run_id))
+        run = self._any_run(tx, run_id)
         if tx.flow_run(run.id) is None:
             raise NotFound(f"run {run.id} is no run of a flow")
         return run
+
+    def _run_or_step(self, tx: Tx, run_id: str) -> tuple[Run, str | None]:
+        """A run of a flow; or that of which a run is a step, with the step's name."""
+        run = self._any_run(tx, run_id)
+        if tx.flow_run(run.id) is not None:
+            return run, None
+        if run.parent_run_id is None or run.step is None:
+            raise NotFound(f"run {run.id} is no run of a flow, nor of a step of one")
+        return tx.get_run(run.parent_run_id), run.step
+
+    def _any_run(self, tx: Tx, run_id: str) -> Run:
+        if not isinstance(run_id, str) or not looks_like_prefix(run_id):
+            raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
+        return tx.get_run(tx.find_run(self._namespace, run_id))
 
     def _kept(self, tx: Tx, name: str) -> KeptFlow:
         kept = tx.get_flow(self._namespace, name) if isinstance(name, str) else None
@@ -238,6 +272,19 @@ def _waits(tx: Tx, run: Run | None) -> tuple[str, ...]:
     nodes = tx.list_nodes() if waiting else []
     found = (waiting_for(step.step, step.task, step.needs, nodes) for step in waiting)
     return tuple(told for told in found if told is not None)
+
+
+def _standing(tx: Tx, flow: Flow, run: Run) -> FlowStanding:
+    """What there is to know about a run; of one that has ended, only what is left of it."""
+    steps = {step.step: step for step in tx.list_steps_of(run.id) if step.step is not None}
+    if run.status not in ("queued", "running"):
+        return FlowStanding(flow, run, steps, None, (), {}, tx.now)
+    before = None
+    if run.schedule_id is not None:
+        active = tx.active_flow_runs(run.namespace, flow.name)
+        before = next((i for i, status in active if status == "running" and i != run.id), None)
+    queues = {load.queue.name: load for load in tx.list_queues()}
+    return FlowStanding(flow, run, steps, before, tx.list_nodes(), queues, tx.now)
 
 
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:

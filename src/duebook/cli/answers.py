@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,8 +14,11 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.times import due_table
 from duebook.clock import utc_now
-from duebook.errors import printable
+from duebook.errors import NotFound, printable
 from duebook.explain import Explanation, explanation_form
+from duebook.explain.flow_runs import flow_explanation_form
+from duebook.explain.words import short_id
+from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form
 from duebook.model.run import Run
 from duebook.timetext import format_instant
@@ -24,6 +27,7 @@ from duebook.triggers.zones import local_datetime
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.book import Book
     from duebook.model.plan import DueException
     from duebook.model.schedule import Schedule
 
@@ -41,14 +45,20 @@ def explain_command(
 ) -> None:
     """Say what became of a due time, and why; or why a time is none.
 
+    With a flow, or a run of one, and no time: what its steps wait for.
+
     \b
     Examples:
       duebook explain backup --at 2026-03-29T02:30
       duebook explain backup --from 2026-03-28T00:00Z --to 2026-03-30T00:00Z
+      duebook explain etl
     """
-    if (at is None) == (start is None) or (end is not None and start is None):
-        raise click.UsageError("give either --at TIME, or --from INSTANT and --to INSTANT")
+    if (at is not None and start is not None) or (end is not None and start is None):
+        raise click.UsageError(_HOW)
     with open_book() as book:
+        if at is None and start is None:
+            _explain_flow(book, name, as_json)
+            return
         if at is not None:
             answer = book.schedules.explain(name, at=utc_now() if at == "now" else at)
         else:
@@ -60,6 +70,35 @@ def explain_command(
         print_json([explanation_form(explanation) for explanation in answer])
     else:
         _print_explanations(answer)
+
+
+_HOW: Final = "give either --at TIME, or --from INSTANT and --to INSTANT; a flow needs neither"
+
+
+def _explain_flow(book: Book, name: str, as_json: bool) -> None:
+    """About the newest run of a flow, or about a run."""
+    told = book.flows.explain(_run_of(book, name))
+    if as_json:
+        print_json(flow_explanation_form(told))
+        return
+    _say(f"{told.flow}, run {short_id(told.run_id)}: {told.text}", 2)
+    width = max((len(step.step) for step in told.steps), default=0)
+    for step in told.steps:
+        _say(f"  {step.step.ljust(width)}  {step.text}", width + 4)
+
+
+def _run_of(book: Book, name: str) -> str:
+    """What NAME without a time means; raises UsageError for a schedule that starts no flow."""
+    try:
+        runs = book.flows.runs(name, 1)
+    except NotFound:
+        if looks_like_prefix(name):
+            return name
+        book.schedules.get(name)
+        raise click.UsageError(_HOW) from None
+    if not runs:
+        raise NotFound(f'flow "{name}" has no run yet; start it: duebook flow start {name}')
+    return runs[0].id
 
 
 def _say(text: str, indent: int) -> None:

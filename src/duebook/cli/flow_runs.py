@@ -91,6 +91,8 @@ def show_command(name: str, as_json: bool) -> None:
             print_runs(book, runs)
         for told in view.waits:
             click.echo(printable(told))
+        if view.last_run is not None and view.last_run.status in ("queued", "running"):
+            click.echo(f"what each step waits for: duebook explain {view.name}")
 
 
 @click.command("start")

@@ -65,7 +65,7 @@ def _ran(run: Run, clock: Clock, late: list[str]) -> str:
 
 def _began(run: Run, clock: Clock) -> str:
     began = clock.time(run.started_at or run.created_at)
-    return began if run.origin == "schedule" else f"{began} by {run.origin}"
+    return began if run.origin in ("schedule", "flow") else f"{began} by {run.origin}"
 
 
 def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
@@ -106,7 +106,7 @@ def _queued(run: Run, clock: Clock, now: datetime) -> str:
             f"after {run.failures or run.attempt} that failed"
         )
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
-    by = "" if run.origin == "schedule" else f" by {run.origin}"
+    by = "" if run.origin in ("schedule", "flow") else f" by {run.origin}"
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
     return f"queued{by}{again} {since}: nobody has begun it yet"
 

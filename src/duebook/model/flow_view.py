@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.node import LiveNode
     from duebook.model.run import Run
 
-__all__ = ["FlowView", "flow_view", "waiting_for"]
+__all__ = ["FlowView", "flow_view", "lacking", "waiting_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,23 @@ class FlowView:
 def waiting_for(
     step: str, task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]
 ) -> str | None:
-    """Why no worker that lives performs a step; None when one can."""
+    """Why no worker that lives performs a step, as a sentence about it; None when one can."""
+    told = lacking(task, needs, nodes)
+    return None if told is None else f'step "{step}": {told}'
+
+
+def lacking(task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]) -> str | None:
+    """What no worker that lives has and a step asks for; None when one has it."""
     workers = [node for node in nodes if "worker" in node.roles]
     if not workers:
-        return f'step "{step}": no worker lives'
+        return "no worker lives"
     wanted = ", ".join(f"{name}={value}" for name, value in sorted(needs.items()))
     fitting = [node for node in workers if needs.items() <= node.labels.items()]
     if not fitting:
-        return f'step "{step}" needs a worker with {wanted}; none that lives has that'
+        return f"it needs a worker with {wanted}; none that lives has that"
     if task is not None and not any(task in node.tasks for node in fitting):
         beside = f" with {wanted}" if needs else ""
-        return f'step "{step}": task "{task}" is known to no live worker{beside}'
+        return f'task "{task}" is known to no live worker{beside}'
     return None
 
 

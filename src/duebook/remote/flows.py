@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.book.flows import Flows
 from duebook.errors import Invalid, shorten
+from duebook.explain.flow_runs import FlowExplanation, StepExplanation
 from duebook.model.flow_view import FlowView
 from duebook.remote.needs import needs_database
 from duebook.remote.readings import read_run, read_value
@@ -67,6 +68,11 @@ class RemoteFlows(Flows):
     def steps(self, run_id: str) -> RunList:
         found = self._server.get("flows", "runs", _text(run_id), "steps")
         return [read_run(form) for form in found["items"]]
+
+    def explain(self, run_id: str) -> FlowExplanation:
+        form = self._server.get("flows", "runs", _text(run_id), "explain")
+        steps = tuple(read_value(StepExplanation, step) for step in form["steps"])
+        return read_value(FlowExplanation, form, steps=steps)
 
     def runs(self, name: str, limit: int = 20) -> RunList:
         found = self._server.get("flows", _text(name), "runs", limit=limit)

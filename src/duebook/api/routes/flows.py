@@ -14,6 +14,7 @@ from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.flows import (
+    FlowExplanationShape,
     FlowList,
     FlowRetry,
     FlowShape,
@@ -23,6 +24,7 @@ from duebook.api.schemas.flows import (
     ValidationShape,
 )
 from duebook.api.schemas.runs import RunShape
+from duebook.explain.flow_runs import flow_explanation_form
 from duebook.model.access import Role
 from duebook.model.fields import check_payload, read_name
 from duebook.model.forms import flow_form, run_form
@@ -93,6 +95,12 @@ def restart_flow(ask: Writing, name: str) -> Response:
 def list_steps(ask: Here, run_id: str) -> Response:
     """The runs of the steps of a run, in the order in which they were made."""
     return listed([run_form(run) for run in ask.book.flows.steps(run_id)]).response()
+
+
+@operations("GET", "/runs/{run_id}/explain", Role.VIEWER, FlowExplanationShape, errors=(404, 409))
+def explain_flow_run(ask: Here, run_id: str) -> Response:
+    """How far a run has come, in a sentence, and what each of its steps waits for."""
+    return Answer(flow_explanation_form(ask.book.flows.explain(run_id))).response()
 
 
 @operations(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from duebook.api.schemas.base import Instant, Name, Shape
+from duebook.api.schemas.base import Id, Instant, Name, Shape
 from duebook.api.schemas.runs import RunShape
 
 __all__ = [
+    "FlowExplanationShape",
     "FlowList",
     "FlowRetry",
     "FlowShape",
@@ -78,6 +79,28 @@ class StepList(Shape):
 
     items: list[RunShape]
     next_cursor: str | None
+
+
+class StepExplanationShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="StepExplanation")
+
+    step: str
+    verdict: Literal["ran", "running", "queued", "waiting", "cancelled", "skipped"]
+    text: Annotated[str, Field(description="What became of it, or what it waits for.")]
+    run_id: Id | None
+
+
+class FlowExplanationShape(Shape):
+    """How far a run of a flow has come."""
+
+    model_config = ConfigDict(extra="forbid", title="FlowExplanation")
+
+    flow: Name
+    run_id: Id
+    verdict: Literal["ran", "running", "queued", "cancelled"]
+    text: Annotated[str, Field(description="In a sentence.")]
+    tz: str
+    steps: list[StepExplanationShape]
 
 
 class FlowSource(Shape):

@@ -1,0 +1,196 @@
+"""Says how far a run of a flow has come and what each of its steps waits for; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import shorten
+from duebook.explain.runs import explain_run
+from duebook.explain.words import Clock, length_text, short_id
+from duebook.model.flow import CHECK, handler_name
+from duebook.model.flow_run import step_state
+from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_view import lacking
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from duebook.model.flow import Flow, Step
+    from duebook.model.node import LiveNode
+    from duebook.model.queue import QueueLoad
+    from duebook.model.run import Run
+
+__all__ = [
+    "FlowExplanation",
+    "FlowStanding",
+    "StepExplanation",
+    "explain_flow",
+    "flow_explanation_form",
+]
+
+ACTIVE: Final = ("queued", "running")
+_INIT: Final = handler_name("init")
+_NEVER: Final = {
+    "precondition": "skipped: its preconditions did not hold",
+    "upstream_failed": "never ran: a step before it failed",
+    "upstream_skipped": "never ran: a step before it was skipped",
+    "init_failed": "never ran: the handler init failed",
+    "flow_cancelled": "never ran: the flow was stopped",
+    "flow_timeout": "never ran: the time of the flow was over",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepExplanation:
+    """What became of one step, or what it waits for.
+
+    `verdict` is ran, running, queued, waiting, cancelled or skipped.
+    """
+
+    step: str
+    verdict: str
+    text: str
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowExplanation:
+    """How far a run of a flow has come, in a sentence, and each of its steps."""
+
+    flow: str
+    run_id: str
+    verdict: str
+    text: str
+    steps: tuple[StepExplanation, ...]
+    tz: str = "UTC"
+    """the zone of the times in the texts"""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStanding:
+    """All that is known about a run of a flow."""
+
+    flow: Flow
+    run: Run
+    steps: Mapping[str, Run]
+    """by name, as far as they have begun or never will"""
+    before: str | None
+    """the run that has to end before this one begins"""
+    nodes: Sequence[LiveNode]
+    queues: Mapping[str, QueueLoad]
+    now: datetime
+
+    @property
+    def clock(self) -> Clock:
+        tz = next((trigger.tz for trigger in self.flow.start if hasattr(trigger, "tz")), "UTC")
+        return Clock(tz, self.now)
+
+    @property
+    def scheduler(self) -> str:
+        lives = any("scheduler" in node.roles for node in self.nodes)
+        return "a scheduler is about to look" if lives else "no scheduler is running"
+
+
+def flow_explanation_form(told: FlowExplanation) -> dict[str, Any]:
+    """The JSON object, the same in REST and on the command line."""
+    names = ("flow", "run_id", "verdict", "text", "tz")
+    steps = [
+        {name: getattr(step, name) for name in ("step", "verdict", "text", "run_id")}
+        for step in told.steps
+    ]
+    return {name: getattr(told, name) for name in names} | {"steps": steps}
+
+
+def explain_flow(at: FlowStanding, only: str | None = None) -> FlowExplanation:
+    """The run, and its steps in the order of the file; handlers once they have begun."""
+    verdict, text = _of_run(at)
+    names = [CHECK] if CHECK in at.steps else []
+    names += [name for name in (_INIT,) if name in at.steps]
+    names += [step.name for step in at.flow.steps]
+    names += [s.name for _, s in at.flow.handlers if s.name in at.steps and s.name != _INIT]
+    told = tuple(_of_step(at, name) for name in names if only in (None, name))
+    return FlowExplanation(at.flow.name, at.run.id, verdict, text, told, at.clock.tz)
+
+
+def _of_run(at: FlowStanding) -> tuple[str, str]:
+    run, clock = at.run, at.clock
+    since = run.started_at or run.created_at
+    length = f"since {clock.time(since)}, for {length_text(at.now - since)}"
+    if run.status == "running":
+        stop = ", and asked to stop" if run.cancel_requested_at else ""
+        return "running", f"running {length}{stop}"
+    if run.status == "queued" and run.ready_at <= at.now:
+        why = f"run {short_id(at.before)} has to end before" if at.before else at.scheduler
+        return "queued", f"queued {length}: {why}"
+    told = explain_run(run, clock, at.now)
+    return told.verdict, told.text
+
+
+def _of_step(at: FlowStanding, name: str) -> StepExplanation:
+    run = at.steps.get(name)
+    if run is None:
+        return StepExplanation(name, "waiting", _not_begun(at, at.flow.step(name)))
+    if step_state(run.status, run.reason, run.exit_code).status == "skipped":
+        why = _NEVER.get(run.reason or "", "skipped")
+        return StepExplanation(name, "skipped", why, run.id)
+    if run.status == "queued" and run.ready_at <= at.now:
+        since = f"since {at.clock.time(run.ready_at)}, for {length_text(at.now - run.ready_at)}"
+        return StepExplanation(name, "queued", f"queued {since}: {_held(at, name, run)}", run.id)
+    if run.status == "running" and run.queue == FLOW_QUEUE:
+        since = at.clock.time(run.started_at or run.created_at)
+        told = f"runs flow {run.flow} since {since}; see duebook explain {short_id(run.id)}"
+        return StepExplanation(name, "running", told, run.id)
+    found = explain_run(run, at.clock, at.now)
+    failed = run.status == "queued" and run.error
+    text = f"{found.text}: {shorten(run.error or '', 200)}" if failed else found.text
+    return StepExplanation(name, found.verdict, text, run.id)
+
+
+def _not_begun(at: FlowStanding, step: Step) -> str:
+    """Why a step has no run yet."""
+    if at.run.status not in ACTIVE:
+        return "never began: the run has ended"
+    if at.run.status == "queued":
+        return "waits until the run begins"
+    begins_at = (at.run.started_at or at.run.created_at) + at.flow.delay
+    if at.now < begins_at:
+        return f"waits until {at.clock.time(begins_at)}, by delay_sec"
+    for name, words in ((CHECK, "the preconditions of the flow"), (_INIT, "the handler init")):
+        if name in at.steps and at.steps[name].status in ACTIVE:
+            return f"waits for {words} ({at.steps[name].status})"
+    if pending := [name for name in step.depends if _is_pending(at, name)]:
+        return f"waits for {', '.join(f'{name} ({_state(at, name)})' for name in pending)}"
+    busy = [s.name for s in at.flow.steps if s.name in at.steps and _is_pending(at, s.name)]
+    most = at.flow.max_active_steps
+    if most is not None and len(busy) >= most:
+        return f"waits for one of {', '.join(busy)} to end: max_active_steps is {most}"
+    return f"may begin: {at.scheduler}"
+
+
+def _is_pending(at: FlowStanding, name: str) -> bool:
+    return name not in at.steps or at.steps[name].status in ACTIVE
+
+
+def _state(at: FlowStanding, name: str) -> str:
+    return "not begun" if name not in at.steps else at.steps[name].status
+
+
+def _held(at: FlowStanding, name: str, run: Run) -> str:
+    """Why nobody performs a step that is ready."""
+    needs = {} if name == CHECK else dict(at.flow.step(name).workers)
+    if (told := lacking(run.task, needs, at.nodes)) is not None:
+        return told
+    if not any("worker" in node.roles and run.queue in node.queues for node in at.nodes):
+        return f'no worker that lives serves queue "{run.queue}"'
+    load = at.queues.get(run.queue)
+    if load is not None and load.queue.concurrency is not None:
+        most = load.queue.concurrency
+        if not most:
+            return f'queue "{run.queue}" is held: its concurrency is 0'
+        if load.running >= most:
+            return f'queue "{run.queue}" lets {most:,} run at a time, and {load.running:,} do'
+    if load is not None and load.queue.rate is not None:
+        return f'nobody has begun it yet; of queue "{run.queue}" {load.queue.rate} may begin'
+    return "nobody has begun it yet"
