@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
     from tests.browser.conftest import Site
 
+COLOURED = [
+    "\x1b[1;32mbold green\x1b[39m bold \x1b[91mred\x1b[m plain",
+    "\x1b[38;5;196mother palette\x1b[0;33m yellow",
+    "\x1b]8;;javascript:alert(1)\x07click\x1b]8;;\x07 \x9b31mraw \x1b[2Kgone \u202eturned",
+    "\x1b[36m<img src=x onerror=alert(1)>\x1b[1m&amp;",
+]
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
 
 
@@ -248,9 +254,17 @@ def test_a_running_run_is_followed_live(site: Site) -> None:
     page, overview = site.visit(f"/runs/{claimed.run.id}"), site.visit("/")
     page.get_by_text("Live", exact=True).wait_for()
     overview.get_by_text("Live", exact=True).wait_for()
-    lines = [LogLine(utc_now(), "stdout", f"line \x1b[31m{n}\x1b[0m <b>") for n in (1, 2)]
+    texts = [*COLOURED, "line \x1b[31m1\x1b[0m <b>", "line \x1b[31m2\x1b[0m <b>"]
+    lines = [LogLine(utc_now(), "stdout", text) for text in texts]
     site.store.transact(lambda tx: tx.append_log(claimed.token, 1, lines))
     page.get_by_text("line 2 <b>").wait_for()
+    shown = "all => all.map((line) => line.innerHTML)"
+    live = page.locator(".log .line").evaluate_all(shown)
+    assert any("ansi-red" in line for line in live)
+    with page.context.expect_page() as opened:
+        page.evaluate("open(location.href)")
+    assert opened.value.locator(".log .line").evaluate_all(shown) == live, "as the server renders"
+    opened.value.close()
     site.store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.5, "half"))]))
     page.get_by_text("half").wait_for()
     settle(site.store, claimed.token, "failed", error="boom")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book.bulk import count_for
 from duebook.book.schedules import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
-from duebook.model.insight import Coming, Overview
+from duebook.model.insight import Coming, Overview, fold_steps
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ MOST_COMING: Final = 200
 EACH_COMING: Final = 60
 """Due times of one schedule that are looked at."""
 MOST_FAILED: Final = 1_000
+LOOKED_FAILED: Final = 40
+"""Runs that failed, with the steps of flows, among which those are that are shown."""
 
 
 class Insights:
@@ -52,13 +54,16 @@ class Insights:
         failed = RunFilter(status="failed", since=now - DAY)
         problems = tx.list_schedules(namespace, ScheduleFilter(problem=True), "name", None, SHOWN)
         coming, until = self._coming(tx)
+        looked = tx.list_runs(namespace, failed, None, LOOKED_FAILED).rows
+        whole, steps = fold_steps(looked)
         return Overview(
             now,
             tx.count_schedules(namespace),
             tx.list_running(namespace, MOST_RUNNING),
             coming,
             until,
-            tx.list_runs(namespace, failed, None, SHOWN).rows,
+            [run for run in whole if run.parent_run_id is None][:SHOWN],
+            steps,
             tx.count_failed(namespace, now - DAY, MOST_FAILED),
             tx.list_late(namespace, now - DAY, LATE, SHOWN),
             with_problems(tx, problems.rows),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.node import LiveNode
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Origin, Run, RunStatus
     from duebook.model.schedule import Schedule, ScheduleSpec
 
-__all__ = ["Coming", "HourLoad", "Overview", "Planned", "RunMark"]
+__all__ = ["Coming", "HourLoad", "Overview", "Planned", "RunMark", "fold_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,8 @@ class Overview:
     coming_until: datetime
     """up to when `coming` is all there is"""
     failed: Sequence[Run]
+    failed_steps: Mapping[str, Run]
+    """of those that are runs of flows, the step at which they failed, by their id"""
     failed_count: int
     late: Sequence[Run]
     problems: Sequence[Schedule]
@@ -91,3 +93,12 @@ class Overview:
     """tasks that runs wait for and no live worker knows"""
     nodes: Sequence[LiveNode]
     queues: Sequence[QueueLoad]
+
+
+def fold_steps(runs: Sequence[Run]) -> tuple[list[Run], dict[str, Run]]:
+    """Runs without the steps of flows that are among them, and the first step of each flow."""
+    flows = {run.id for run in runs if run.flow and run.parent_run_id is None}
+    kept = [run for run in runs if run.parent_run_id not in flows]
+    ordered = sorted(runs, key=lambda run: run.finished_at or run.created_at, reverse=True)
+    steps = {run.parent_run_id: run for run in ordered if run.parent_run_id in flows}
+    return kept, {flow: run for flow, run in steps.items() if flow is not None}

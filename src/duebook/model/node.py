@@ -34,7 +34,7 @@ class LiveNode:
     expires_at: datetime
     """when its lease ends, unless it renews it"""
     clock_ahead: timedelta
-    """of the books' clock, when it began; negative: behind"""
+    """of the books' clock, when it was last seen; negative: behind"""
     running: int
     """its runs under way"""
     leads: bool

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine
 from duebook.web.ansi import coloured, stripped
 from tests.conformance.builders import begin, claim, settle
+from tests.conformance.flow_builders import CHAIN, put_flow
 
 if TYPE_CHECKING:
     import pytest
@@ -41,6 +43,38 @@ def test_runs_are_filtered(viewer: Browser, book: Book) -> None:
         assert link not in viewer.ok("/runs", **query).links, query
     assert viewer.get("/runs", schedule="nobody").status == 404
     assert viewer.get("/runs", status="'; DROP").status == 400
+
+
+def test_a_part_of_a_name_is_answered(viewer: Browser, book: Book) -> None:
+    for name in ("orders", "orders-eu", "stock"):
+        book.schedules.create(name, trigger={"cron": "@daily"}, target={"command": ["true"]})
+        book.schedules.trigger(name)
+    assert "/schedules/stock" in viewer.ok("/runs", schedule="sto").links, "there is no other"
+    assert "/schedules/orders-eu" not in viewer.ok("/runs", schedule="orders").links
+    several = viewer.get("/runs", schedule="order")
+    assert several.status == 404
+    assert {"/runs?schedule=orders", "/runs?schedule=orders-eu"} <= set(several.links)
+    assert "Did you mean" not in viewer.get("/runs", schedule="<b>").text
+
+
+def test_a_flow_that_failed_is_one_failure(viewer: Browser, book: Book) -> None:
+    put_flow(book.store, CHAIN)
+    begin(book.store)
+    flow = book.flows.start("chain")
+    advancer = Advancer(book.store)
+    advancer.step()
+    (claimed,) = claim(book.store)
+    settle(book.store, claimed.token, "failed", error="no such table")
+    advancer.step()
+    assert book.runs.get(flow.id).status == "failed"
+    for path in ("/", "/runs?status=failed"):
+        page = viewer.ok(path)
+        rows = page.source.count('class="badge is-failed"')
+        assert rows == 1, path
+        assert f"at step {claimed.run.step}" in page.text
+        assert "no such table" in page.text
+        assert f"/runs/{claimed.run.id}" in page.links
+    assert "1 run failed" in viewer.ok("/").text
 
 
 def test_a_run_tells_everything_about_itself(viewer: Browser, book: Book) -> None:

@@ -200,7 +200,7 @@ CREATE TABLE node_sessions (
     tasks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tasks)), -- those that it knows
     queues TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(queues)), -- those that it serves
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- those that it has
-    clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it began
+    clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
 ) STRICT;
 
 CREATE TABLE queues (

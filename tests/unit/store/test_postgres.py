@@ -499,4 +499,8 @@ def test_a_node_says_how_far_its_clock_is_off(
     with opened(postgres_url) as store:
         begin(store)
         (node,) = store.read(lambda tx: tx.list_nodes())
-    assert abs(node.clock_ahead + off) < timedelta(minutes=1)
+        assert abs(node.clock_ahead + off) < timedelta(minutes=1)
+        monkeypatch.setattr("duebook.store.postgres.store.utc_now", lambda: utc_now() + off)
+        store.pulse(node.id, timedelta(minutes=1), [])
+        (node,) = store.read(lambda tx: tx.list_nodes())
+        assert abs(node.clock_ahead - off) < timedelta(minutes=1)

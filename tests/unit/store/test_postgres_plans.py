@@ -49,6 +49,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "count_running": {"queue": "default"},
     "renew_all": {
         "clock": NOW,
+        "here": NOW,
         "lease": timedelta(seconds=30),
         "id": "alive",
         "leads": True,

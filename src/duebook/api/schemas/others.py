@@ -80,7 +80,7 @@ class NodeShape(Shape):
     seen_at: Annotated[Instant, Field(description="Its last sign of life.")]
     expires_at: Annotated[Instant, Field(description="When its lease ends, unless renewed.")]
     clock_ahead: Annotated[
-        float, Field(description="Seconds ahead of the books' clock when it began.")
+        float, Field(description="Seconds ahead of the books' clock at its last sign of life.")
     ]
     running: Annotated[int, Field(description="Its runs under way.")]
     leads: Annotated[bool, Field(description="Whether it is the one that plans.")]

@@ -407,7 +407,8 @@ WHERE e.schedule_id = v.schedule_id AND e.due_at = v.due_at AND e.kind = v.kind
 -- A node renews its lease, and its leadership or another's that ended, and sees what it waits for.
 WITH at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
 me AS (
-    UPDATE node_sessions SET expires_at = at.now + :lease, seen_at = at.now
+    UPDATE node_sessions SET expires_at = at.now + :lease, seen_at = at.now,
+        clock_ahead = extract(epoch FROM coalesce(:clock::timestamptz, :here) - at.now)
     FROM at WHERE id = :id AND ended_at IS NULL
     RETURNING 1),
 kept AS (
@@ -920,11 +921,11 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: count_failed
--- How many runs of a namespace failed from a place on; no more are counted than asked for.
+-- How many runs of a namespace failed from a place on, but for steps; no more than asked for.
 SELECT count(*) FROM (
     SELECT 1 FROM runs
     WHERE namespace = :namespace AND status = 'failed' AND status IN ('failed', 'cancelled')
-        AND place >= :first
+        AND place >= :first AND parent_run_id IS NULL
     LIMIT :most) AS failed
 
 -- name: count_hours

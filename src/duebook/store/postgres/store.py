@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 from psycopg import errors
 
+from duebook.clock import utc_now
 from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
@@ -195,7 +196,7 @@ class PostgresStore:
         def ask(connection: Connection) -> tuple[Any, ...]:
             connection.patience = patience
             cursor = psycopg.ClientCursor(connection)
-            cursor.execute(_ALONE[query], values)
+            cursor.execute(_ALONE[query], values | {"here": utc_now()})
             cursor.nextset()
             return cursor.fetchall()[0]
 

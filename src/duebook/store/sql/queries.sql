@@ -195,7 +195,7 @@ SELECT tasks FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now AND
 
 -- name: renew_session
 -- A node lives on; no row when it was declared dead.
-UPDATE node_sessions SET expires_at = :expires_at, seen_at = :now
+UPDATE node_sessions SET expires_at = :expires_at, seen_at = :now, clock_ahead = :clock_ahead
 WHERE id = :id AND ended_at IS NULL
 
 -- name: end_session

@@ -69,8 +69,9 @@ class Working(Planning):
         )
 
     def renew(self, session_id: str, lease: timedelta) -> bool:
-        times = {"now": self.now, "expires_at": self.now + lease}
-        return self._run("renew_session", id=session_id, **times) == 1
+        seen: Values = {"now": self.now, "expires_at": self.now + lease}
+        seen["clock_ahead"] = self.ahead.total_seconds()
+        return self._run("renew_session", id=session_id, **seen) == 1
 
     def end_session(self, session_id: str) -> None:
         self._run("end_session", id=session_id, now=self.now)

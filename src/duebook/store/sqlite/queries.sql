@@ -681,10 +681,11 @@ ORDER BY place DESC
 LIMIT :limit
 
 -- name: count_failed
--- How many runs of a namespace failed from a place on; no more are counted than asked for.
+-- How many runs of a namespace failed from a place on, but for steps; no more than asked for.
 SELECT count(*) FROM (
     SELECT 1 FROM runs
     WHERE namespace = :namespace AND status = 'failed' AND rowid >= :first
+        AND parent_run_id IS NULL
     LIMIT :most)
 
 -- name: count_hours

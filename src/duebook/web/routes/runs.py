@@ -12,6 +12,7 @@ from duebook.api.operations import Operations
 from duebook.api.problems import problem_of
 from duebook.errors import Invalid, NotFound
 from duebook.model.access import Role
+from duebook.model.insight import fold_steps
 from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus
 from duebook.model.secret import show_payload
@@ -31,6 +32,8 @@ __all__ = ["operations"]
 operations = Operations("/runs", "pages")
 
 PAGE: Final = 50
+NAMED: Final = 8
+"""Schedules that are named to somebody who typed a part of a name."""
 LINES: Final = 1_000
 SEARCHED: Final = 20_000
 """Lines of a log that a search looks at."""
@@ -54,17 +57,22 @@ def get_runs(
     def load(book: Book) -> Listing[Run]:
         if filters == {"status": "running"} and not schedule:
             return Listing(book.insights.running(PAGE))
-        return book.runs.list(schedule or None, PAGE, cursor=cursor, **filters)
+        return book.runs.list(_meant(book, schedule), PAGE, cursor=cursor, **filters)
 
+    perhaps: list[str] = []
     try:
         found = visit.shared(load)
     except (Invalid, NotFound) as error:
         found, wrong, refused = Listing(), str(error), problem_of(error).status
+        perhaps = _named(visit.book, schedule or "")
+    rows, steps = fold_steps(found) if status == "failed" else (found, {})
     query = {name: value for name, value in (asked | {"schedule": schedule}).items() if value}
     return visit.render(
         "runs.html",
         refused,
-        runs=found,
+        runs=rows,
+        steps=steps,
+        perhaps=perhaps,
         next_cursor=found.next_cursor,
         asked={name: value or "" for name, value in (asked | {"schedule": schedule}).items()},
         statuses=get_args(RunStatus),
@@ -73,6 +81,25 @@ def get_runs(
         first=cursor is None,
         wrong=wrong,
     )
+
+
+def _meant(book: Book, text: str | None) -> str | None:
+    """The schedule that a text names: by its name or id, or because no other has that in it."""
+    if not text:
+        return None
+    try:
+        return book.schedules.get(text).id
+    except NotFound:
+        names = _named(book, text)
+        return names[0] if len(names) == 1 else text
+
+
+def _named(book: Book, text: str) -> list[str]:
+    """Some schedules with a text in their name."""
+    try:
+        return [found.name for found in book.schedules.list(text=text, limit=NAMED)] if text else []
+    except Invalid:
+        return []
 
 
 @operations("GET", "/{run_id}", Role.VIEWER, None)

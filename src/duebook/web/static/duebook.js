@@ -110,7 +110,7 @@ function follow(log) {
     const line = JSON.parse(event.data), span = document.createElement("span");
     const low = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
     span.className = `line ${["stdout", "stderr", "duebook"].includes(line.stream) ? line.stream : ""}`;
-    span.textContent = `${plain(line.text)}\n`;
+    span.append(...coloured(line.text), "\n");
     log.append(span);
     if (low) log.scrollTop = log.scrollHeight;
     find();
@@ -121,9 +121,40 @@ function follow(log) {
   addEventListener("pagehide", () => stream.close());
 }
 
-function plain(text) {
-  return text.replace(/\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b[\]P^_X][\s\S]*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?/g, "")
-    .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+// -- the colours of a terminal, as ansi.py renders them: spans with a class, all else dropped
+
+const ESCAPE = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b[\]P^_X][\s\S]*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|\x9b[0-9;:?]*[@-~]?/g;
+const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g;
+const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+
+function coloured(text) {
+  const parts = [];
+  let classes = [], place = 0;
+  const add = (part) => {
+    const clean = part.replace(HIDDEN, "");
+    if (clean) parts.push(classes.length ? made("span", clean, classes.join(" ")) : clean);
+  };
+  for (const found of text.matchAll(ESCAPE)) {
+    add(text.slice(place, found.index));
+    place = found.index + found[0].length;
+    if (found[2] === "m") classes = after(classes, found[1]);
+  }
+  add(text.slice(place));
+  return parts;
+}
+
+function after(classes, codes) {
+  let kept = [...classes];
+  for (const code of (codes || "0").split(";")) {
+    const number = /^[0-9]{1,3}$/.test(code) ? Number(code) : -1;
+    if (number === 0) kept = [];
+    else if (number === 1) kept.push("ansi-bold");
+    else if ((number >= 30 && number <= 37) || (number >= 90 && number <= 97)) {
+      kept = [...kept.filter((name) => name === "ansi-bold"), `ansi-${COLOURS[number % 10]}`];
+    } else if (number === 39) kept = kept.filter((name) => name === "ansi-bold");
+    else if (number === 38 || number === 48) break;
+  }
+  return [...new Set(kept)];
 }
 
 // -- filter as you type: what is on the page at once, all of it a moment later
@@ -159,7 +190,7 @@ async function search(input) {
   address.search = new URLSearchParams(fields);
   if (address.href === location.href) return;
   const answer = await fetch(address, { headers: { Accept: "text/html" } });
-  if (!answer.ok) return;
+  if (answer.status === 401 || answer.status >= 500) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
   const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .title, .filters"));
   if (!fresh || !page().contains(own)) return;

@@ -159,7 +159,7 @@ CREATE TABLE node_sessions (
     tasks text NOT NULL DEFAULT '[]' CHECK (tasks::json IS NOT NULL), -- those that it knows
     queues text NOT NULL DEFAULT '[]' CHECK (queues::json IS NOT NULL), -- those that it serves
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL), -- those that it has
-    clock_ahead double precision NOT NULL DEFAULT 0 -- seconds, of its machine when it began
+    clock_ahead double precision NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
