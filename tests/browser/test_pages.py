@@ -9,6 +9,7 @@ import pytest
 
 from duebook.clock import utc_now
 from duebook.model.run import LogLine
+from duebook.store.values import BrokenFile
 from tests.conformance.builders import begin, claim, settle
 from tests.conformance.flow_builders import put_flow
 
@@ -157,7 +158,10 @@ def test_hostile_words_do_nothing(site: Site) -> None:
         flow = {"name": f"flow-{number}", "description": text, "steps": [_step(text)]}
         put_flow(site.store, json.dumps(flow), f"flow-{number}")
     problem = {"line": 1, "column": 1, "key": XSS[0], "message": XSS[1], "hint": XSS[2]}
-    told = {place: [problem | {"file": place}] for place in ("flows/flow-0.yaml", XSS[0])}
+    told = {
+        place: BrokenFile([problem | {"file": place}], "d", "\n".join(XSS))
+        for place in ("flows/flow-0.yaml", XSS[0])
+    }
     site.store.transact(lambda tx: tx.save_problems("default", ["flows"], told))
     page = site.visit()
     paths = ["/", "/schedules", "/runs", "/audit", "/calendar", "/events", "/flows"]

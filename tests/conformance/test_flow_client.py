@@ -13,6 +13,7 @@ from duebook.errors import Conflict, Invalid, NotFound
 from duebook.flows.problems import Problem
 from duebook.model.listing import BadCursor
 from duebook.model.schedule import InvalidSchedule
+from duebook.store.values import BrokenFile
 from tests.conformance.builders import begin, claim, get_run
 from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, steps_of
 
@@ -140,7 +141,9 @@ def test_lists_say_what_a_flow_is_and_what_is_wrong_with_its_file(book: Book, st
     assert book.flows.source("fork").startswith("\nname: fork")
     problem = Problem("flows/fork.yaml", 2, 1, "steps", "unknown key").to_json()
     store.transact(
-        lambda tx: tx.save_problems("default", ["flows"], {"flows/fork.yaml": [problem]})
+        lambda tx: tx.save_problems(
+            "default", ["flows"], {"flows/fork.yaml": BrokenFile([problem])}
+        )
     )
     assert book.flows.get("fork").problem == "flows/fork.yaml:2:1: unknown key"
     assert book.flows.problems() == [problem]

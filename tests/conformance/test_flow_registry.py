@@ -115,6 +115,55 @@ def test_a_broken_file_leaves_the_last_good_revision_in_force_and_shows_the_prob
     assert book.flows.problems() == []
 
 
+def test_the_text_of_a_broken_file_is_kept_as_it_is_without_its_secrets(
+    folder: Folder, book: Book
+) -> None:
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    assert book.flows.broken_source("etl") is None
+    bad = ETL + "env: {DB_PASSWORD: hunter22}\nretires: 3\n"
+    folder.write("etl.yaml", bad)
+    folder.sync()
+    kept = book.flows.broken_source("etl") or ""
+    assert kept == bad.replace("hunter22", "***")
+    assert book.flows.source("etl") == ETL
+    (problem,) = book.flows.problems()
+    assert (problem["line"], problem["text"]) == (6, "retires: 3")
+    folder.write("etl.yaml", bad + "# and nothing else is wrong\n")
+    folder.sync()
+    assert (book.flows.broken_source("etl") or "").endswith("wrong\n")
+    folder.write("etl.yaml", "retires: 3\n" + 300_000 * "# a\n")
+    folder.sync()
+    assert len(book.flows.broken_source("etl") or "") <= 200_000
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    assert book.flows.broken_source("etl") is None
+
+
+def test_nodes_that_take_turns_agree_on_what_is_wrong(
+    folder: Folder, tmp_path: Path, store: Store, book: Book
+) -> None:
+    other = Folder(tmp_path, store)
+    book.schedules.create("taken", trigger={"every": "1h"}, target={"command": ["true"]})
+    good = {"etl.yaml": ETL, "taken.yaml": ETL}
+    told = []
+    for node, text in ((folder, "a: 1"), (other, "b: 1"), (folder, "a: 1"), (other, ETL)):
+        assert node.registry.hold(["flows"])
+        for name, content in (good | {"etl.yaml": text}).items():
+            folder.write(name, content)
+        node.sync()
+        told.append({problem["message"].partition(":")[0] for problem in book.flows.problems()})
+        node.registry.release()
+    refused = "it cannot be scheduled"
+    assert all(refused in messages for messages in told)
+    assert [messages - {refused} for messages in told] == [
+        {"unknown key `a`", "it has no steps"},
+        {"unknown key `b`", "it has no steps"},
+        {"unknown key `a`", "it has no steps"},
+        set(),
+    ]
+
+
 def test_a_changed_name_is_another_flow(folder: Folder, book: Book) -> None:
     folder.write("etl.yaml", "name: one\n" + ETL)
     folder.sync()

@@ -11,6 +11,7 @@ from duebook.engine.advancer import Advancer
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import LogLine
 from duebook.store.sqlite import SqliteStore
+from duebook.store.values import BrokenFile
 from tests.conformance.builders import begin, claim, get_run
 from tests.conformance.flow_builders import BEGIN, put_flow, settle, start
 from tests.contract.api.test_flows import GREET, PROBLEM
@@ -27,7 +28,9 @@ def greet(cli: Cli) -> Cli:
     store = SqliteStore(cli.path)
     put_flow(store, GREET, "greet")
     store.transact(
-        lambda tx: tx.save_problems("default", ["flows"], {"flows/half.yaml": [PROBLEM]})
+        lambda tx: tx.save_problems(
+            "default", ["flows"], {"flows/half.yaml": BrokenFile([PROBLEM])}
+        )
     )
     store.close()
     return cli
@@ -46,6 +49,19 @@ def test_flows_are_listed_and_problems_of_files_told(greet: Cli) -> None:
     assert (listed["name"], listed["problem"]) == ("greet", None)
     assert "flows/greet.yaml" in greet.ok("flow", "show", "greet")
     assert greet.json("flow", "show", "greet") == listed
+
+
+def test_what_is_wrong_with_the_file_of_a_flow_is_shown_at_its_line(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    wrong = PROBLEM | {"file": "flows/greet.yaml", "text": "    retires: 3"}
+    files = {"flows/greet.yaml": BrokenFile([wrong])}
+    store.transact(lambda tx: tx.save_problems("default", ["flows"], files))
+    store.close()
+    shown = greet.ok("flow", "show", "greet")
+    assert "its last good text stays in force" in shown
+    lines = shown.splitlines()
+    place = lines.index("flows/greet.yaml:3:5: unknown key `retires`; did you mean `retries`?")
+    assert lines[place + 1 : place + 3] == ["  3 |     retires: 3", "    |     ^"]
 
 
 def test_a_flow_is_started_stopped_and_retried(greet: Cli) -> None:

@@ -56,7 +56,11 @@ def test_all_problems_of_all_files_are_told_at_once(
     assert result.exit_code == 2
     assert result.stdout.splitlines() == [
         "a.yaml:1:1: unknown key `retires`",
+        "  1 | retires: 3",
+        "    | ^",
         'a.yaml:2:35: "step-2" depends on "c", which is no step',
+        "  2 | steps: [a, {command: b, depends: [c]}]",
+        "    |                                   ^",
         "b.yaml: b, 1 step, started by hand",
         'c.yaml:1:1: flow "b" is in b.yaml already; give one another name',
     ]
@@ -92,6 +96,7 @@ def test_a_check_as_json_has_places(cli: Cli, tmp_path: Path, etl: Path) -> None
                 "key": "steps[0].retryPolcy",
                 "message": "unknown key `retryPolcy`",
                 "hint": "did you mean `retryPolicy`?",
+                "text": "  - {command: a, retryPolcy: 1}",
             }
         ],
     }

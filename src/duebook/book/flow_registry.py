@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.bulk import delete_all
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
 from duebook.flows.lifecycle import next_control
-from duebook.flows.problems import Problem
+from duebook.flows.problems import Problem, lines_of
 from duebook.flows.reconcile import Kept
 from duebook.ids import new_id
+from duebook.model.secret import hide_in_lines
 from duebook.store.joined import JoinedStore
+from duebook.store.values import BrokenFile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,6 +30,8 @@ __all__ = ["FlowRegistry"]
 LEASE: Final = timedelta(minutes=1)
 AT_ONCE: Final = 200
 """Changes that share a transaction: others must not wait for ten thousand of them."""
+LONGEST_TEXT: Final = 200_000
+"""Characters that are kept of a file with which something is wrong."""
 PREFIX: Final = "flows:"
 """How the schedules of flows say who made them."""
 
@@ -39,9 +43,8 @@ class FlowRegistry:
         self._store = store
         self._namespace = namespace
         self._holder = new_id()
-        self._saved: dict[frozenset[str], dict[str, list[dict[str, Any]]]] = {}
         self._refused: dict[str, Problem] = {}
-        """by place: schedules that could not be made"""
+        """by place: schedules that could not be made just now"""
 
     def hold(self, roots: Collection[str]) -> bool:
         try:
@@ -65,12 +68,41 @@ class FlowRegistry:
         for first in range(0, len(changes), AT_ONCE):
             part = changes[first : first + AT_ONCE]
             self._store.transact(lambda tx, part=part: self._apply(tx, part, roots))  # type: ignore[misc]
-        problems = {place: [p.to_json() for p in told] for place, told in found.problems.items()}
+        known, files = self._store.read(lambda tx: self._broken(tx, found, roots))
+        if files != known:
+            self._store.transact(lambda tx: self._save(tx, found, files, roots))
+        self._refused.clear()
+
+    def _broken(
+        self, tx: Tx, found: Reconciled, roots: Collection[str]
+    ) -> tuple[dict[str, BrokenFile], dict[str, BrokenFile]]:
+        """What the books say is wrong, on which nodes agree, and what is wrong now."""
+        digests = {flow.place: flow.digest for flow in tx.list_flows(self._namespace)}
+        known = {
+            place: file
+            for place, file in tx.list_flow_problems(self._namespace).items()
+            if place.partition("/")[0] in roots
+        }
+        changed = {change.place for change in found.changes}
+        files = {
+            place: file  # its schedule was refused, and it is still the same
+            for place, file in known.items()
+            if place not in changed and digests.get(place) == file.digest
+        }
         for place, problem in self._refused.items():
-            problems.setdefault(place, []).append(problem.to_json())
-        if self._saved.get(frozenset(roots)) != problems:
-            self._store.transact(lambda tx: tx.save_problems(self._namespace, roots, problems))
-            self._saved[frozenset(roots)] = problems
+            files[place] = BrokenFile([problem.to_json()], digests.get(place, ""))
+        return known, files | {
+            place: BrokenFile([p.to_json() for p in told], found.broken[place].digest)
+            for place, told in found.problems.items()
+        }
+
+    def _save(
+        self, tx: Tx, found: Reconciled, files: Mapping[str, BrokenFile], roots: Collection[str]
+    ) -> None:
+        tx.lease_flows(self._namespace, roots, self._holder, LEASE)
+        texts = {place: _shown(file.source) for place, file in found.broken.items()}
+        whole = {place: file._replace(source=texts.get(place, "")) for place, file in files.items()}
+        tx.save_problems(self._namespace, roots, whole)
 
     def _apply(self, tx: Tx, changes: Sequence[Change], roots: Collection[str]) -> None:
         tx.lease_flows(self._namespace, roots, self._holder, LEASE)
@@ -137,3 +169,8 @@ class FlowRegistry:
         ]
         if ours:
             delete_all(tx, ScheduleAudit(self._namespace, "flows"), ours)
+
+
+def _shown(source: str) -> str:
+    """A text that nobody runs, without its secrets."""
+    return "\n".join(hide_in_lines(lines_of(source[:LONGEST_TEXT])))

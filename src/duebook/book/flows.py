@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.run import Run
     from duebook.store.base import Store, Tx
-    from duebook.store.values import KeptFlow
+    from duebook.store.values import BrokenFile, KeptFlow
 
     # inside the class below `list` is a method
     RunList = list[Run]
@@ -90,6 +90,14 @@ class Flows:
 
         return self._store.read(work)
 
+    def broken_source(self, name: str) -> str | None:
+        """The text of its file as it is now when that is wrong, without its secrets; else None."""
+
+        def work(tx: Tx) -> str | None:
+            return tx.get_broken_source(self._namespace, self._kept(tx, name).place) or None
+
+        return self._store.read(work)
+
     def performed(self, run_id: str) -> FlowView:
         """The flow as a run performs it, in the revision that it began with; raises Conflict when
         that is gone."""
@@ -109,7 +117,7 @@ class Flows:
     def problems(self) -> ProblemList:
         """What is wrong with files of flows: file, line, column, key, message and hint."""
         found = self._store.read(lambda tx: tx.list_flow_problems(self._namespace))
-        return [problem for problems in found.values() for problem in problems]
+        return [problem for file in found.values() for problem in file.problems]
 
     def validate(self, source: str, name: str = "flow") -> ProblemList:
         """What is wrong with the text of a file; nothing is kept."""
@@ -251,10 +259,10 @@ class Flows:
         return runs[0] if runs else None
 
     def _view(
-        self, tx: Tx, kept: KeptFlow, problems: Mapping[str, ProblemList], last: Run | None
+        self, tx: Tx, kept: KeptFlow, problems: Mapping[str, BrokenFile], last: Run | None
     ) -> FlowView:
-        told = problems.get(kept.place)
-        problem = str(Problem(**told[0])) if told else None
+        broken = problems.get(kept.place)
+        problem = str(Problem(**broken.problems[0])) if broken and broken.problems else None
         try:
             flow = self._shelf.find(tx, self._namespace, kept.name, kept.digest)
         except Unreadable as error:

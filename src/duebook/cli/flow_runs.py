@@ -13,6 +13,7 @@ from duebook.cli.output import (
     json_option,
     print_json,
     print_pairs,
+    print_problem,
     print_runs,
     print_table,
     took,
@@ -64,7 +65,7 @@ def ls_command(as_json: bool) -> None:
         if rows:
             print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1)
         for told in problems:
-            click.echo(printable(str(Problem(**told))), err=True)
+            print_problem(Problem(**told), err=True)
 
 
 @click.command("show")
@@ -83,9 +84,9 @@ def show_command(name: str, as_json: bool) -> None:
                 ("file", f"{view.place}, since {when(view.updated_at)}"),
                 ("starts", view.starts or "by hand"),
                 ("params", ", ".join(param["name"] for param in view.params)),
-                ("problem", view.problem or ""),
             ]
         )
+        _print_problems(book, view)
         _print_steps(book, view)
         if runs := book.flows.runs(view.name, 5):
             print_runs(book, runs)
@@ -202,6 +203,18 @@ def _watch(book: Book, run: Run, quiet: bool) -> Run:
                 click.echo(printable(f"  {line}"))
             told |= waits
         time.sleep(POLL)
+
+
+def _print_problems(book: Book, view: FlowView) -> None:
+    """What is wrong with the file of a flow, which stays as it was."""
+    found = [Problem(**told) for told in book.flows.problems() if told["file"] == view.place]
+    if found or view.problem:
+        click.echo("\nsomething is wrong with its file; its last good text stays in force")
+    for problem in found:
+        print_problem(problem)
+    if view.problem and not found:
+        click.echo(printable(view.problem))
+    click.echo()
 
 
 def _print_steps(book: Book, view: FlowView) -> None:

@@ -11,7 +11,7 @@ import click
 
 from duebook.cli.arguments import read_pair, user
 from duebook.cli.flow_runs import COMMANDS
-from duebook.cli.output import cut, json_option, print_json, wrapped
+from duebook.cli.output import cut, json_option, print_json, print_problem, wrapped
 from duebook.clock import utc_now
 from duebook.errors import Invalid, printable
 from duebook.flows.check import Checked, check_files, unknown_calls
@@ -80,7 +80,7 @@ def _form(checked: Checked) -> dict[str, Any]:
 def _print_checked(checked: Sequence[Checked]) -> None:
     for each in checked:
         for problem in each.problems:
-            click.echo(printable(str(problem)))
+            print_problem(problem)
         if not each.problems:
             click.echo(wrapped(printable(f"{each.file}: {'; '.join(map(_words, each.flows))}")))
     for flow, name in unknown_calls(checked):

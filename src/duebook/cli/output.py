@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book import Book
+    from duebook.flows.problems import Problem
     from duebook.model.run import Run
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "json_option",
     "print_json",
     "print_pairs",
+    "print_problem",
     "print_runs",
     "print_table",
     "progress_words",
@@ -80,6 +82,12 @@ def wrapped(text: str, indent: int = 2) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def print_problem(problem: Problem, err: bool = False) -> None:
+    """What is wrong with a file, and the line with a mark where it is."""
+    for line in [str(problem), *problem.excerpt(WIDTH)]:
+        click.echo(printable(line), err=err)
 
 
 def print_runs(book: Book, runs: list[Run]) -> None:

@@ -10,7 +10,7 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.actions import SHELL, read_shell
 from duebook.flows.graph import before, circle, in_order
 from duebook.flows.parse import Node, Unreadable, parse, plain
-from duebook.flows.problems import Problem, Problems, did_you_mean
+from duebook.flows.problems import Problem, Problems, did_you_mean, with_lines
 from duebook.flows.section import Section, text_of, whole_of
 from duebook.flows.steps import (
     Draft,
@@ -67,6 +67,11 @@ def build(text: str, file: str, default_name: str) -> Built:
 
     `file` is how problems name it, `default_name` what the first flow is called without a name.
     """
+    built = _build(text, file, default_name)
+    return replace(built, problems=with_lines(built.problems, text)) if built.problems else built
+
+
+def _build(text: str, file: str, default_name: str) -> Built:
     try:
         documents = parse(text, file)
     except Unreadable as error:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duebook.errors import shorten
+from duebook.model.secret import hide_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Problem", "Problems", "did_you_mean"]
+__all__ = ["Problem", "Problems", "did_you_mean", "lines_of", "with_lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,25 @@ class Problem:
     """the path to what is wrong, such as steps[0].retry_policy.limit"""
     message: str
     hint: str = ""
+    text: str = ""
+    """the line, as it may be shown"""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
         return f"{place}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+
+    def excerpt(self, width: int = 80) -> list[str]:
+        """The line with a mark below its column; nothing for a file as a whole."""
+        if not self.line or not self.text.strip():
+            return []
+        gutter = len(str(self.line)) + 5
+        room, text = width - gutter, self.text.replace("\t", " ")
+        first = max(min(self.column - room // 2, len(text) - room), 0)
+        lines = [f"  {self.line} | {text[first : first + room]}"]
+        place = self.column - 1 - first
+        if 0 <= place <= min(len(text) - first, room - 1):
+            lines.append(f"{' ' * (gutter - 2)}| {' ' * place}^")
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -41,6 +58,9 @@ class Placed(Protocol):
     column: int
 
 
+LONGEST_LINE: Final = 500
+"""Characters that are kept of a line."""
+_BREAK: Final = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
 MOST: Final = 200
 """Problems of a file that are told; whoever has more has one cause."""
 
@@ -66,6 +86,24 @@ class Problems:
     def sorted(self) -> tuple[Problem, ...]:
         """In the order of the file, each once."""
         return tuple(sorted(dict.fromkeys(self._found), key=lambda p: (p.line, p.column)))
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as YAML counts them."""
+    return _BREAK.split(text)
+
+
+def with_lines(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
+    """The problems of a text, each with the line where it is; secrets are hidden."""
+    lines = lines_of(text)
+    shown = hide_in_lines(lines)
+    found = []
+    for problem in problems:
+        if 0 < problem.line <= len(lines):
+            line = shown[problem.line - 1][:LONGEST_LINE]
+            problem = replace(problem, text=line)  # noqa: PLW2901 - the same, with its line
+        found.append(problem)
+    return tuple(found)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -63,6 +63,8 @@ class Reconciled:
     changes: tuple[Change, ...]
     problems: Mapping[str, tuple[Problem, ...]]
     """by place, complete for the directories that were looked at"""
+    broken: Mapping[str, Found]
+    """the files that these are about"""
 
 
 class Registry(Protocol):
@@ -104,7 +106,7 @@ def reconcile(
         changes.append(_left(flow_kept, found, problems))
     order = ("delete", "move", "change", "add")
     changes.sort(key=lambda change: (order.index(change.kind), change.name))
-    return Reconciled(tuple(changes), problems)
+    return Reconciled(tuple(changes), problems, {place: found[place] for place in problems})
 
 
 def _root(place: str) -> str:

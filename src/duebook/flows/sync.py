@@ -8,20 +8,20 @@ moves, so that half-written files and renames are seen as what they are.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.flows.build import build
 from duebook.flows.files import NotReadable, default_name, find, read
 from duebook.flows.problems import Problem
-from duebook.flows.reconcile import Found, Reconciled, reconcile
+from duebook.flows.reconcile import Found, reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from duebook.flows.reconcile import Change, Registry
+    from duebook.flows.reconcile import Change, Reconciled, Registry
 
 __all__ = ["FlowSync", "Synced"]
 
@@ -158,7 +158,7 @@ class FlowSync:
         if now - self._moving_since >= PATIENCE:
             return found
         changes = tuple(change for change in found.changes if change.kind != "delete")
-        return Reconciled(changes, found.problems)
+        return replace(found, changes=changes)
 
 
 def _root(place: str) -> str:

@@ -13,12 +13,25 @@ if TYPE_CHECKING:
 __all__ = [
     "HIDDEN",
     "fill_secrets",
+    "hide_in_lines",
     "keep_secrets",
     "refuse_hidden",
     "secrets_in",
     "show_payload",
 ]
 
+_PAIR: Final = re.compile(
+    r"""(?<![\w.])(?P<name>[A-Za-z_][\w.-]*)(?P<sign>["']?[ \t]*[:=][ \t]*)"""
+    r"""(?P<value>"(?:[^"\\]|\\.)*"?|'[^']*'?|\{[^{}]*\}?"""
+    r"""|(?:\$\{[^{}]*\}|[^\s,{}\[\]#|>])(?:\$\{[^{}]*\}|[^,}\]#])*)"""
+)
+"""A name and its value in a line of YAML, or as an assignment."""
+_OPENS: Final = re.compile(
+    r"""(?<![\w.])(?P<name>[A-Za-z_][\w.-]*)["']?[ \t]*:[ \t]*(?:[|>][-+0-9]*[ \t]*)?(?:#.*)?$"""
+)
+"""A name whose value comes in the lines after it."""
+LONGEST_LINE: Final = 2_000
+_REFERENCE: Final = re.compile(r"\$\w+|\$\{[^{}]*\}|\{\{[^{}]*\}\}|")
 HIDDEN: Final = "***"
 """What is shown instead of a value."""
 _ENDINGS: Final = (
@@ -80,6 +93,41 @@ def refuse_hidden(key: str, value: Any) -> None:
     for name, item in _named(value):
         if item == HIDDEN and is_secret(name):
             raise Invalid(f'{key} "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
+
+
+def hide_in_lines(lines: list[str]) -> list[str]:
+    """The lines of a text such as YAML as they may be shown: values by the names before them.
+
+    What belongs to such a name, by its indent, is hidden too; a reference such as ${NAME} is no
+    secret. A very long line is cut.
+    """
+    shown, hidden_below = list[str](), None
+    for whole in lines:
+        line = whole if len(whole) <= LONGEST_LINE else whole[:LONGEST_LINE] + "…"
+        indent = len(line) - len(line.lstrip())
+        if hidden_below is not None and (indent > hidden_below or not line.strip()):
+            shown.append(line[:indent] + HIDDEN if line.strip() else line)
+            continue
+        hidden_below = None
+        if (opened := _OPENS.search(line)) and _is_hidden(opened["name"]):
+            hidden_below = opened.start("name")
+        shown.append(_shown_line(line))
+    return shown
+
+
+def _shown_line(line: str) -> str:
+    pieces, place, looked = list[str](), 0, 0
+    while (match := _PAIR.search(line, looked)) is not None:
+        looked = match.end("sign")
+        is_value = not _REFERENCE.fullmatch(match["value"].strip("\"' \t"))
+        if is_value and _is_hidden(match["name"]):
+            pieces += [line[place:looked], HIDDEN]
+            looked = place = match.end()
+    return "".join(pieces) + line[place:]
+
+
+def _is_hidden(name: str) -> bool:
+    return is_secret(name) or name.lower() == "headers"
 
 
 def secrets_in(payload: Any) -> Iterator[str]:

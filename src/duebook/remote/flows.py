@@ -37,6 +37,9 @@ class RemoteFlows(Flows):
     def source(self, name: str) -> NoReturn:
         raise needs_database("source()")
 
+    def broken_source(self, name: str) -> NoReturn:
+        raise needs_database("broken_source()")
+
     def performed(self, run_id: str) -> NoReturn:
         raise needs_database("performed()")
 

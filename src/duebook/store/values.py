@@ -22,6 +22,7 @@ __all__ = [
     "START",
     "Account",
     "Batch",
+    "BrokenFile",
     "FlowControl",
     "FlowWake",
     "Health",
@@ -291,6 +292,15 @@ class FlowWake(NamedTuple):
     @property
     def earliest(self) -> datetime | None:
         return min((moment for moment in self if moment is not None), default=None)
+
+
+class BrokenFile(NamedTuple):
+    """What is wrong with a file of flows, and the file as it is."""
+
+    problems: list[dict[str, Any]]
+    digest: str = ""
+    source: str = ""
+    """its text, as far as people may see it"""
 
 
 class KeptFlow(NamedTuple):

@@ -8,6 +8,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
+from duebook.store.values import BrokenFile
 from tests.conformance.flow_builders import put_flow
 from tests.contract.api.conftest import Api
 
@@ -43,7 +44,9 @@ def operator(app: FastAPI, store: Store) -> Api:
 
 def test_flows_are_listed_with_what_is_wrong_with_files(operator: Api, store: Store) -> None:
     store.transact(
-        lambda tx: tx.save_problems("default", ["flows"], {"flows/half.yaml": [PROBLEM]})
+        lambda tx: tx.save_problems(
+            "default", ["flows"], {"flows/half.yaml": BrokenFile([PROBLEM])}
+        )
     )
     found = operator.ok("GET", "flows")
     assert [flow["name"] for flow in found["items"]] == ["greet"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from duebook.store.values import BrokenFile
 from duebook.web.flow_graph import DrawnStep, draw_flow
 from tests.conformance.builders import begin
 from tests.conformance.flow_builders import CHAIN, put_flow
@@ -100,11 +101,16 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     put_flow(book.store, FORK, "fork")
     told = {"line": 3, "column": 1, "key": "params", "message": "params is <odd>", "hint": ""}
     places = ("flows/fork.yaml", "flows/other.yaml")
-    problems = {place: [told | {"file": place}] for place in places}
+    text = "name: fork\nenv: {API_TOKEN: abc}\nparams: <odd>\n"
+    problems = {place: BrokenFile([told | {"file": place}], "d", text) for place in places}
     book.store.transact(lambda tx: tx.save_problems("default", ["flows"], problems))
     page = viewer.ok("/flows/fork")
     assert "the last good text stays in force" in page.text
     assert re.search(r'<li id="L3" class="wrong">.*?&lt;odd&gt;', page.source, re.DOTALL)
+    now, good = page.source.split("<h2>The last good text</h2>")
+    assert "params: &lt;odd&gt;" in now
+    assert "handler_on: {exit:" in good
+    assert "abc" not in page.source
     assert "flows/other.yaml" in viewer.ok("/flows").text
 
 

@@ -145,7 +145,7 @@ def test_a_place_where_somebody_writes_stays_as_it_is() -> None:
 
 def test_nothing_is_said_about_other_directories() -> None:
     kept = [Kept("x", "other/x.yaml", "1"), Kept("y", "d/y.yaml", "2")]
-    assert reconcile({}, kept, set()) == Reconciled((), {})
+    assert reconcile({}, kept, set()) == Reconciled((), {}, {})
     found = reconcile(files(x=ONE), kept, {"d"})
     assert [(change.kind, change.name) for change in found.changes] == [("delete", "y")]
     assert "is in other/x.yaml already" in str(found.problems["d/x.yaml"][0])

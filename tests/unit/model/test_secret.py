@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duebook.errors import Invalid
 from duebook.model.fields import check_payload
-from duebook.model.secret import keep_secrets, secrets_in, show_payload
+from duebook.model.secret import hide_in_lines, keep_secrets, secrets_in, show_payload
 
 PAYLOAD = {
     "user": "ann",
@@ -52,3 +54,54 @@ def test_a_payload_is_not_nested_without_end() -> None:
     assert check_payload("payload", deep) == deep
     with pytest.raises(Invalid, match="nested deeper than 100 times"):
         check_payload("payload", {"x": [{"x": deep}]})
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("password: hunter22", "password: ***"),
+        ("  - API_TOKEN=abc def", "  - API_TOKEN=***"),
+        ('env: {"db-password": "a, b", DAY: x}', 'env: {"db-password": ***, DAY: x}'),
+        ("run --password=abc --day x", "run --password=***"),
+        ("headers: {X-Any: abc}", "headers: ***"),
+        ("Authorization: Bearer abc # why", "Authorization: ***# why"),
+        ("token: ${TOKEN}", "token: ${TOKEN}"),
+        ('token: "{{ env.TOKEN }}"', 'token: "{{ env.TOKEN }}"'),
+        ("tokens: 3", "tokens: 3"),
+        ("day: monday", "day: monday"),
+        ("secret:", "secret:"),
+    ],
+)
+def test_values_of_secret_names_are_hidden_in_a_line(line: str, shown: str) -> None:
+    assert hide_in_lines([line]) == [shown]
+
+
+def test_what_stands_below_a_secret_name_is_hidden() -> None:
+    text = """
+    key: 1
+    - private_key: |  # of the server
+        BEGIN
+
+        abc
+      day: x
+    headers:
+      X-Any: abc
+    steps: a
+    """
+    shown = "\n".join(hide_in_lines(text.splitlines()))
+    assert "BEGIN" not in shown
+    assert "abc" not in shown
+    assert "day: x" in shown
+    assert "steps: a" in shown
+    assert len(shown.splitlines()) == len(text.splitlines())
+
+
+@pytest.mark.parametrize("line", ["a" * 900_000, "a:" + " " * 900_000 + "x", "a: '" * 300_000])
+def test_a_line_of_any_length_takes_no_time(line: str) -> None:
+    (shown,) = hide_in_lines([line])
+    assert len(shown) <= 2_001
+
+
+@given(st.lists(st.text()))
+def test_lines_stay_lines_whatever_they_say(lines: list[str]) -> None:
+    assert len(hide_in_lines(lines)) == len(lines)

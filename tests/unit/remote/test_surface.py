@@ -20,6 +20,7 @@ OF_THE_DATABASE = {
     "schedules.preview_create",
     "tokens.check",
     "flows.source",
+    "flows.broken_source",
     "flows.performed",
     "events.consume",
     "events.consumer",

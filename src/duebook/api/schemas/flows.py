@@ -53,6 +53,7 @@ class FlowProblemShape(Shape):
     key: str
     message: str
     hint: str
+    text: Annotated[str, Field(description="The line, as it may be shown.")] = ""
 
 
 class FlowList(Shape):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_target import FlowTarget
     from duebook.model.listing import Found, Place
     from duebook.model.run import Run, Token
-    from duebook.store.values import FlowControl, FlowWake, KeptFlow
+    from duebook.store.values import BrokenFile, FlowControl, FlowWake, KeptFlow
 
 __all__ = ["Flows"]
 
@@ -112,12 +112,15 @@ class Flows(Protocol):
     def remove_flows(self, namespace: str, names: Sequence[str]) -> None: ...
 
     def save_problems(
-        self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]
+        self, namespace: str, roots: Collection[str], files: Mapping[str, BrokenFile]
     ) -> None:
         """What is wrong with the files of some directories, by place, in place of what was."""
 
-    def list_flow_problems(self, namespace: str) -> dict[str, list[dict[str, Any]]]:
-        """By place."""
+    def list_flow_problems(self, namespace: str) -> dict[str, BrokenFile]:
+        """By place, without their texts."""
+
+    def get_broken_source(self, namespace: str, place: str) -> str | None:
+        """The text of a file with which something is wrong; None when nothing is."""
 
     def lease_flows(
         self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta

@@ -14,7 +14,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import Found
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_run, without_nul
-from duebook.store.values import FlowControl, FlowWake, KeptFlow, News
+from duebook.store.values import BrokenFile, FlowControl, FlowWake, KeptFlow, News
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -332,23 +332,32 @@ class Advancing(People):
         self._run("remove_flows", namespace=namespace, names=list(names))
 
     def save_problems(
-        self, namespace: str, roots: Collection[str], problems: Mapping[str, Sequence[Any]]
+        self, namespace: str, roots: Collection[str], files: Mapping[str, BrokenFile]
     ) -> None:
         for root in sorted(roots):
             self._run("delete_flow_problems", namespace=namespace, root=root)
-        for place, found in sorted(problems.items()):
+        for place, file in sorted(files.items()):
             self._run(
                 "insert_flow_problems",
                 namespace=namespace,
                 root=place.partition("/")[0],
                 place=place,
-                problems=clean(json.dumps(list(found))),
+                digest=clean(file.digest),
+                source=clean(file.source),
+                problems=clean(json.dumps(file.problems)),
                 now=self.now,
             )
 
-    def list_flow_problems(self, namespace: str) -> dict[str, list[dict[str, Any]]]:
+    def list_flow_problems(self, namespace: str) -> dict[str, BrokenFile]:
         rows = self._all("list_flow_problems", namespace=namespace)
-        return {place: json.loads(text) for place, text in rows}
+        return {place: BrokenFile(json.loads(text), digest) for place, digest, text in rows}
+
+    def get_broken_source(self, namespace: str, place: str) -> str | None:
+        root = place.partition("/")[0]
+        found: str | None = self._value(
+            "get_broken_source", namespace=namespace, root=root, place=place
+        )
+        return found
 
     def lease_flows(
         self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta

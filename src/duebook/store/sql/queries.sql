@@ -1195,12 +1195,17 @@ DELETE FROM flow_problems WHERE namespace = :namespace AND root = :root
 
 -- name: insert_flow_problems
 -- What is wrong with a file.
-INSERT INTO flow_problems (namespace, root, place, problems, at)
-VALUES (:namespace, :root, :place, :problems, :now)
+INSERT INTO flow_problems (namespace, root, place, digest, source, problems, at)
+VALUES (:namespace, :root, :place, :digest, :source, :problems, :now)
 
 -- name: list_flow_problems
 -- What is wrong with files, by their place.
-SELECT place, problems FROM flow_problems WHERE namespace = :namespace ORDER BY place
+SELECT place, digest, problems FROM flow_problems WHERE namespace = :namespace ORDER BY place
+
+-- name: get_broken_source
+-- The text of a file with which something is wrong.
+SELECT source FROM flow_problems
+WHERE namespace = :namespace AND root = :root AND place = :place
 
 -- name: control_flow
 -- Up to when the stop and restart schedules of a flow have been looked at.

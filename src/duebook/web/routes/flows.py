@@ -9,7 +9,9 @@ from starlette.responses import Response
 
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, NotFound, shorten
+from duebook.flows.problems import lines_of
 from duebook.model.access import Role
+from duebook.model.secret import hide_in_lines
 from duebook.web.flow_graph import MOST_DRAWN, draw_flow, drawn_steps
 from duebook.web.visits import Submitted, Visiting
 
@@ -79,6 +81,7 @@ def get_flow(visit: Visiting, name: str) -> Response:
             "runs": book.flows.runs(name, SHOWN) if run else [],
             "problems": [p for p in book.flows.problems() if p["file"] == flow.place],
             "source": book.flows.source(name),
+            "broken": book.flows.broken_source(name),
             "schedule": _schedule(book, flow),
         }
 
@@ -88,7 +91,8 @@ def get_flow(visit: Visiting, name: str) -> Response:
         "flow.html",
         graph=draw_flow(seen["steps"], lambda run: visit.url("runs", run.id)),
         most=MOST_DRAWN,
-        lines=marked(seen["source"][:LONGEST_TEXT], seen["problems"]),
+        lines=marked(seen["source"], [] if seen["broken"] else seen["problems"]),
+        current=marked(seen["broken"] or "", seen["problems"]),
         active=any(run.status in ("queued", "running") for run in seen["runs"]),
         done=DONE.get(done or ""),
         **seen,
@@ -130,13 +134,12 @@ def flow_of_run(book: Book, run: Run) -> dict[str, Any]:
 
 
 def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
-    """The lines of a text, each with its number and with what is wrong there."""
+    """The lines of a text, each with its number and with what is wrong there; no secrets."""
     found: dict[int, Problems] = {}
     for problem in problems:
         found.setdefault(problem["line"], []).append(problem)
-    return [
-        (number, text, found.get(number, [])) for number, text in enumerate(source.splitlines(), 1)
-    ]
+    lines = hide_in_lines(lines_of(source[:LONGEST_TEXT].rstrip()))
+    return [(number, text, found.get(number, [])) for number, text in enumerate(lines, 1)]
 
 
 @operations("GET", "/{name}/{action}", Role.OPERATOR, None)

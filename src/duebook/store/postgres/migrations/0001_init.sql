@@ -313,6 +313,8 @@ CREATE TABLE flow_problems (
     namespace text COLLATE "C" NOT NULL,
     root text COLLATE "C" NOT NULL,
     place text COLLATE "C" NOT NULL,
+    digest text COLLATE "C" NOT NULL, -- of the file as it is
+    source text NOT NULL, -- its text, as far as people may see it
     problems text NOT NULL CHECK (problems::json IS NOT NULL),
     at timestamptz NOT NULL,
     PRIMARY KEY (namespace, root, place)

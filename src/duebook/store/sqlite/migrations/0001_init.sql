@@ -315,6 +315,8 @@ CREATE TABLE flow_problems (
     namespace TEXT NOT NULL,
     root TEXT NOT NULL,
     place TEXT NOT NULL,
+    digest TEXT NOT NULL, -- of the file as it is
+    source TEXT NOT NULL, -- its text, as far as people may see it
     problems TEXT NOT NULL CHECK (json_valid(problems)),
     at INTEGER NOT NULL,
     PRIMARY KEY (namespace, root, place)
