@@ -158,12 +158,34 @@ def test_pause_chosen_ones_and_undo(demo: Site, script: bool) -> None:
 
 
 @BOTH
-def test_why_it_did_not_run_and_the_log_of_the_last_failure(demo: Site, script: bool) -> None:
-    page = demo.visit("/schedules/reindex", script=script)
-    page.locator(".ledger").get_by_text("was still active").first.wait_for()
-    page.goto(demo.address)
-    page.get_by_role("link", name="failed in 24 h").click()
-    page.locator("table.runs a.id").first.click()
+def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool) -> None:
+    """From the overview, by links that say where they lead."""
+    page = demo.visit("/", script=script)
+    due = page.locator("section", has_text="Due in the next hour")
+    assert due.get_by_role("link", name="stock").is_visible(), "what will run: no click"
+
+    page.get_by_role("link", name="Schedules", exact=True).click()
+    page.get_by_role("link", name="reindex", exact=True).click()
+    page.get_by_role("link", name="Why did it run, or not?").click()
+    page.get_by_role("link", name="Last night").click()
+    page.locator(".ledger").get_by_text("skipped: run").first.wait_for()
+
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_role("link", name="runs failed").click()
+    page.get_by_role("link", name="its log").first.click()
+    page.get_by_text("duplicate key value").wait_for()
+
+    page.get_by_role("link", name="Schedules", exact=True).click()
+    page.get_by_role("link", name="team:tenants").first.click()
+    page.get_by_role("link", name="Pause all of these…").click()
+    press(page, "Pause 6 schedules")
+    page.get_by_text("6 schedules paused").wait_for()
+
+
+@BOTH
+def test_the_log_of_a_failure_is_searched(demo: Site, script: bool) -> None:
+    page = demo.visit("/", script=script)
+    page.get_by_role("link", name="its log").last.click()
     page.get_by_text("duplicate key value").wait_for()
     page.get_by_label("Search").fill("batch 2")
     page.get_by_role("button", name="Search").click()

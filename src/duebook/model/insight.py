@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,10 +95,17 @@ class Overview:
     queues: Sequence[QueueLoad]
 
 
+TELLING: Final = ("failed", "running")
+"""States of a flow's run that one of its steps explains."""
+
+
 def fold_steps(runs: Sequence[Run]) -> tuple[list[Run], dict[str, Run]]:
-    """Runs without the steps of flows that are among them, and the first step of each flow."""
-    flows = {run.id for run in runs if run.flow and run.parent_run_id is None}
+    """Runs without the steps of flows that are among them; of each flow the first step that
+    stands as it does, such as the one at which it failed."""
+    flows = {run.id: run.status for run in runs if run.flow and run.parent_run_id is None}
     kept = [run for run in runs if run.parent_run_id not in flows]
-    ordered = sorted(runs, key=lambda run: run.finished_at or run.created_at, reverse=True)
-    steps = {run.parent_run_id: run for run in ordered if run.parent_run_id in flows}
-    return kept, {flow: run for flow, run in steps.items() if flow is not None}
+    steps: dict[str, Run] = {}
+    for run in sorted(runs, key=lambda run: run.finished_at or run.created_at):
+        if run.parent_run_id and flows.get(run.parent_run_id) == run.status:
+            steps.setdefault(run.parent_run_id, run)
+    return kept, {id_: run for id_, run in steps.items() if run.status in TELLING}

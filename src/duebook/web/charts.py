@@ -164,7 +164,7 @@ def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock:
         minutes.setdefault(max(int((due.at - start).total_seconds() // 60), 0), []).append(due)
     most = max(map(len, minutes.values()), default=1)
     bars = Markup("").join(
-        Markup('<rect x="{}" y="{}" width="9" height="{}" rx="2"><title>{}</title></rect>').format(
+        Markup('<rect x="{}" y="{}" width="9" height="{}"><title>{}</title></rect>').format(
             minute * 12 + 1,
             64 - _height(len(found), most, 56),
             _height(len(found), most, 56),
@@ -173,24 +173,21 @@ def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock:
         for minute, found in sorted(minutes.items())
         if minute < 60
     )
-    ticks = Markup("").join(
-        Markup('<text x="{}" y="80" text-anchor="{}">{}</text>').format(
-            minute * 12,
-            {0: "start", 60: "end"}.get(minute, "middle"),
-            "now" if minute == 0 else clock.text(start + timedelta(minutes=minute)).split()[-1][:5],
-        )
-        for minute in (0, 15, 30, 45, 60)
-    )
+    ticks = ["now"] + [
+        clock.text(start + timedelta(minutes=minute)).split()[-1][:5] for minute in (15, 30, 45, 60)
+    ]
     beyond = Markup("")
     if until < start + timedelta(minutes=59):
         x = round((until - start).total_seconds() / 5)
         beyond = Markup('<rect class="unknown" x="{}" y="4" width="{}" height="60"/>').format(
             x, max(CHART_WIDTH - x, 0)
         )
+    words = f"{len(coming)} due times in the next hour"
     return Markup(
-        '<svg class="time-line" viewBox="0 0 720 84" role="img" aria-label="{}">'
-        '<path class="axis" d="M0 64H720"/>{}{}{}</svg>'
-    ).format(f"{len(coming)} due times in the next hour", beyond, bars, ticks)
+        '<figure class="hour"><svg class="time-line" viewBox="0 0 720 66" role="img" '
+        'preserveAspectRatio="none" aria-label="{}"><path class="axis" d="M0 64H720"/>{}{}</svg>'
+        '<div class="ends" aria-hidden="true">{}</div></figure>'
+    ).format(words, beyond, bars, _spans(ticks))
 
 
 def _due_words(found: Sequence[Coming], clock: Clock) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from markupsafe import Markup
@@ -62,22 +62,30 @@ class Clock:
         if moment is None:
             return Markup('<span class="none">–</span>')
         shown = self.text(moment)
-        theirs = "" if zone is None or zone == self.zone else self.text(moment, zone)
         beside = Markup("")
+        theirs = "" if zone is None or zone == self.zone else self.text(moment, zone)
         if theirs and theirs != shown and zone is not None:
+            if local_datetime(moment, zone).date() == self._day(moment):
+                theirs = theirs.split()[-1]
             beside = Markup(' <span class="zone">{} {}</span>').format(theirs, _short(zone))
         ago = Markup('<span class="ago" data-at="{}">{}</span>')
         return Markup("{}{} {}").format(
             self.at(moment), beside, ago.format(format_instant(moment), self.ago(moment))
         )
 
-    def at(self, moment: datetime) -> Markup:
-        """Only the time, where its distance stands beside it already."""
+    def at(self, moment: datetime, beside: datetime | None = None) -> Markup:
+        """Only the time; without its date where that stands `beside` it already."""
+        shown = self.text(moment)
+        if beside is not None and self._day(moment) == self._day(beside):
+            shown = shown.split()[-1]
         return Markup('<time datetime="{}" title="{}">{}</time>').format(
             format_instant(moment),
             f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-            self.text(moment),
+            shown,
         )
+
+    def _day(self, moment: datetime) -> date:
+        return local_datetime(moment, self.zone).date()
 
     def brief(self, moment: datetime | None) -> Markup:
         """Only the distance, with the time as a hint."""

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -109,8 +109,9 @@ def walk(browser: Browser, first: list[str]) -> Iterator[tuple[str, Page]]:
     while waiting:
         address = waiting.pop(0)
         kind = kind_of(address.partition("?")[0].partition("#")[0])
-        query = address.partition("?")[2]
-        key = f"{kind}?{sorted(re.findall(r'(?:^|&)(?:done|action|status)=[^&]*', query))}"
+        asked = parse_qs(address.partition("?")[2].partition("#")[0])
+        words = [value for name, value in asked.items() if name in ("done", "action", "status")]
+        key = f"{kind} {sorted(asked)} {words}"
         if address in seen or not kind or counts.get(key, 0) >= EACH:
             continue
         seen.add(address)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
 from duebook.book.readiness import GRACE
 from duebook.model.access import Role
+from duebook.model.insight import fold_steps
 from duebook.web.charts import time_line
 from duebook.web.visits import Visiting
 
@@ -37,8 +38,16 @@ def get_overview(visit: Visiting) -> Response:
     missing = list(_missing(seen))
     well = not (seen.failed or seen.late or seen.problems or seen.stranded or missing)
     cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
-    values = {"seen": seen, "line": line, "well": well, "cut": cut, "missing": missing}
+    values: dict[str, Any] = {
+        "seen": seen,
+        "line": line,
+        "well": well,
+        "cut": cut,
+        "missing": missing,
+    }
     coming = _by_schedule(seen.coming)
+    running, steps = fold_steps(seen.running)
+    values |= {"running": running, "running_steps": steps}
     return visit.render("overview.html", now=seen.now, coming=coming, listed=LISTED, **values)
 
 

@@ -65,12 +65,13 @@ def get_runs(
     except (Invalid, NotFound) as error:
         found, wrong, refused = Listing(), str(error), problem_of(error).status
         perhaps = _named(visit.book, schedule or "")
-    rows, steps = fold_steps(found) if status == "failed" else (found, {})
+    rows, steps = fold_steps(found)
     query = {name: value for name, value in (asked | {"schedule": schedule}).items() if value}
     return visit.render(
         "runs.html",
         refused,
         runs=rows,
+        folded=len(rows) < len(found),
         steps=steps,
         perhaps=perhaps,
         next_cursor=found.next_cursor,

@@ -17,6 +17,7 @@ from duebook.model.access import Role
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.forms import definition_form
 from duebook.model.listing import Listing
+from duebook.triggers.zones import local_datetime
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
 from duebook.web.notices import count_of, notice_of
@@ -154,11 +155,26 @@ def get_schedule(
         told=told,
         wrong=wrong,
         asking=asking,
+        spans=_spans(asking, times),
         beside=visit.zone if asking.zone != visit.zone else spec.tz if spec else None,
         asked={"at": at or "", "from": start or "", "to": end or ""},
         notice=notice_of(seen["schedule"], visit.request.query_params),
         **seen,
     )
+
+
+def _spans(clock: Clock, chosen: str | None) -> dict[str, dict[str, str | None]]:
+    """What people ask about most, as the fields of the form, by the clock that they chose."""
+    today = local_datetime(clock.now, clock.zone).date()
+    before = today - timedelta(days=1)
+    spans = {
+        "Last night": (f"{before}T18:00", f"{today}T09:00"),
+        "Today": (f"{today}T00:00", f"{today}T23:59:59"),
+        "Yesterday": (f"{before}T00:00", f"{before}T23:59:59"),
+    }
+    return {
+        words: {"from": start, "to": end, "times": chosen} for words, (start, end) in spans.items()
+    }
 
 
 def _explained(
