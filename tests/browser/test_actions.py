@@ -311,6 +311,16 @@ def test_the_list_is_filtered_as_somebody_types(demo: Site) -> None:
     page.get_by_role("link", name="backup").wait_for()
 
 
+def test_runs_are_asked_of_the_server_as_somebody_types(demo: Site) -> None:
+    page = demo.visit("/runs")
+    page.get_by_label("Schedule").press_sequentially("backu")
+    page.wait_for_url("**/runs?schedule=backu*")
+    page.locator("table.runs").get_by_role("link", name="backup").first.wait_for()
+    page.get_by_label("Schedule").fill("tenant")
+    page.get_by_text("Did you mean").get_by_role("link", name="tenant-3").click()
+    page.wait_for_url("**/runs?schedule=tenant-3")
+
+
 def test_keys_alone_are_enough(demo: Site) -> None:
     page = demo.visit("/")
     page.keyboard.press("g")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,9 @@ def test_what_runs_failed_and_began_late_is_found(store: Store, clock: VirtualCl
     assert store.read(lambda tx: tx.list_running("default", 5)) == []
     late = store.read(lambda tx: tx.list_late("default", BEGIN, MINUTE, 5))
     assert [run.id for run in late] == [claimed.run.id]
+    of_no_schedule = replace(late[0], id="x", schedule_id=None)
+    found = store.read(lambda tx: tx.list_zones([*late, of_no_schedule]))
+    assert found == {claimed.run.id: "UTC"}
     assert store.read(lambda tx: tx.list_late("default", BEGIN, HOUR, 5)) == []
     assert store.read(lambda tx: tx.list_late("shop", BEGIN, MINUTE, 5)) == []
     assert store.read(lambda tx: tx.count_failed("default", BEGIN, 10)) == 1

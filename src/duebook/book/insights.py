@@ -56,16 +56,19 @@ class Insights:
         coming, until = self._coming(tx)
         looked = tx.list_runs(namespace, failed, None, LOOKED_FAILED).rows
         whole, steps = fold_steps(looked)
+        shown = [run for run in whole if run.parent_run_id is None][:SHOWN]
+        late = tx.list_late(namespace, now - DAY, LATE, SHOWN)
         return Overview(
             now,
             tx.count_schedules(namespace),
             tx.list_running(namespace, MOST_RUNNING),
             coming,
             until,
-            [run for run in whole if run.parent_run_id is None][:SHOWN],
+            shown,
             steps,
             tx.count_failed(namespace, now - DAY, MOST_FAILED),
-            tx.list_late(namespace, now - DAY, LATE, SHOWN),
+            late,
+            tx.list_zones([*shown, *late]),
             with_problems(tx, problems.rows),
             tx.list_stranded_tasks(),
             tx.list_nodes(),
@@ -90,6 +93,10 @@ class Insights:
     def running(self, limit: int) -> list[Run]:
         """What is under way, the oldest first."""
         return self._store.read(lambda tx: tx.list_running(self._namespace, limit))
+
+    def zones(self, runs: Sequence[Run]) -> dict[str, str]:
+        """The zone that each of these runs was due in, by its id; without those of no schedule."""
+        return self._store.read(lambda tx: tx.list_zones(runs))
 
     def would_act(self, action: Action, filter: Mapping[str, Any], most: int) -> Acted:  # noqa: A002
         """As a dry run of `schedules.act`, which ends soon after it has counted so many; raises

@@ -88,6 +88,8 @@ class Overview:
     """of those that are runs of flows, the step at which they failed, by their id"""
     failed_count: int
     late: Sequence[Run]
+    zones: Mapping[str, str]
+    """the zones in which runs that failed or were late were due, by their id"""
     problems: Sequence[Schedule]
     stranded: Sequence[str]
     """tasks that runs wait for and no live worker knows"""

@@ -20,6 +20,10 @@ class Insights(Protocol):
     def list_marks(self, schedule_ids: Sequence[str], each: int) -> dict[str, list[RunMark]]:
         """The newest runs of each of these schedules that has any, the oldest of them first."""
 
+    def list_zones(self, runs: Sequence[Run]) -> dict[str, str]:
+        """The zone of the definition that each of these runs was made of, by the run's id; without
+        those of no schedule."""
+
     def list_running(self, namespace: str, limit: int) -> list[Run]:
         """What is under way, the oldest first."""
 

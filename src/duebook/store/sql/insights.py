@@ -42,6 +42,11 @@ class Insights(Lists):
             del marks[:-each]
         return found
 
+    def list_zones(self, runs: Sequence[Run]) -> dict[str, str]:
+        pairs = {run.id: (run.schedule_id, run.version or 0) for run in runs if run.schedule_id}
+        known = self._definitions(list(dict.fromkeys(pairs.values())))
+        return {id_: known[pair].spec.tz for id_, pair in pairs.items() if pair in known}
+
     def list_running(self, namespace: str, limit: int) -> list[Run]:
         rows = self._all("list_running", namespace=namespace, limit=limit)
         return self._runs([row[0] for row in rows])

@@ -54,16 +54,20 @@ def get_runs(
     filters: Any = {name: value for name, value in asked.items() if value}
     wrong, refused = None, 200
 
-    def load(book: Book) -> Listing[Run]:
+    def load(book: Book) -> tuple[Listing[Run], dict[str, str]]:
         if filters == {"status": "running"} and not schedule:
-            return Listing(book.insights.running(PAGE))
-        return book.runs.list(_meant(book, schedule), PAGE, cursor=cursor, **filters)
+            found = Listing(book.insights.running(PAGE))
+        else:
+            found = book.runs.list(_meant(book, schedule), PAGE, cursor=cursor, **filters)
+        return found, book.insights.zones(found)
 
+    found: Listing[Run] = Listing()
+    zones: dict[str, str] = {}
     perhaps: list[str] = []
     try:
-        found = visit.shared(load)
+        found, zones = visit.shared(load)
     except (Invalid, NotFound) as error:
-        found, wrong, refused = Listing(), str(error), problem_of(error).status
+        wrong, refused = str(error), problem_of(error).status
         perhaps = _named(visit.book, schedule or "")
     rows, steps = fold_steps(found)
     query = {name: value for name, value in (asked | {"schedule": schedule}).items() if value}
@@ -73,6 +77,7 @@ def get_runs(
         runs=rows,
         folded=len(rows) < len(found),
         steps=steps,
+        zones=zones,
         perhaps=perhaps,
         next_cursor=found.next_cursor,
         asked={name: value or "" for name, value in (asked | {"schedule": schedule}).items()},
