@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.browser.conftest import Site, chromium
 from tests.browser.demo import fill_demo
+from tests.browser.pictures import with_palette
 
 IMAGES: Final = Path(__file__).parents[2] / "docs" / "images"
 DESK: Final = {"width": 1200, "height": 760}
@@ -16,8 +17,8 @@ PHONE: Final = {"width": 390, "height": 760}
 SHOTS: Final = (
     ("overview", "/", DESK, "light"),
     ("overview-dark", "/", DESK, "dark"),
-    ("schedules", "/schedules", DESK, "light"),
-    ("schedule", "/schedules/orders", DESK, "light"),
+    ("schedule", "/schedules/nightly-etl", DESK, "light"),
+    ("why", "/schedules/reindex#why", DESK, "light"),
     ("flow", "/flows/warehouse", DESK, "light"),
     ("calendar", "/calendar", DESK, "light"),
     ("phone", "/schedules", PHONE, "light"),
@@ -35,7 +36,7 @@ def main() -> None:
                 page = site.visit(path, viewport=size, color_scheme=scheme)
                 page.reload()
                 page.get_by_text("Live", exact=True).wait_for()
-                page.screenshot(path=IMAGES / f"{name}.png")
+                (IMAGES / f"{name}.png").write_bytes(with_palette(page.screenshot()))
 
 
 if __name__ == "__main__":
