@@ -55,10 +55,10 @@ def test_all_problems_of_all_files_are_told_at_once(
     result = cli("flow", "check", ".")
     assert result.exit_code == 2
     assert result.stdout.splitlines() == [
-        "a.yaml:1:1: unknown key `retires`",
+        "a.yaml:1:1: unknown key `retires`; did you mean `retries`, a key of a step?",
         "  1 | retires: 3",
         "    | ^",
-        'a.yaml:2:35: "step-2" depends on "c", which is no step',
+        'a.yaml:2:35: "step-2" depends on "c", which is no step; the steps are step-1, step-2',
         "  2 | steps: [a, {command: b, depends: [c]}]",
         "    |                                   ^",
         "b.yaml: b, 1 step, started by hand",
@@ -76,7 +76,10 @@ def test_a_link_that_a_node_would_refuse_is_refused_by_the_check_of_its_director
     (root / "a.yaml").symlink_to(outside)
     result = cli("flow", "check", str(root))
     assert result.exit_code == 2
-    assert result.stdout == f"{root}/a.yaml: it is a link that leaves its directory\n"
+    assert (
+        result.stdout
+        == f"{root}/a.yaml: it is a link that leaves its directory; copy the file there\n"
+    )
 
 
 def test_a_check_as_json_has_places(cli: Cli, tmp_path: Path, etl: Path) -> None:

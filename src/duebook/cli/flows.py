@@ -17,6 +17,7 @@ from duebook.errors import Invalid, printable
 from duebook.flows.check import Checked, check_files, unknown_calls
 from duebook.flows.drawing import draw_lines, draw_svg
 from duebook.flows.dry import DryStep, dry_run
+from duebook.flows.problems import did_you_mean
 from duebook.ids import new_id
 from duebook.model.flow import FlowTarget
 from duebook.model.target import CommandTarget, HttpTarget
@@ -83,8 +84,13 @@ def _print_checked(checked: Sequence[Checked]) -> None:
             print_problem(problem)
         if not each.problems:
             click.echo(wrapped(printable(f"{each.file}: {'; '.join(map(_words, each.flows))}")))
+    known = [flow.name for each in checked for flow in each.flows]
     for flow, name in unknown_calls(checked):
-        click.echo(f"note: {flow} runs {name}, which is in none of these files", err=True)
+        hint = did_you_mean(name, known)
+        told = f"note: {flow} runs {name}, which is in none of these files"
+        click.echo(f"{told}; {hint}" if hint else told, err=True)
+    if not checked:
+        click.echo("no flow files there; their names end with .yaml or .yml", err=True)
     broken = [each for each in checked if each.problems]
     if broken:
         count = sum(len(each.problems) for each in broken)

@@ -104,9 +104,10 @@ def read_action(
     if len(kinds) > len(main):
         return _executor(section, scope, shell, main), {}
     if set(main) not in (*allowed, {"event"}, {"call"}):
-        told = f"it has {' and '.join(main)}" if main else "it runs nothing"
-        hint = "a step has one of command, script, exec, task, http, event, call"
-        section.problem(section.node, "", told, hint)
+        if main or section.is_whole:  # else it is misspelt, which is told already
+            told = f"it has {' and '.join(main)}" if main else "it runs nothing"
+            hint = "a step has one of command, script, exec, task, http, event, call"
+            section.problem(section.node, "", told, hint)
         return _PLACEHOLDER, {}
     _refuse_strays(section, main)
     node = section.get(main[0]) or section.node
@@ -230,6 +231,8 @@ def _directory(section: Section, scope: Scope) -> str | None:
 
 def _request(form: Any, scope: Scope) -> HttpTarget:
     """A request whose texts are templates, but for where it goes."""
+    if isinstance(form, dict) and not form.get("url"):
+        raise Invalid("http has no url; add `url: https://example.com`")
     changed = walk(form, scope)
     target = load_target({"http": changed})
     assert isinstance(target, HttpTarget)  # noqa: S101 - of such a form

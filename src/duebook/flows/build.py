@@ -78,16 +78,20 @@ def _build(text: str, file: str, default_name: str) -> Built:
         return Built((), (), (error.problem,))
     problems = Problems(file)
     if not documents:
-        return Built((), (), (Problem(file, 1, 1, "", "it is empty", "a flow has steps"),))
+        hint = "write `steps:` and what it does"
+        return Built((), (), (Problem(file, 1, 1, "", "it is empty", hint),))
     names = _names(documents, default_name, problems)
     flows = []
     for node, name in zip(documents, names, strict=True):
+        if node.value is None:
+            problems.add(node, "", "after this `---` comes nothing", "delete it")
+            continue
         builder = _Builder(node, name, problems, _local(names))
         if (flow := builder.flow()) is not None:
             flows.append(flow)
     if not problems and (found := calls_in_circle(flows)):
         told = f"flows run each other in a circle: {' → '.join(found)}"
-        problems.add(documents[0], "steps", told)
+        problems.add(documents[0], "steps", told, "take one of these calls away")
     return Built(() if problems else tuple(flows), tuple(names), problems.sorted())
 
 
@@ -100,14 +104,16 @@ def _names(documents: list[Node], default_name: str, problems: Problems) -> list
         name = given if not names else f"{names[0]}.{given}"
         where = found or node
         if given is None:
-            problems.add(node, "name", "a flow after the first has no name", "add name:")
+            if node.value is not None:
+                problems.add(node, "name", "a flow after the first has no name", "add `name: part`")
             name = f"{default_name}.{place}"
         else:
             try:
                 check_name(name)
             except Invalid as error:
                 likely = _likely_name(str(given))
-                problems.add(where, "name", str(error), f"write it as {likely}" if likely else "")
+                hint = f"write it as {likely}" if found else f"add `name: {likely}`"
+                problems.add(where, "name", str(error), hint if likely else "")
         if name in names:
             problems.add(where, "name", f'two flows of the file are named "{shorten(given)}"')
         names.append(str(name))
@@ -235,21 +241,26 @@ class _Builder:
         """The steps in their order, and what a handler may name."""
         node = self._section.get("steps")
         if node is None:
-            self._section.problem(self._section.node, "steps", "it has no steps")
+            if self._section.is_whole:
+                at = self._section.node.keys.get("steps", self._section.node)
+                self._section.problem(at, "steps", "it has no steps", "add `steps: [./work.sh]`")
             return (), scope
         drafts = draft_steps(node, self._problems)
         if not drafts and isinstance(node.value, list | dict):
-            self._section.problem(node, "steps", "it has no steps")
+            self._section.problem(node, "steps", "it has no steps", "add `- ./work.sh`")
         if len(drafts) > MOST_STEPS:
             told = f"it has {len(drafts):,} steps; at most {MOST_STEPS:,} are allowed"
             self._section.problem(node, "steps", told)
             return (), scope
         named = self._named(drafts)
         graph = self._graph(drafts, named, isinstance(node.value, list))
-        if found := circle(graph):
+        if len(graph) < len(drafts):  # two of one name, which is told already
+            graph = dict.fromkeys(graph, ())
+        elif found := circle(graph):
             told = f"steps wait for each other in a circle: {' → '.join(found)}"
             place = next(draft for draft in drafts if draft.name == found[0])
-            self._problems.add(place.section.node, place.section.at("depends"), told)
+            hint = "take one of these `depends` away"
+            self._problems.add(place.section.node, place.section.at("depends"), told, hint)
             graph = dict.fromkeys(graph, ())
         scope = self._scope(scope, drafts, named)
         earlier, by_name = before(graph), {draft.name: draft for draft in drafts}
@@ -310,6 +321,7 @@ class _Builder:
             else:
                 told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is no step'
                 hint = "" if self._problems.is_full else did_you_mean(name, named)
+                hint = hint or f"the steps are {shorten(', '.join(named), 200)}"
                 draft.section.problem(node, "depends", told, hint)
         return tuple(dict.fromkeys(found))
 

@@ -44,7 +44,8 @@ def _check(path: Path, root: Path | None) -> Checked:
     except NotReadable as error:
         return Checked(str(path), (), (error.problem,))
     if content is None:
-        return Checked(str(path), (), (Problem(str(path), 0, 0, "", "there is no such file"),))
+        told = "it is a link to nothing" if path.is_symlink() else "there is no such file"
+        return Checked(str(path), (), (Problem(str(path), 0, 0, "", told),))
     built: Built = build(content.text, str(path), default_name(path))
     return Checked(str(path), built.flows, built.problems)
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import shorten
-from duebook.flows.parse import MOST_BYTES
+from duebook.flows.parse import MOST_BYTES, SMALLER
 from duebook.flows.problems import Problem
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ class Content:
 class NotReadable(Exception):
     """A file that is there and cannot be taken; has its Problem."""
 
-    def __init__(self, file: str, message: str, hint: str = "") -> None:
-        self.problem = Problem(file, 0, 0, "", message, hint)
+    def __init__(
+        self, file: str, message: str, hint: str = "", line: int = 0, column: int = 0
+    ) -> None:
+        self.problem = Problem(file, line, column, "", message, hint)
         super().__init__(str(self.problem))
 
 
@@ -81,7 +83,7 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
     try:
         real = path.resolve(strict=True)
         if root is not None and not real.is_relative_to(root.resolve()):
-            raise NotReadable(name, "it is a link that leaves its directory")
+            raise NotReadable(name, "it is a link that leaves its directory", "copy the file there")
         for _ in range(TRIES):
             data = _read_once(real, name)
             if data is not None:
@@ -103,7 +105,7 @@ def _read_once(real: Path, name: str) -> bytes | None:
             raise NotReadable(name, "it is no file")
         if first.st_size > MOST_BYTES:
             told = f"it has {first.st_size:,} bytes; at most {MOST_BYTES:,} are read"
-            raise NotReadable(name, told)
+            raise NotReadable(name, told, SMALLER)
         data = file.read(MOST_BYTES + 1)
         last = os.fstat(handle)
     whole = len(data) == last.st_size and _mark(first) == _mark(last)
@@ -118,5 +120,10 @@ def _decoded(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise NotReadable(name, "it is UTF-16", "save it as UTF-8", 1, 1) from None
         line = data.count(b"\n", 0, error.start) + 1
-        raise NotReadable(name, f"line {line} is no UTF-8") from None
+        before = data[data.rfind(b"\n", 0, error.start) + 1 : error.start]
+        column = len(before.decode("utf-8", "replace")) + 1
+        told = f"byte {data[error.start]:#04x} is no UTF-8"
+        raise NotReadable(name, told, "save it as UTF-8", line, column) from None

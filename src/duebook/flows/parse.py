@@ -24,14 +24,16 @@ from yaml.events import (
 )
 
 from duebook.errors import shorten
-from duebook.flows.problems import Problem
+from duebook.flows.mistakes import mistake_of
+from duebook.flows.problems import Problem, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MOST_BYTES", "Node", "Unreadable", "parse", "plain"]
+__all__ = ["MOST_BYTES", "SMALLER", "Node", "Unreadable", "parse", "plain"]
 
 MOST_BYTES: Final = 1_000_000
+SMALLER: Final = "put long scripts into files of their own"
 MOST_NODES: Final = 50_000
 """All documents of a file together, with aliases written out."""
 DEEPEST: Final = 40
@@ -73,7 +75,7 @@ def parse(text: str, file: str) -> list[Node]:
     """The documents of a text; raises Unreadable at the first thing that makes no sense."""
     if len(text) > MOST_BYTES:
         told = f"it has {len(text):,} characters; at most {MOST_BYTES:,} are read"
-        raise Unreadable(Problem(file, 0, 0, "", told))
+        raise Unreadable(Problem(file, 0, 0, "", told, SMALLER))
     return _Reader(file).documents(text)
 
 
@@ -104,14 +106,8 @@ class _Reader:
         try:
             for event in _events(text):
                 self._read(event)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-            told = " ".join(filter(None, (error.problem, error.context)))
-            hint = "put the text in quotes" if "mapping values" in told else ""
-            raise self._refusal(line, column, f"no YAML: {shorten(told, 200)}", hint) from None
         except yaml.YAMLError as error:
-            raise self._refusal(0, 0, f"no YAML: {shorten(str(error), 200)}") from None
+            raise self._refusal(*mistake_of(error, lines_of(text))) from None
         return self._done
 
     def _read(self, event: Any) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
 from duebook.flows.problems import did_you_mean
+from duebook.flows.words import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Section", "items", "text_of", "whole_of"]
 
+FEW: Final = 12
+"""Keys that a hint names, if there are no more."""
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -30,9 +33,13 @@ class Section:
         self.problems = problems
         self._values: dict[str, Node] = {}
         self._said: dict[str, str] = {}
+        self.is_whole = True
+        """whether all of its keys are taken, so that what is missing is not told twice"""
         if not isinstance(node.value, dict):
-            told = f"{path or 'a flow'} is no mapping of keys, but {_kind(node)}"
-            problems.add(node, path, told)
+            self.is_whole = False
+            name, first = path.rpartition(".")[2] or "a flow", next(iter(table.words))
+            hint = "write `steps:` and what it does" if not path else f"write `{first}:` below it"
+            problems.add(node, path, f"{name} is no mapping of keys, but {_kind(node)}", hint)
             return
         for key, value in node.value.items():
             self._take(table, key, value)
@@ -40,9 +47,11 @@ class Section:
     def _take(self, table: Table, key: str, value: Node) -> None:
         word, place = table.find(key), self.node.keys[key]
         if word is None:
-            hint = "" if self.problems.is_full else did_you_mean(key, table.likely(key))
+            self.is_whole = False
+            hint = "" if self.problems.is_full else _meant(key, table)
             self.problems.add(place, self.at(key), f"unknown key `{shorten(key)}`", hint)
         elif word.instead is not None:
+            self.is_whole = False
             told = f"key `{key}` is not supported"
             self.problems.add(place, self.at(key), told, word.instead)
         elif (name := word.same_as or word.name) in self._values:
@@ -93,6 +102,17 @@ class Section:
         self.problems.add(node, self.at(key), message, hint)
 
 
+def _meant(key: str, table: Table) -> str:
+    """What was probably meant by a key that is none."""
+    if hint := did_you_mean(key, table.likely(key)):
+        return hint
+    for other in TABLES:
+        if other is not table and did_you_mean(key, other.likely(key)):
+            return f"{did_you_mean(key, other.likely(key))[:-1]}, a key of {other.title.lower()}?"
+    known = [word.name for word in table.words.values() if word.supported]
+    return f"known are {', '.join(known)}" if len(known) <= FEW else "docs/dagu.md has all keys"
+
+
 def _kind(node: Node) -> str:
     if isinstance(node.value, list):
         return "a list"
@@ -124,7 +144,7 @@ def whole_of(low: int, high: int) -> Callable[[str, Any], int]:
         if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise Invalid(f"{key} {shorten(value)} is no whole number {low} to {high:,}")
+            raise Invalid(f"{key} {quoted(value)} is no whole number {low} to {high:,}")
         return value
 
     return read

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.actions import read_action, read_shell, request_timeout, written_action
 from duebook.flows.parse import Node, plain
 from duebook.flows.patterns import check_pattern
@@ -64,7 +64,8 @@ def draft_steps(node: Node, problems: Problems) -> list[Draft]:
             for row, (name, item) in enumerate(node.value.items())
         ]
     if not isinstance(node.value, list):
-        problems.add(node, "steps", "steps is neither a list nor a mapping of steps")
+        told = f"steps {quoted(plain(node))} is neither a list nor a mapping of steps"
+        problems.add(node, "steps", told, "write `- command` lines below it")
         return []
     drafts: list[Draft] = []
     for row, item in enumerate(node.value):
@@ -243,7 +244,11 @@ def _continue_on(section: Section) -> ContinueOn:
 
 def _patterns(key: str, value: Any) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
-    return tuple(check_pattern(text_of(key, item)) for item in values)
+    return tuple(_pattern(key, item) for item in values)
+
+
+def _pattern(key: str, value: Any) -> str:
+    return check_pattern(text_of(key, value))
 
 
 def read_conditions(section: Section, scope: Scope) -> tuple[Condition, ...]:
@@ -267,8 +272,7 @@ def _condition(section: Section, node: Node, key: str, scope: Scope) -> Conditio
         raise Invalid("a condition is missing, such as ${NAME}")
     if "expected" not in inner:
         return Condition(_condition_command(text, scope), True, None, negate)
-    expected = inner.read("expected", text_of, "")
-    expected = check_pattern(expected)
+    expected = inner.read("expected", _pattern, "")
     if not expected.startswith("re:"):
         expected = value_template(expected, scope)
     if command := _WHOLE_COMMAND.fullmatch(text):

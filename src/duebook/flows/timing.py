@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Times", "read_codes", "read_retry", "read_seconds", "read_times"]
 
+FIELDS: Final = 5
+"""Of a cron expression."""
 MOST_TRIGGERS: Final = 20
 LONGEST_SECONDS: Final = 36_500 * 86_400
 
@@ -64,13 +66,23 @@ def _triggers(
 ) -> tuple[Trigger, ...]:
     found = []
     for item in items(node):
-        trigger = section.judge(item, key, None, load_trigger, _form(plain(item), tz), name)
-        if trigger is not None:
-            found.append(trigger)
+        form = _form(plain(item), tz)
+        try:
+            trigger = load_trigger(form, name)
+        except Invalid as error:
+            section.problem(item, key, str(error), _example(form, str(error)))
+            continue
+        found.append(trigger)
     if len(found) > MOST_TRIGGERS:
         told = f"{key} has {len(found)} triggers; at most {MOST_TRIGGERS} are allowed"
         section.problem(node, key, told)
     return tuple(found)
+
+
+def _example(form: Any, told: str) -> str:
+    """How a time is written, for who did not know."""
+    looks = isinstance(form, dict) and len(str(form.get("cron", "")).split()) >= FIELDS
+    return "" if looks or ";" in told else 'write it like "0 2 * * *", @daily or {every: 1h}'
 
 
 def _form(form: Any, tz: str | None) -> Any:
@@ -90,7 +102,7 @@ def read_retry(section: Section) -> Retry:
     longest = section.read("max_interval_sec", read_seconds, LONGEST_DELAY)
     backoff = section.read("backoff", _backoff, 1.0)
     codes = section.read("exit_code", read_codes, ())
-    if "limit" not in section:
+    if "limit" not in section and section.is_whole:
         section.problem(section.node, "limit", "retry_policy has no limit", "add limit: 3")
     return section.judge(
         section.node, "", _ONCE, Retry, limit + 1, delay, backoff, longest, False, codes

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
 from duebook.flows.section import Section, items, text_of
 from duebook.flows.words import PARAM
@@ -84,7 +84,11 @@ def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, st
             for name, value in item.value.items():
                 labels[name] = section.judge(value, key, "", text_of, key, plain(value))
             continue
-        for part in section.judge(item, key, "", text_of, key, plain(item)).split(","):
+        if not isinstance(item.value, str):
+            told = f"{key} {shorten(plain(item))} is neither NAME: value nor NAME=value"
+            section.problem(item, key, told)
+            continue
+        for part in item.value.split(","):
             name, equals, text = part.strip().partition("=")
             if name:
                 labels[name.strip()] = text.strip() if equals else "true"
@@ -145,6 +149,15 @@ def _check_default(name: str, default: Any) -> None:
     check_payload(f"param {shorten(name)}", {"default": default})
 
 
+def _fits(kind: ParamKind, value: Any) -> bool:
+    """Whether a default is of a type; a text that a run fills in may become anything."""
+    if isinstance(value, str) and (kind == "text" or "$" in value or "{{" in value or not value):
+        return True
+    if isinstance(value, bool) or kind == "boolean":
+        return isinstance(value, bool) and kind == "boolean"
+    return isinstance(value, int if kind == "integer" else int | float) and kind != "text"
+
+
 def _defined(section: Section) -> Param:
     name = section.read("name", text_of, "")
     default = section.get("default")
@@ -161,6 +174,9 @@ def _defined(section: Section) -> Param:
         section.problem(default, "default", "a param that is required has no default")
     elif default is None and not required:
         value = ""
+    if value is not None and given in _KINDS and not _fits(_KINDS[given], value):
+        told = f"default {quoted(value)} is no {given}"
+        section.problem(default or section.node, "default", told)
     if default is not None and choices and value not in choices:
         section.problem(default, "default", f"default {shorten(value)} is not one of its enum")
     return Param(

@@ -51,10 +51,10 @@ handlerOn:
 """
     ) == [
         "f.yaml:2:1: unknown key `scedule`; did you mean `schedule`?",
-        "f.yaml:3:19: max_active_steps none is no whole number 1 to 10,000",
+        'f.yaml:3:19: max_active_steps "none" is no whole number 1 to 10,000',
         "f.yaml:4:13: timeoutSec -1 is no whole number 0 to 3,153,600,000",
         "f.yaml:8:5: unknown key `retires`; did you mean `retries`?",
-        "f.yaml:9:26: limit many is no whole number 0 to 999",
+        'f.yaml:9:26: limit "many" is no whole number 0 to 999',
         'f.yaml:12:15: "tell" depends on "laod", which is no step; did you mean `load`?',
         "f.yaml:14:3: unknown key `sucess`; did you mean `success`?",
     ]
@@ -110,7 +110,8 @@ def test_a_circle_is_named() -> None:
         "steps:\n  a: {command: a, depends: c}\n  b: {command: b, depends: a}\n"
         "  c: {command: c, depends: b}\n  d: {command: d, depends: c}"
     )
-    assert told == "f.yaml:2:6: steps wait for each other in a circle: a → c → b → a"
+    where = "f.yaml:2:6: steps wait for each other in a circle: a → c → b → a"
+    assert told == f"{where}; take one of these `depends` away"
 
 
 def test_names_and_ids_stand_for_one_step_each() -> None:
@@ -221,7 +222,7 @@ steps:
         ("{command: 'echo ${A.b}'}", "names no param, output or step"),
         ("{command: \"echo '${HOST_PARAM.b}'\"}", "is in single quotes"),
         ("{command: python, script: 'print(\"${HOST_PARAM}\")'}", "stays as it is in a script"),
-        ("{command: a, timeout_sec: soon}", "timeout_sec soon is no whole number"),
+        ("{command: a, timeout_sec: soon}", 'timeout_sec "soon" is no whole number'),
         ("{command: a, retry_policy: {interval_sec: 1}}", "retry_policy has no limit"),
         ("[a, [b]]", "is no mapping of keys, but a list"),
         ("7", "is no mapping of keys, but 7"),

@@ -77,7 +77,7 @@ def test_a_file_has_any_number_of_documents() -> None:
         ("<<: {a: b}", "f.yaml:1:1: merge key `<<` is not YAML 1.2"),
         ("a: *b", "f.yaml:1:4: alias *b names nothing before it"),
         ("a: &a [*a]", "f.yaml:1:8: alias *a contains itself"),
-        ("a: [1", "f.yaml:2:1: no YAML: did not find expected"),
+        ("a: [1", "f.yaml:1:4: no YAML: a list in brackets begins here and has no end"),
         ("a: echo b: c", "put the text in quotes"),
         ("a: \x00", "no YAML"),
     ],

@@ -143,7 +143,9 @@ def test_a_link_that_leaves_the_directory_is_a_problem(world: World, tmp_path: P
     (world.root / "a.yaml").symlink_to(tmp_path / "secret.yaml")
     assert world.rest() == []
     [problem] = world.registry.problems["flows/a.yaml"]
-    assert str(problem) == "flows/a.yaml: it is a link that leaves its directory"
+    assert (
+        str(problem) == "flows/a.yaml: it is a link that leaves its directory; copy the file there"
+    )
 
 
 def test_a_flow_whose_file_becomes_a_link_elsewhere_stays(world: World, tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""Says what a text that is no YAML probably has wrong, where it begins, and what to do; pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import yaml
+
+from duebook.errors import shorten
+
+__all__ = ["Mistake", "mistake_of"]
+
+_GLUED: Final = re.compile(r"\s*(?:- )?[\w-]+:[^\s:/]")
+"""A key without a space after its colon."""
+_CONTROL: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BEGINS: Final = {
+    "quoted scalar": (
+        "a text in quotes begins here and has no end",
+        "add the other quote",
+    ),
+    "flow sequence": ("a list in brackets begins here and has no end", "add the `]`, or a `,`"),
+    "flow mapping": ("a mapping in braces begins here and has no end", "add the `}`, or a `,`"),
+}
+"""What is told at its beginning rather than where the reader gave up."""
+
+
+class Mistake(NamedTuple):
+    """Lines and columns count from 1."""
+
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+
+
+def mistake_of(error: yaml.YAMLError, lines: list[str]) -> Mistake:
+    """In the words of people who write such files; what is not known is told as YAML tells it."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return _character(error, lines)
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    told, context = error.problem or "", error.context or ""
+    if (found := _unended(error, told, context)) is not None:
+        return found
+    if "mapping values" in told and (glued := _glued(lines[: line - 1])) is not None:
+        return glued
+    here = lines[line - 1] if 0 < line <= len(lines) else ""
+    message, hint = _told(told, here, column)
+    if not message:
+        return Mistake(line, column, f"no YAML: {shorten(f'{told} {context}'.strip(), 200)}", hint)
+    return Mistake(line, column, f"no YAML: {message}", hint)
+
+
+def _unended(error: yaml.MarkedYAMLError, told: str, context: str) -> Mistake | None:
+    mark = error.context_mark
+    if mark is None or not ("end of stream" in told or "expected ','" in told):
+        return None
+    for what, (message, hint) in _BEGINS.items():
+        if what in context:
+            return Mistake(mark.line + 1, mark.column + 1, f"no YAML: {message}", hint)
+    return None
+
+
+def _glued(lines: list[str]) -> Mistake | None:
+    """A key without a space after its colon, in the last line that says something."""
+    for line in range(len(lines), 0, -1):
+        text = lines[line - 1]
+        if found := _GLUED.match(text):
+            told = f"no YAML: `{shorten(text.strip())}` has no space after its colon"
+            return Mistake(line, found.end(), told, "add one")
+        if text.strip():
+            return None
+    return None
+
+
+def _told(told: str, here: str, column: int) -> tuple[str, str]:
+    """A message and what to do; an empty message where YAML's own is as good."""
+    first = here[column - 1 : column]
+    if "\t" in here[: max(column, len(here) - len(here.lstrip()))] and "token" in told:
+        return "the line is indented with a tab", "indent with spaces"
+    if "cannot start any token" in told:
+        return f"a text cannot begin with {first or 'this'}", "put the text in quotes"
+    if "mapping values" in told:
+        return "a text has `: ` in it", "put the text in quotes"
+    if "escape" in told or "hexdecimal" in told:
+        return r"`\` means something in double quotes", "use single quotes"
+    if "expected '-' indicator" in told or "expected key" in told or "block end" in told:
+        hint = "begin the keys of a mapping, and the dashes of a list, in one column each"
+        return "the line begins in a column that fits nothing above it", hint
+    return "", ""
+
+
+def _character(error: yaml.YAMLError, lines: list[str]) -> Mistake:
+    """A character that no YAML may have."""
+    for number, text in enumerate(lines, 1):
+        if (found := _CONTROL.search(text)) is not None:
+            told = f"no YAML: character U+{ord(found[0]):04X} is not allowed"
+            return Mistake(number, found.start() + 1, told, "delete it")
+    return Mistake(0, 0, f"no YAML: {shorten(str(error), 200)}")

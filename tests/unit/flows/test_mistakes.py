@@ -1,0 +1,209 @@
+"""What beginners get wrong: each is told with its place, what is there, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.flows.build import build
+from duebook.flows.files import NotReadable, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEPS = "steps: [a]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'name: a\nsteps:\n  - command: "b\n  - c\n',
+            "3:14: no YAML: a text in quotes begins here and has no end; add the other quote",
+        ),
+        (
+            "name: a\nsteps: [a, b\n",
+            "2:8: no YAML: a list in brackets begins here and has no end; add the `]`, or a `,`",
+        ),
+        (
+            "steps: {a: {command: b}\n",
+            "1:8: no YAML: a mapping in braces begins here and has no end; add the `}`, or a `,`",
+        ),
+        (
+            "description: loads: all\n" + STEPS,
+            "1:19: no YAML: a text has `: ` in it; put the text in quotes",
+        ),
+        (
+            "name:etl\n\n" + STEPS,
+            "1:6: no YAML: `name:etl` has no space after its colon; add one",
+        ),
+        (
+            "steps:\n  - name: a\n   command: b\n",
+            (
+                "3:4: no YAML: the line begins in a column that fits nothing above it; begin the "
+                "keys of a mapping, and the dashes of a list, in one column each"
+            ),
+        ),
+        (
+            "steps:\n\t- a\n",
+            "2:1: no YAML: the line is indented with a tab; indent with spaces",
+        ),
+        (
+            "steps:\n  - command: @a\n",
+            "2:14: no YAML: a text cannot begin with @; put the text in quotes",
+        ),
+        (
+            'steps: ["C:\\Users"]\n',
+            "1:14: no YAML: `\\` means something in double quotes; use single quotes",
+        ),
+        ("name: a\x07\n" + STEPS, "1:8: no YAML: character U+0007 is not allowed; delete it"),
+        (
+            "steps:\n  - {command: a, command: b}\n",
+            "2:18: key `command` stands twice, first in line 2; keep one of them",
+        ),
+        (
+            "steps:\n  - {comand: a}\n",
+            "2:6: unknown key `comand`; did you mean `command`?",
+        ),
+        (
+            "retires: 3\n" + STEPS,
+            "1:1: unknown key `retires`; did you mean `retries`, a key of a step?",
+        ),
+        ("foo: 3\n" + STEPS, "1:1: unknown key `foo`; docs/dagu.md has all keys"),
+        (
+            "steps: [{command: a, retry_policy: {limit: 1, foo: 2}}]",
+            (
+                "1:47: unknown key `foo`; known are limit, interval_sec, backoff, "
+                "max_interval_sec, exit_code, exit_codes"
+            ),
+        ),
+        (
+            "max_active_steps: many\n" + STEPS,
+            '1:19: max_active_steps "many" is no whole number 1 to 10,000',
+        ),
+        (
+            "steps: [{command: a, retry_policy: 3}]",
+            "1:36: retry_policy is no mapping of keys, but 3; write `limit:` below it",
+        ),
+        (
+            "steps: hello",
+            (
+                '1:8: steps "hello" is neither a list nor a mapping of steps; write `- command` '
+                "lines below it"
+            ),
+        ),
+        ("- a\n", "1:1: a flow is no mapping of keys, but a list; write `steps:` and what it does"),
+        (
+            "schedule: every day\n" + STEPS,
+            (
+                '1:11: expected 5 fields, or 6 with seconds first, but found 2 in "every day"; '
+                'write it like "0 2 * * *", @daily or {every: 1h}'
+            ),
+        ),
+        (
+            'schedule: "61 * * * *"\n' + STEPS,
+            '1:11: minute 61 is out of range 0-59 in "61 * * * *"',
+        ),
+        (
+            "steps: [{name: a, command: a, depends: c}, {name: b, command: a}]",
+            '1:40: "a" depends on "c", which is no step; the steps are a, b',
+        ),
+        (
+            "steps: [{name: a, command: a, depends: a}]",
+            "1:9: steps wait for each other in a circle: a → a; take one of these `depends` away",
+        ),
+        (
+            "steps: [{name: a, command: a}, {name: a, command: b}]",
+            '1:39: two steps are named "a"; names and ids are given once',
+        ),
+        (
+            "params: [{name: N, type: integer, default: abc}]\n" + STEPS,
+            '1:44: default "abc" is no integer',
+        ),
+        (
+            "worker_selector: 7\n" + STEPS,
+            "1:18: worker_selector 7 is neither NAME: value nor NAME=value",
+        ),
+        (
+            "steps: [{call: No Such Flow}]",
+            '1:16: call "No Such Flow" is no name of a flow; a command is written as `command`',
+        ),
+        (
+            "handler_on: {failed: a}\n" + STEPS,
+            "1:14: unknown key `failed`; did you mean `failure`?",
+        ),
+        (
+            "handler_on: ./tell\n" + STEPS,
+            "1:13: handler_on is no mapping of keys, but ./tell; write `init:` below it",
+        ),
+        (
+            "steps:\n  - &a {command: a}\n  - <<: *a\n",
+            "3:5: merge key `<<` is not YAML 1.2; write the keys out",
+        ),
+        ("steps: [*a]", "1:9: alias *a names nothing before it"),
+        (
+            "steps: [!!python/object:os.system a]",
+            "1:9: tag tag:yaml.org,2002:python/object:os.system is not allowed; leave it out",
+        ),
+        ("# nothing\n", "1:1: it is empty; write `steps:` and what it does"),
+        ("name: a\nsteps:\n", "2:1: it has no steps; add `steps: [./work.sh]`"),
+        (STEPS + "---\n" + STEPS, "3:1: a flow after the first has no name; add `name: part`"),
+        (STEPS + "---\n", "3:1: after this `---` comes nothing; delete it"),
+        (
+            "name: my nice flow\n" + STEPS,
+            (
+                '1:7: name "my nice flow" is not 1 to 128 of a-z, 0-9, ".", "_", "-", beginning '
+                "with a letter or digit, and no id; write it as my-nice-flow"
+            ),
+        ),
+        (
+            "steps: [{http: {method: GET}}]",
+            "1:16: http has no url; add `url: https://example.com`",
+        ),
+        (
+            "steps: [{command: 'echo {{ params.DAY }}'}]",
+            (
+                '1:19: "{{ params.DAY }}" stays as it is in a command, whose text is no template; '
+                "write ${NAME}, the name of a param or of a step's `output`"
+            ),
+        ),
+        (
+            "steps: [{command: a, preconditions: [{condition: $A, expected: 're:(('}]}]",
+            (
+                '1:64: pattern "re:((" cannot be read: missing ), unterminated subpattern at '
+                "position 1"
+            ),
+        ),
+    ],
+)
+def test_a_mistake_is_told_once_with_its_place_and_what_to_do(text: str, told: str) -> None:
+    assert [str(problem) for problem in build(text, "f.yaml", "f").problems] == [f"f.yaml:{told}"]
+
+
+def test_a_file_whose_name_is_none_for_a_flow_says_what_to_add() -> None:
+    (problem,) = build(STEPS, "My Flow.yaml", "My Flow").problems
+    assert problem.hint == "add `name: my-flow`"
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("näme: é\n".encode("latin-1"), "1:2: byte 0xe4 is no UTF-8; save it as UTF-8"),
+        ("é: a\nb: é\n".encode() + b"\xe9", "3:1: byte 0xe9 is no UTF-8; save it as UTF-8"),
+        (STEPS.encode("utf-16"), "1:1: it is UTF-16; save it as UTF-8"),
+        (
+            b"#" * 1_000_001,
+            (
+                " it has 1,000,001 bytes; at most 1,000,000 are read; put long scripts into "
+                "files of their own"
+            ),
+        ),
+    ],
+)
+def test_what_is_no_text_says_where_and_what_to_do(tmp_path: Path, data: bytes, told: str) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_bytes(data)
+    with pytest.raises(NotReadable) as caught:
+        read(path, "f.yaml")
+    assert str(caught.value) == f"f.yaml:{told}"
