@@ -22,6 +22,7 @@ FIELDS: Final = 5
 MOST_TRIGGERS: Final = 20
 LONGEST_SECONDS: Final = 36_500 * 86_400
 
+_TYPED: Final = ({"kind", "expression"}, {"expression"})
 _ONCE: Final = Retry(attempts=1)
 
 Times = tuple[tuple["Trigger", ...], tuple["Trigger", ...], tuple["Trigger", ...]]
@@ -86,7 +87,11 @@ def _example(form: Any, told: str) -> str:
 
 
 def _form(form: Any, tz: str | None) -> Any:
-    """With the zone of the flow, unless it has one of its own."""
+    """With the zone of the flow, unless it has one of its own; Dagu's `kind` says what it is."""
+    if isinstance(form, dict) and set(form) in _TYPED and form.get("kind", "cron") == "cron":
+        form = form["expression"]
+    elif isinstance(form, dict) and set(form) == {"kind", "at"} and form["kind"] == "at":
+        form = {"at": form["at"]}
     if isinstance(form, str):
         own = form.lstrip().startswith(("CRON_TZ=", "TZ="))
         return {"cron": form} | ({"tz": tz} if tz and not own else {})

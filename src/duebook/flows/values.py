@@ -79,6 +79,10 @@ def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, st
     if node is None:
         return ()
     labels: dict[str, str] = {}
+    if key == "worker_selector" and node.value == "local":
+        told = 'worker_selector "local" is not supported'
+        section.problem(node, key, told, "leave it out, or name a label of the worker")
+        return ()
     for item in items(node):
         if isinstance(item.value, dict):
             for name, value in item.value.items():
@@ -88,11 +92,19 @@ def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, st
             told = f"{key} {shorten(plain(item))} is neither NAME: value nor NAME=value"
             section.problem(item, key, told)
             continue
-        for part in item.value.split(","):
+        for part in _parts(item.value):
             name, equals, text = part.strip().partition("=")
             if name:
                 labels[name.strip()] = text.strip() if equals else "true"
     return section.judge(node, key, (), read_labels, key, labels)
+
+
+def _parts(text: str) -> list[str]:
+    """Labels in a text: between commas, or between spaces when each has its value."""
+    words = text.split()
+    if "," not in text and len(words) > 1 and all("=" in word for word in words):
+        return words
+    return text.split(",")
 
 
 def read_params(section: Section) -> list[tuple[Param, Node]]:
@@ -101,10 +113,12 @@ def read_params(section: Section) -> list[tuple[Param, Node]]:
     if node is None:
         return []
     found: list[tuple[Param, Node]] = []
-    if isinstance(node.value, dict) and "schema" in node.value:
-        told = "key `schema` is not supported"
-        section.problem(node.keys["schema"], "params.schema", told, "name the params with types")
-        return []
+    if isinstance(node.value, dict):
+        key = "properties" if "type" in node.value else "schema"
+        if key in node.value:
+            told, hint = f"key `{key}` is not supported", "name the params with types"
+            section.problem(node.keys[key], f"params.{key}", told, hint)
+            return []
     for item in items(node):
         for param in _params(section, item, len([p for p, _ in found if p.name.isdigit()])):
             if any(param.name == other.name for other, _ in found):

@@ -94,8 +94,11 @@ FLOW: Final = Table(
         Word("steps", "a list or a mapping of steps"),
         Word("handler_on", "steps for init, success, failure, abort (or cancel) and exit"),
         *_refused(_MAIL, "mail_on", "error_mail", "info_mail", "wait_mail", "smtp"),
+        *_refused(_MAIL, "mail_accounts"),
         *_refused(_LOGS, "log_dir", "log_output", "artifacts"),
-        *_refused("the books keep all runs equally long", "hist_retention_days"),
+        *_refused(
+            "the books keep all runs equally long", "hist_retention_days", "hist_retention_runs"
+        ),
         *_refused("a run has 5 seconds to end before it is killed", "max_clean_up_time_sec"),
         *_refused("give the variables as env, or to the node", "dotenv", "secrets"),
         *_refused(_NO_CONTAINERS, "container", "registry_auths", "kubernetes"),
@@ -106,6 +109,7 @@ FLOW: Final = Table(
         *_refused("traces are not written", "otel"),
         *_refused("params may always be given", "run_config"),
         *_refused("start flows over REST", "webhook"),
+        *_refused("limit what the worker may use where you start it", "resources"),
         *_refused("install them on the workers", "tools"),
         *_refused(_SHELL_ARGS, "shell_args"),
         *_refused(_MODELS, "llm", "harness", "harnesses", "tasks"),
@@ -158,7 +162,9 @@ STEP: Final = Table(
         *_refused("use command, http, task or call", "action", "value", "routes", "noop"),
         *_refused("nobody is asked while a flow runs", "approval"),
         *_refused("check it in the next step", "output_schema"),
-        *_refused(_MODELS, "llm", "messages", "agent"),
+        *_refused("keep what it prints, with output", "outputs"),
+        *_refused("let the command read its files", "inputs"),
+        *_refused(_MODELS, "llm", "messages", "agent", "tools"),
     ],
 )
 
