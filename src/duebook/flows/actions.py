@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
 from duebook.flows.section import Section, items, text_of
 from duebook.flows.timing import read_seconds
@@ -249,13 +249,14 @@ def _event(form: Any, scope: Scope) -> EventTarget:
 
 
 def _flow(section: Section, node: Node, scope: Scope, local: Callable[[str], str]) -> FlowTarget:
-    given = text_of("call", plain(node))
-    name = re.sub(r"\.ya?ml$", "", given)
+    given = plain(node)
+    name = re.sub(r"\.ya?ml$", "", given) if isinstance(given, str) else ""
     try:
         check_name(name)
     except Invalid:
+        shown = given.strip().partition("\n")[0] if isinstance(given, str) else given
         raise Invalid(
-            f'{section.said("call")} "{shorten(given)}" is no name of a flow; '
+            f"{section.said('call')} {quoted(shown)} is no name of a flow; "
             "a command is written as `command`"
         ) from None
     return FlowTarget(local(name), tuple(_call_params(section, scope).items()))

@@ -130,6 +130,17 @@ STEPS = "steps: [a]\n"
             '1:16: call "No Such Flow" is no name of a flow; a command is written as `command`',
         ),
         (
+            "steps: [{run: [make, make test]}]",
+            (
+                "1:15: run ['make', 'make test'] is no name of a flow; a command is written as "
+                "`command`"
+            ),
+        ),
+        (
+            "steps:\n  - run: |\n      set -e\n      make\n",
+            '2:10: run "set -e" is no name of a flow; a command is written as `command`',
+        ),
+        (
             "handler_on: {failed: a}\n" + STEPS,
             "1:14: unknown key `failed`; did you mean `failure`?",
         ),
