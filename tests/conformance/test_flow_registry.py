@@ -29,11 +29,13 @@ steps: [{name: work, command: "true"}]
 class Folder:
     """A directory of flows and a node that looks after it."""
 
-    def __init__(self, path: Path, store: Store) -> None:
-        self.path = path / "flows"
-        self.path.mkdir(exist_ok=True)
+    def __init__(self, path: Path, store: Store, *others: str) -> None:
+        roots = [path / name for name in ("flows", *others)]
+        for root in roots:
+            root.mkdir(exist_ok=True)
+        self.path = roots[0]
         self.registry = FlowRegistry(store, "default")
-        self._sync = FlowSync([self.path], self.registry)
+        self._sync = FlowSync(roots, self.registry)
         self._now = 0.0
 
     def write(self, name: str, text: str) -> None:
@@ -191,8 +193,49 @@ def test_a_flow_without_times_has_no_schedule(folder: Folder, book: Book) -> Non
     assert book.flows.get("etl").starts is None
 
 
-def test_a_schedule_that_somebody_made_by_hand_stays_and_the_file_says_so(
+def test_a_schedule_of_a_flow_that_somebody_deletes_is_made_again(
+    folder: Folder, book: Book, clock: VirtualClock
+) -> None:
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    book.schedules.delete("etl")
+    clock.advance(MINUTE)
+    assert folder.sync() == [("schedule", "etl")]
+    assert book.schedules.get("etl").watermark == clock.now
+    assert folder.sync() == []
+
+
+def test_a_flow_gets_its_schedule_once_that_of_somebody_else_is_gone(
     folder: Folder, book: Book
+) -> None:
+    book.schedules.create("etl", cron="0 2 * * *", target={"command": ["true"]})
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    book.schedules.delete("etl")
+    assert folder.sync() == [("schedule", "etl")]
+    assert book.flows.problems() == []
+    assert book.schedules.get("etl").created_by == "flows:flows"
+
+
+def test_a_file_that_goes_to_another_directory_keeps_its_schedule(
+    tmp_path: Path, store: Store, book: Book
+) -> None:
+    folder = Folder(tmp_path, store, "more")
+    folder.write("etl.yaml", "name: etl\n" + ETL)
+    folder.sync()
+    id_ = book.schedules.get("etl").id
+    moved = folder.path.parent / "more" / "etl.yaml"
+    (folder.path / "etl.yaml").rename(moved)
+    assert folder.sync() == [("move", "etl")]
+    moved.write_text("name: etl\n" + ETL.replace("*/10", "*/5"))
+    assert folder.sync() == [("change", "etl")]
+    assert book.flows.problems() == []
+    schedule = book.schedules.get("etl")
+    assert (schedule.id, schedule.version) == (id_, 2)
+
+
+def test_a_schedule_that_somebody_made_by_hand_stays_and_the_file_says_so(
+    folder: Folder, book: Book, store: Store
 ) -> None:
     book.schedules.create("etl", cron="0 2 * * *", target={"command": ["true"]})
     folder.write("etl.yaml", ETL)
@@ -200,6 +243,8 @@ def test_a_schedule_that_somebody_made_by_hand_stays_and_the_file_says_so(
     assert book.schedules.get("etl").created_by == ""
     (problem,) = book.flows.problems()
     assert "it cannot be scheduled" in problem["message"]
+    Folder(folder.path.parent, store).sync()  # as another node sees it, which begins later
+    assert book.flows.problems() == [problem]
     (folder.path / "etl.yaml").unlink()
     folder.sync()
     assert book.schedules.get("etl").status == "active"

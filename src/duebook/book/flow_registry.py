@@ -19,7 +19,7 @@ from duebook.store.joined import JoinedStore
 from duebook.store.values import BrokenFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from duebook.flows.reconcile import Change, Reconciled
     from duebook.model.flow import Flow, Revision
@@ -60,7 +60,9 @@ class FlowRegistry:
 
     def kept(self) -> list[Kept]:
         flows = self._store.read(lambda tx: tx.list_flows(self._namespace))
-        return [Kept(flow.name, flow.place, flow.digest) for flow in flows]
+        return [
+            Kept(flow.name, flow.place, flow.digest, maker is not None) for flow, maker in flows
+        ]
 
     def apply(self, found: Reconciled, roots: Collection[str]) -> None:
         """Large changes are done in parts, each flow as a whole: what is left comes next time."""
@@ -77,7 +79,7 @@ class FlowRegistry:
         self, tx: Tx, found: Reconciled, roots: Collection[str]
     ) -> tuple[dict[str, BrokenFile], dict[str, BrokenFile]]:
         """What the books say is wrong, on which nodes agree, and what is wrong now."""
-        digests = {flow.place: flow.digest for flow in tx.list_flows(self._namespace)}
+        digests = {flow.place: flow.digest for flow, _ in tx.list_flows(self._namespace)}
         known = {
             place: file
             for place, file in tx.list_flow_problems(self._namespace).items()
@@ -125,17 +127,23 @@ class FlowRegistry:
             self._namespace, [(revision, next_control(flow, tx.now)) for flow, revision in revised]
         )
         self._unschedule(tx, [*gone, *(flow.name for flow, _ in revised if not flow.start)])
-        self._schedule(tx, {flow.name: (flow, r.place) for flow, r in revised if flow.start})
+        flows = ((change.flow, change.place) for change in changes if change.flow is not None)
+        self._schedule(tx, {flow.name: (flow, place) for flow, place in flows if flow.start})
 
     def _schedule(self, tx: Tx, flows: Mapping[str, tuple[Flow, str]]) -> None:
         """The new ones of each directory together, unless one of them is refused."""
-        taken = tx.list_taken(self._namespace, list(flows))
+        makers = self._makers(tx, flows)
         fresh: dict[str, list[tuple[Flow, str]]] = defaultdict(list)
         for name, (flow, place) in flows.items():
-            if name in taken:
-                self._declare(tx, flow, place)
-            else:
+            maker = makers.get(name)
+            if maker is None:
                 fresh[place.partition("/")[0]].append((flow, place))
+            elif _is_ours(maker):
+                self._declare(tx, flow, place, maker)
+            else:
+                told = f'it cannot be scheduled: somebody else made a schedule "{name}"'
+                hint = "delete that, or give the flow another name"
+                self._refused[place] = Problem(place, 1, 1, "schedule", told, hint)
         for root, found in fresh.items():
             forms = [{"name": flow.name, **(flow.schedule_form() or {})} for flow, _ in found]
             try:
@@ -144,10 +152,16 @@ class FlowRegistry:
                 raise
             except DuebookError:
                 for flow, place in found:
-                    self._declare(tx, flow, place)
+                    self._declare(tx, flow, place, PREFIX + root)
 
-    def _declare(self, tx: Tx, flow: Flow, place: str) -> None:
-        by = PREFIX + place.partition("/")[0]
+    def _makers(self, tx: Tx, names: Iterable[str]) -> dict[str, str]:
+        """Who made the schedules of these names, those that there are."""
+        taken = tx.list_taken(self._namespace, list(names))
+        users = {s.schedule_id: s.owner.user for s in tx.snapshots(sorted(taken.values()))}
+        return {name: users[id_] for name, id_ in taken.items() if id_ in users}
+
+    def _declare(self, tx: Tx, flow: Flow, place: str, by: str) -> None:
+        """`by` is who made it, perhaps for another directory where its file was before."""
         try:
             self._schedules(tx, by).declare(flow.name, by, **(flow.schedule_form() or {}))
         except Unavailable:
@@ -165,7 +179,7 @@ class FlowRegistry:
         ours = [
             snapshot.schedule_id
             for snapshot in (tx.snapshots(sorted(ids)) if ids else ())
-            if snapshot.owner.user.startswith(PREFIX)
+            if _is_ours(snapshot.owner.user)
         ]
         if ours:
             delete_all(tx, ScheduleAudit(self._namespace, "flows"), ours)
@@ -174,3 +188,7 @@ class FlowRegistry:
 def _shown(source: str) -> str:
     """A text that nobody runs, without its secrets."""
     return "\n".join(hide_in_lines(lines_of(source[:LONGEST_TEXT])))
+
+
+def _is_ours(maker: str) -> bool:
+    return maker.startswith(PREFIX)

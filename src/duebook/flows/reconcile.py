@@ -37,6 +37,8 @@ class Kept:
     name: str
     place: str
     digest: str
+    has_schedule: bool = True
+    """whether there is a schedule of its name, whoever made it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,10 @@ class Change:
 
     add: it is new. change: another revision is in force, its schedule and watermark stay. move:
     its file has another name. delete: nothing runs it any more; what is running ends by itself.
+    schedule: what starts it is gone, and made again.
     """
 
-    kind: Literal["add", "change", "move", "delete"]
+    kind: Literal["add", "change", "move", "delete", "schedule"]
     name: str
     place: str
     was: str | None
@@ -104,7 +107,7 @@ def reconcile(
         if name in accepted or flow_kept.place in unknown or flow_kept.place in problems:
             continue
         changes.append(_left(flow_kept, found, problems))
-    order = ("delete", "move", "change", "add")
+    order = ("delete", "move", "change", "add", "schedule")
     changes.sort(key=lambda change: (order.index(change.kind), change.name))
     return Reconciled(tuple(changes), problems, {place: found[place] for place in problems})
 
@@ -155,6 +158,8 @@ def _changed(name: str, flow: Flow, file: Found, kept: Kept | None) -> Change | 
         return Change("change", name, file.place, kept.digest, revision, flow)
     if kept.place != file.place:
         return Change("move", name, file.place, kept.digest, revision, flow)
+    if flow.start and not kept.has_schedule:
+        return Change("schedule", name, file.place, kept.digest, None, flow)
     return None
 
 

@@ -90,8 +90,8 @@ class Flows(Protocol):
     # -- flows of files
     def get_flow(self, namespace: str, name: str) -> KeptFlow | None: ...
 
-    def list_flows(self, namespace: str) -> list[KeptFlow]:
-        """All of them, by name."""
+    def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
+        """All of them, by name, each with who made the schedule of that name; None without one."""
 
     def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
         """By name; a name is a place."""

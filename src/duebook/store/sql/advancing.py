@@ -282,10 +282,10 @@ class Advancing(People):
         found, place, digest, at = row
         return KeptFlow(found, place, digest, self._time(at))
 
-    def list_flows(self, namespace: str) -> list[KeptFlow]:
+    def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
         return [
-            KeptFlow(name, place, digest, self._time(at))
-            for name, place, digest, at in self._all("list_flows", namespace=namespace)
+            (KeptFlow(name, place, digest, self._time(at)), maker)
+            for name, place, digest, at, maker in self._all("list_flows", namespace=namespace)
         ]
 
     def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:

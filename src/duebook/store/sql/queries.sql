@@ -1177,8 +1177,11 @@ WHERE namespace = :namespace AND flow = :flow AND digest = :digest
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name = :name
 
 -- name: list_flows
--- The flows of a namespace by name.
-SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace ORDER BY name
+-- The flows of a namespace by name, each with who made the schedule of that name.
+SELECT f.name, f.place, f.digest, f.updated_at, s.created_by
+FROM flows AS f LEFT JOIN schedules AS s
+    ON s.namespace = f.namespace AND s.name = f.name AND s.deleted_at IS NULL
+WHERE f.namespace = :namespace ORDER BY f.name
 
 -- name: list_flows_after
 -- A page of the flows of a namespace, by name.
