@@ -140,7 +140,7 @@ def weather(server: Server | None, number: int) -> float:
                 (folder / f"moved-{n}.yaml").unlink()
         ended = time.perf_counter()
         wanted = {f"moved-{n}" for n in range(0, number, 100)}
-        while {flow.name for flow in store.read(lambda tx: tx.list_flows("default"))} != wanted:
+        while {flow.name for flow, _ in store.read(lambda tx: tx.list_flows("default"))} != wanted:
             threading.Event().wait(0.1)
         behind = time.perf_counter() - ended
         over.set()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book.flow_registry import FlowRegistry
+from duebook.flows.keeping import RENEW, FlowKeeper
 from duebook.flows.sync import FlowSync
 from tests.conformance.builders import MINUTE, get_runs, tick
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -263,6 +265,51 @@ def test_of_two_nodes_one_looks_after_a_directory_and_the_other_follows(
     assert not mine.registry.hold(["flows"])
     other.release()
     assert mine.registry.hold(["flows"])
+
+
+def test_nodes_with_some_directories_in_common_look_after_each_directory(
+    backend: Backend, tmp_path: Path, book: Book
+) -> None:
+    for name in ("one", "both", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.yaml").write_text(ETL)
+    nodes = [
+        FlowKeeper([tmp_path / name, tmp_path / "both"], FlowRegistry(backend.open(), "default"))
+        for name in ("one", "two")
+    ]
+
+    def found() -> set[str]:
+        for node in nodes:
+            node.step()
+        return {flow.name for flow in book.flows.list()}
+
+    eventually(lambda: found() == {"one", "both", "two"})
+    for node in nodes:
+        node.close()
+
+
+def test_a_node_that_looks_after_a_directory_again_begins_with_what_is_there(
+    backend: Backend, tmp_path: Path, book: Book, clock: VirtualClock
+) -> None:
+    first, second = (Folder(tmp_path, backend.open()) for _ in range(2))
+    first.write("etl.yaml", ETL)
+    keeper = FlowKeeper([first.path], first.registry)
+    eventually(lambda: keeper.step() and list(book.flows.list()))
+    old = book.flows.get("etl").digest
+    clock.advance(2 * MINUTE)  # it was stopped, or cut off
+    assert second.registry.hold(["flows"]) == {"flows"}
+    first.write("etl.yaml", "steps: [{name: work, comand: x}]")
+    second.sync()
+    assert book.flows.problems() != []
+    first.write("etl.yaml", ETL.replace("work", "other"))
+    assert second.sync() == [("change", "etl")]
+    keeper._held_at = float("-inf")
+    assert keeper.step() == RENEW
+    second.registry.release()
+    new = book.flows.get("etl").digest
+    for _ in range(3):
+        keeper.step()
+        assert book.flows.get("etl").digest == new != old
 
 
 def test_the_name_of_a_file_that_is_renamed_is_another_flow_unless_it_says_its_name(

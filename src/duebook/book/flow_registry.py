@@ -46,11 +46,13 @@ class FlowRegistry:
         self._refused: dict[str, Problem] = {}
         """by place: schedules that could not be made just now"""
 
-    def hold(self, roots: Collection[str]) -> bool:
+    def hold(self, roots: Collection[str]) -> set[str]:
+        return {root for root in roots if self._lease(root)}
+
+    def _lease(self, root: str) -> bool:
+        work = lambda tx: tx.lease_flows(self._namespace, [root], self._holder, LEASE)  # noqa: E731
         try:
-            self._store.transact(
-                lambda tx: tx.lease_flows(self._namespace, roots, self._holder, LEASE)
-            )
+            self._store.transact(work)
         except Conflict:
             return False
         return True

@@ -1,6 +1,6 @@
 """Looks after directories of flows for a node: watches them, and keeps the registry equal to them.
 
-Of the nodes with the same directories one at a time does so, under a lease: with different
+Of the nodes with the same directory one at a time does so, under a lease: with different
 checkouts they would undo each other's work.
 """
 
@@ -31,8 +31,8 @@ _log: Final = logging.getLogger(__name__)
 class LeasedRegistry(Registry, Protocol):
     """A registry that several nodes share."""
 
-    def hold(self, roots: Collection[str]) -> bool:
-        """Whether this node may look after these directories, for a minute from now on."""
+    def hold(self, roots: Collection[str]) -> set[str]:
+        """Which of these directories this node may look after, for a minute from now on."""
 
     def release(self) -> None:
         """Let others do so."""
@@ -50,7 +50,9 @@ class FlowKeeper:
         self._roots = roots
         self._watcher: Watcher | None = None
         self._held_at = float("-inf")
-        self._holds = False
+        self._held: set[str] = set()
+        self._others: set[str] = set()
+        """directories that another node looks after"""
         self._told: set[Problem] = set()
 
     def start(self, ring: Callable[[], None]) -> None:
@@ -61,14 +63,13 @@ class FlowKeeper:
     def step(self) -> float:
         """Make the registry equal to the files; returns in how many seconds to look again."""
         now = time.monotonic()
-        if not self._holds or now - self._held_at >= RENEW:
-            held = self._registry.hold(self._names)
-            if held and not self._holds:
-                _log.info("flows: this node looks after %s", ", ".join(self._names))
-            self._holds, self._held_at = held, now
-        if not self._holds:
+        if self._held != set(self._names) or now - self._held_at >= RENEW:
+            self._hold(now)
+        if not self._held:
             return RENEW
-        synced = self._sync.step(now)
+        synced = self._sync.step(now, self._held)
+        if synced.is_late:
+            self._held_at = float("-inf")
         for change in synced.changes:
             _log.info("flows: %s %s (%s)", change.kind, change.name, change.place)
         for problem in synced.problems:
@@ -77,8 +78,18 @@ class FlowKeeper:
         self._told = set(synced.problems)
         return min(synced.wait, RENEW)
 
+    def _hold(self, now: float) -> None:
+        held = self._registry.hold(self._names)
+        if gained := held - self._held:
+            _log.info("flows: this node looks after %s", ", ".join(sorted(gained)))
+        self._sync.forget(self._held - held)
+        if others := set(self._names) - held - self._others:
+            _log.info("flows: another node looks after %s", ", ".join(sorted(others)))
+        self._held, self._held_at = held, now
+        self._others = set(self._names) - held
+
     def close(self) -> None:
         if self._watcher is not None:
             self._watcher.close()
-        if self._holds:
+        if self._held:
             self._registry.release()

@@ -18,7 +18,7 @@ from duebook.flows.problems import Problem
 from duebook.flows.reconcile import Found, reconcile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from duebook.flows.reconcile import Change, Reconciled, Registry
@@ -44,6 +44,8 @@ class Synced:
     """all there are now"""
     wait: float
     """seconds until the next step, unless something hints at a change"""
+    is_late: bool = False
+    """whether another node changed something first, perhaps under a lease of its own"""
 
 
 @dataclass(slots=True)
@@ -70,13 +72,15 @@ class FlowSync:
         self._built: dict[tuple[str, str], Found] = {}
         self._moving_since: float | None = None
 
-    def step(self, now: float) -> Synced:
+    def step(self, now: float, held: Collection[str] | None = None) -> Synced:
         """Look at everything and apply what changed; `now` is of a clock that is never set.
+
+        Of the directories only those are looked at that are `held`; all of them without.
 
         Raises Unavailable when the registry does not answer; the next step begins where this one
         did.
         """
-        current, roots, gone = self._look()
+        current, roots, gone = self._look(self._roots if held is None else held)
         moving = self._settle(current, roots, now)
         unknown = {place for place in moving if place not in self._taken}
         files = {place: file for place, file in self._taken.items() if _root(place) in roots}
@@ -87,15 +91,23 @@ class FlowSync:
             self._registry.apply(found, roots)
         except Conflict as error:  # another node was quicker; look again
             _log.info("flows: %s", error)
-            return Synced((), told, STILL)
+            return Synced((), told, STILL, is_late=True)
         return Synced(found.changes, told, STILL if moving else RESCAN)
 
-    def _look(self) -> tuple[dict[str, Found], set[str], list[Problem]]:
+    def forget(self, roots: Collection[str]) -> None:
+        """What was seen of directories that others look after from now on: it will be old."""
+        for known in (self._seen, self._taken):
+            for place in [place for place in known if _root(place) in roots]:
+                del known[place]
+
+    def _look(self, names: Collection[str]) -> tuple[dict[str, Found], set[str], list[Problem]]:
         """All files by place, the directories that could be listed, and those that could not."""
         current: dict[str, Found] = {}
         roots: set[str] = set()
         gone: list[Problem] = []
         for name, root in self._roots.items():
+            if name not in names:
+                continue
             try:
                 paths = list(find(root))
             except OSError as error:
