@@ -155,6 +155,41 @@ steps:
     assert event.meta["run_id"] == steps(world, run)["tell"].id
 
 
+def test_a_condition_that_cannot_be_judged_fails_its_step_whatever_it_says(world: World) -> None:
+    text = """
+type: graph
+steps:
+  - {name: lost, command: "true", working_dir: /no/such/place, preconditions: ["true"]}
+  - name: turned
+    command: "true"
+    working_dir: /no/such/place
+    preconditions: [{condition: "false", negate: true}]
+  - {name: unmet, command: "true", preconditions: ["false"]}
+"""
+    register(world, write_flow(world, "judged", text))
+    world.node()
+    found = steps(world, ended(world, world.book.flows.start("judged")))
+    assert {name: (step.status, step.reason) for name, step in found.items()} == {
+        "lost": ("failed", "not_started"),
+        "turned": ("failed", "not_started"),
+        "unmet": ("cancelled", "precondition"),
+    }
+    told = 'condition "true": cannot enter the directory /no/such/place: No such file or directory'
+    assert found["lost"].error == told
+
+
+def test_a_flow_is_stopped_while_a_condition_is_judged(world: World) -> None:
+    condition = 'echo asked >> "$EVIDENCE"; while [ ! -e "$GO" ]; do sleep 0.02; done'
+    text = f"steps: [{{name: a, command: echo, preconditions: [{json.dumps(condition)}]}}]"
+    register(world, write_flow(world, "asking", text))
+    world.node()
+    run = world.book.flows.start("asking")
+    eventually(world.evidence_file.read_text, 20)
+    world.book.flows.stop("asking")
+    assert ended(world, run, 20).status == "cancelled"
+    assert steps(world, run)["a"].reason == "flow_cancelled"
+
+
 def test_the_service_is_stopped_and_started_again(world: World) -> None:
     register(world, EXAMPLES)
     world.node()

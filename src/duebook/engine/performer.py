@@ -126,7 +126,7 @@ class TargetPerformer:
     def _perform_step(self, claim: Claim, around: Surroundings, stop: AnyStop) -> Outcome:
         """What has come with the values of its flow is never rendered again."""
         try:
-            ready = self._steps.prepare(claim, around)
+            ready = self._steps.prepare(claim, around, stop if isinstance(stop, Stop) else None)
         except Unavailable:
             self._revive()
             return Outcome("cancelled", "spawner")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from duebook.errors import Invalid
+from duebook.errors import Invalid, shorten
 from duebook.flows.advance import flow_status
 from duebook.flows.patterns import is_in_output
 from duebook.flows.render import Values, render_step, unmet
@@ -16,7 +17,7 @@ from duebook.model.flow_run import MATCHED, StepEnd
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
-from duebook.targets.command import environment
+from duebook.targets.command import environment, outcome_of
 from duebook.targets.processes import Stop, supervise
 from duebook.timetext import format_instant
 
@@ -83,6 +84,15 @@ class Ready:
         return outcome
 
 
+class _NotJudged(Exception):
+    """The command of a condition did not come to its end: nobody knows whether that holds."""
+
+    def __init__(self, text: str, outcome: Outcome) -> None:
+        told = f'condition "{shorten(text)}": {outcome.error}' if outcome.error else None
+        self.outcome = replace(outcome, error=told)
+        super().__init__(told)
+
+
 class StepRoom:
     """Where steps get ready, before anything of them is executed but their conditions."""
 
@@ -94,9 +104,11 @@ class StepRoom:
         self._inherited = inherited
         self._shelf = shelf
 
-    def prepare(self, claim: Claim, around: Surroundings) -> Ready | Outcome:
+    def prepare(
+        self, claim: Claim, around: Surroundings, stop: Stop | None = None
+    ) -> Ready | Outcome:
         """The step with its values; an Outcome when it ends here: it calls a flow, does not meet
-        its conditions, or cannot be had."""
+        its conditions, or cannot be had. `stop` also ends the commands of its conditions."""
         name = claim.run.step or ""
         try:
             flow = self._flow((claim.run.namespace, around.flow, around.digest))
@@ -110,7 +122,11 @@ class StepRoom:
         except Invalid as error:
             return Outcome("failed", "template", str(error))
         claim = _of_flow(claim, around)
-        if (condition := self._unmet(claim, rendered)) is not None:
+        try:
+            condition = self._unmet(claim, rendered, stop)
+        except _NotJudged as error:
+            return error.outcome
+        if condition is not None:
             return Outcome("cancelled", "precondition", f"not met: {condition}")
         if name == CHECK:
             return Outcome("succeeded")
@@ -135,7 +151,7 @@ class StepRoom:
         found = self._shelf.peek(*key)
         return found or self._store.read(lambda tx: self._shelf.find(tx, *key))
 
-    def _unmet(self, claim: Claim, rendered: Rendered) -> Condition | None:
+    def _unmet(self, claim: Claim, rendered: Rendered, stop: Stop | None) -> Condition | None:
         if not rendered.conditions:
             return None
         variables = environment(claim, self._inherited) | dict(rendered.variables)
@@ -143,8 +159,10 @@ class StepRoom:
         def ask(text: str) -> tuple[int, str]:
             printed = Printed(lambda *_: None, MOST_ASKED)
             process = self._spawner.spawn(("/bin/sh", "-c", text), variables, _cwd(rendered))
-            with Stop() as stop:
-                ended = supervise(process, printed, stop, CONDITION_TIME, grace=1.0)
+            with nullcontext(stop) if stop is not None else Stop() as asked:
+                ended = supervise(process, printed, asked, CONDITION_TIME, grace=1.0)
+            if ended.error is not None or ended.stopped is not None:
+                raise _NotJudged(text, outcome_of(ended))
             return (1 if ended.code is None else ended.code), printed.text
 
         return unmet(rendered.conditions, ask)
