@@ -12,6 +12,7 @@ from duebook.flows.variables import (
     identifier,
     named_variables,
     part_variable,
+    reference_name,
     shell_references,
 )
 from duebook.model.flow import FlowTarget, Script, is_shell
@@ -174,7 +175,7 @@ def _filled(text: str, values: Mapping[str, str], worker: Iterable[str]) -> str 
         return None
     own, pieces, place = tuple(worker), list[str](), 0
     for match, quote in shell_references(line):
-        value = values.get(part_variable(_name(match)))
+        value = values.get(part_variable(reference_name(match)))
         if value is None or quote == "'":
             continue
         pieces += [line[place : match.start()], _inserted(value, quote, own)]
@@ -183,11 +184,7 @@ def _filled(text: str, values: Mapping[str, str], worker: Iterable[str]) -> str 
 
 
 def _references(text: str) -> list[str]:
-    return [_name(match) for match, _ in shell_references(text)]
-
-
-def _name(match: re.Match[str]) -> str:
-    return match["bare"] or match["braced"] or match["place"] or ""
+    return [reference_name(match) for match, _ in shell_references(text)]
 
 
 def _inserted(value: str, quote: str, worker: tuple[str, ...]) -> str:

@@ -287,7 +287,7 @@ def _condition_command(text: str, scope: Scope) -> str:
     made, values = shell_text(text, scope)
     if values:
         raise Invalid(
-            f'"{shorten(text)}" names a part of a value, which a command of a condition cannot; '
-            "use `expected`"
+            f'"{shorten(text)}" has a template or a part of a value in it, which a command of a '
+            "condition cannot; use `expected`"
         )
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 from duebook.errors import Invalid, shorten
 from duebook.flows.problems import did_you_mean
@@ -26,6 +27,7 @@ __all__ = [
     "named_variables",
     "part_variable",
     "readable",
+    "reference_name",
     "script_text",
     "shell_references",
     "shell_text",
@@ -40,6 +42,11 @@ _REFERENCE: Final = re.compile(
     rf"(?P<expression>\$\{{\{{)|(?P<command>\$\(|`)|\$\{{(?P<braced>[^{{}}]*)\}}"
     rf"|\$(?P<bare>{_NAME})|\$(?P<place>[0-9]+)"
 )
+_OWN_TAG: Final = re.compile(
+    r"\{\{\s*((?:(?:params|steps|env|vars|data|flow|step|run|schedule)[.\[]|(?:due_at|now)\b)"
+    r"[^{}]*)\}\}"
+)
+"""A template that names a value of the flow; other programs have such braces, too."""
 _PATH: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[([0-9]+)\]")
 _BRACED: Final = re.compile(r"([^.\[\]]+)((?:\.(?:[A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[[0-9]+\])*)")
 _STEP_PART: Final = re.compile(
@@ -268,9 +275,9 @@ def _check_step(name: str, part: str | None, scope: Scope) -> None:
 
 
 def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Text for a shell, with parts of values as variables of their own: the text and those.
+    """Text for a shell, with parts of values and templates as variables: the text and those.
 
-    A shell knows ${NAME}, but not ${NAME.part}. Raises Invalid.
+    A shell knows ${NAME}, but neither ${NAME.part} nor {{ params.NAME }}. Raises Invalid.
     """
     if (stray := _STRAY.search(text)) is not None:
         raise Invalid(
@@ -280,33 +287,52 @@ def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...
     values: dict[str, str] = {}
     pieces, place = [], 0
     for match, quote in shell_references(text):
-        if match["expression"]:
-            raise Invalid(_no_expression())
-        name = match["bare"] or match["braced"] or ""
-        if re.fullmatch(_NAME, name):
-            _check_name(name, scope)
-        elif _BRACED.fullmatch(name) and re.search(r"[.\[]", name):
-            if quote == "'":
-                raise Invalid(
-                    f'"${{{shorten(name)}}}" is in single quotes, where a shell puts no values; '
-                    "use double quotes"
-                )
-            variable = part_variable(name)
-            template = f"{{{{ {_expression(name, scope)} }}}}"
-            _check(template, scope)
-            values[variable] = template
-            pieces += [text[place : match.start()], f"${{{variable}}}"]
-            place = match.end()
+        template = _for_shell(match, scope)
+        if template is None:
+            continue
+        if quote == "'":
+            raise Invalid(
+                f'"{shorten(match[0])}" is in single quotes, where a shell puts no values; '
+                "use double quotes"
+            )
+        _check(template, scope)
+        variable = part_variable(reference_name(match))
+        values[variable] = template
+        pieces += [text[place : match.start()], f"${{{variable}}}"]
+        place = match.end()
     return "".join(pieces) + text[place:], tuple(sorted(values.items()))
 
 
+def _for_shell(match: re.Match[str], scope: Scope) -> str | None:
+    """The template of a reference, where the shell does not know it by itself."""
+    name = reference_name(match)
+    if match.re is _OWN_TAG:
+        return f"{{{{ {name} }}}}"
+    if match["expression"]:
+        raise Invalid(_no_expression())
+    if re.fullmatch(_NAME, name):
+        _check_name(name, scope)
+    elif match["braced"] and _BRACED.fullmatch(name) and re.search(r"[.\[]", name):
+        return f"{{{{ {_expression(name, scope)} }}}}"
+    return None
+
+
+def reference_name(match: re.Match[str]) -> str:
+    """What a reference in text for a shell names: ROWS.count, 1, or the inside of a template."""
+    if match.re is _OWN_TAG:
+        return match[1].strip()
+    return match["bare"] or match["braced"] or match["place"] or ""
+
+
 def part_variable(reference: str) -> str:
-    """The variable of a shell that has a part of a value, such as ROWS.count."""
-    return re.sub(r"\W+", "__", reference, flags=re.ASCII).strip("_")
+    """The variable of a shell that has a part of a value, such as ROWS.count, or a template's."""
+    name = re.sub(r"\W+", "__", reference, flags=re.ASCII).strip("_")
+    is_path = re.fullmatch(r"""[\w.\[\]"'-]+""", reference)
+    return name if is_path else f"{name}_{crc32(reference.encode()):08x}"
 
 
 def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Each reference, and the quote that it stands in, if any."""
+    """Each reference and template of the flow's own, and the quote that it stands in, if any."""
     quote, place = "", 0
     while place < len(text):
         character = text[place]
@@ -321,6 +347,10 @@ def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
             yield match, quote
             place = match.end()
             continue
+        if character == "{" and (match := _OWN_TAG.match(text, place)):
+            yield match, quote
+            place = match.end()
+            continue
         if character in "'\"":
             quote = "" if quote == character else quote or character
         place += 1
@@ -328,6 +358,11 @@ def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 def script_text(text: str, scope: Scope, program: str) -> str:
     """Text for another interpreter than a shell, which finds no values in it; raises Invalid."""
+    if match := _OWN_TAG.search(text):
+        raise Invalid(
+            f'"{shorten(match[0])}" stays as it is in a script for {shorten(program)}; '
+            "give it a name in env, and read that variable there"
+        )
     for match in _REFERENCE.finditer(text):
         name = (match["braced"] or "").partition(".")[0]
         if match["expression"] or name in scope.outputs or name in scope.params:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duebook.flows.build import build, calls_in_circle
+from duebook.flows.variables import part_variable
 from duebook.flows.words import TABLES, camel
 from duebook.model.flow import Condition, ContinueOn, Flow, FlowTarget, Param, Script
 from duebook.model.retry import Retry
@@ -266,6 +267,42 @@ def test_parts_of_values_reach_a_shell_as_variables() -> None:
     assert isinstance(target, Script)
     assert target.text == 'echo "${A__b__0__c__d}" ${A}'
     assert target.values == (("A__b__0__c__d", '{{ data["A"]["b"][0]["c-d"] }}'),)
+
+
+def test_templates_reach_a_shell_as_variables() -> None:
+    text = (
+        "params: {A: x}\nsteps:\n- {name: a, command: a, output: B}\n"
+        '- |\n  echo "{{ params.A }} {{params.A}}" {{ steps.a.output.b }} {{ due_at | time }}\n'
+        "  docker ps --format '{{.Names}} {{ json . }}' {{ .A }} {% if x %}\n"
+    )
+    target = flow_of(text).steps[1].target
+    assert isinstance(target, Script)
+    time = part_variable("due_at | time")
+    assert target.text == (
+        f'echo "${{params__A}} ${{params__A}}" ${{steps__a__output__b}} ${{{time}}}\n'
+        "docker ps --format '{{.Names}} {{ json . }}' {{ .A }} {% if x %}\n"
+    )
+    assert dict(target.values) == {
+        "params__A": "{{ params.A }}",
+        "steps__a__output__b": "{{ steps.a.output.b }}",
+        time: "{{ due_at | time }}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("echo '{{ params.A }}'", "is in single quotes, where a shell puts no values"),
+        ("echo {{ params.OTHER }}", '"params.OTHER" is unknown'),
+        ("echo {{ steps.a.output }}", '"a" keeps no output'),
+        ("{script: '{{ params.A }}', command: python3}", "give it a name in env"),
+        ("{command: a, preconditions: ['test {{ params.A }}']}", "has a template"),
+    ],
+)
+def test_a_template_that_cannot_reach_a_command_is_refused(step: str, told: str) -> None:
+    step = step if step.startswith("{") else json.dumps(step)
+    found = problems_of(f"params: {{A: x}}\nsteps:\n- {{name: a, command: a}}\n- {step}")
+    assert any(told in problem for problem in found), found
 
 
 def test_quotes_in_comments_mean_nothing() -> None:

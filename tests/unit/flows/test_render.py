@@ -76,6 +76,7 @@ def ends(**outputs: Any) -> Mapping[str, StepEnd]:
         "[printf, '%s', '{{ params.A }}']",
         "'printf %s \"$B\"'",
         "'printf %s \"${DEEP.x}\"'",
+        "'printf %s \"{{ params.A }}\"'",
     ],
 )
 def test_a_value_stays_data_whatever_it_is(command: str, value: str, tmp_path: Path) -> None:
