@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from duebook.errors import Invalid, shorten
 
-__all__ = ["SHORT_ID", "check_name", "looks_like_id", "looks_like_prefix", "new_id"]
+__all__ = ["SHORT_ID", "check_name", "is_name", "looks_like_id", "looks_like_prefix", "new_id"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 SHORTEST_PREFIX: Final = 8
@@ -34,9 +34,13 @@ def looks_like_prefix(text: str) -> bool:
     return len(text) >= SHORTEST_PREFIX and _ID.fullmatch(text + _AN_ID[len(text) :]) is not None
 
 
+def is_name(text: object) -> bool:
+    return isinstance(text, str) and bool(_NAME.fullmatch(text)) and not looks_like_id(text)
+
+
 def check_name(name: object, what: str = "name") -> str:
     """A name as it stands; raises Invalid unless it is one (an id never is)."""
-    if isinstance(name, str) and _NAME.fullmatch(name) and not looks_like_id(name):
+    if isinstance(name, str) and is_name(name):
         return name
     if name is None:
         raise Invalid(f"{what} is missing")

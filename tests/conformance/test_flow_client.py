@@ -133,6 +133,46 @@ def test_restart_stops_and_starts(book: Book, store: Store, clock: VirtualClock)
     assert book.flows.get("chain").last_run == book.flows.runs("chain")[0]
 
 
+def test_a_restart_keeps_the_params_of_what_it_stopped(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    put_flow(store, CHAIN + "params: {DAY: today, OLD: x}\n")
+    book.flows.start("chain", {"DAY": "monday", "OLD": "y"})
+    begin(store)
+    Advancer(store).step()
+    claims = claim_steps(store)
+    put_flow(store, CHAIN + "params: [{name: DAY, required: true}]\n")
+    book.flows.restart("chain")
+    Advancer(store).step()
+    settle(store, claims["one"].token, "cancelled", reason="flow_cancelled")
+    clock.advance()
+    begin(store, "node-2")
+    Advancer(store).step()
+    (step,) = claim(store, "node-2")
+    assert step.around is not None
+    assert step.around.params == {"DAY": "monday"}
+
+
+def test_a_stop_takes_back_a_restart(book: Book, store: Store, clock: VirtualClock) -> None:
+    put_flow(store, CHAIN)
+    book.flows.restart("chain")
+    assert book.flows.stop("chain") == []
+    clock.advance()
+    Advancer(store).step()
+    assert book.flows.runs("chain") == []
+    with pytest.raises(Conflict, match="is not running"):
+        book.flows.stop("chain")
+
+
+def test_runs_of_a_flow_that_was_deleted_can_be_stopped(book: Book, store: Store) -> None:
+    put_flow(store, CHAIN)
+    run = book.flows.start("chain")
+    store.transact(lambda tx: tx.remove_flows("default", ["chain"]))
+    assert [stopped.id for stopped in book.flows.stop("chain")] == [run.id]
+    with pytest.raises(NotFound):
+        book.flows.stop("chain")
+
+
 def test_lists_say_what_a_flow_is_and_what_is_wrong_with_its_file(book: Book, store: Store) -> None:
     put_flow(store, FORK, "fork")
     (view,) = book.flows.list()

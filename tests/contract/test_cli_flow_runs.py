@@ -81,6 +81,8 @@ def test_mistakes_have_their_exit_codes(greet: Cli) -> None:
     assert greet("flow", "retry", "ghost").exit_code == 3
     assert greet("flow", "start", "greet", "--param", "WHAT=1").exit_code == 2
     assert greet("flow", "stop", "greet").exit_code == 1
+    greet.ok("flow", "restart", "greet")
+    assert greet.ok("flow", "stop", "greet") == "flow greet is not started again\n"
 
 
 TALK = """

@@ -13,7 +13,7 @@ from duebook.flows.lifecycle import again, retried
 from duebook.flows.problems import Problem
 from duebook.flows.render import check_params
 from duebook.flows.shelf import Shelf, Unreadable
-from duebook.ids import check_name, looks_like_prefix, new_id
+from duebook.ids import check_name, is_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
 from duebook.model.filters import check_page
 from duebook.model.flow_run import step_state
@@ -145,26 +145,32 @@ class Flows:
         return self._store.transact(work)
 
     def stop(self, name: str) -> RunList:
-        """Cancel its runs that have not ended; returns them. Raises Conflict when it has none."""
+        """Cancel its runs that have not ended, also those of a flow that was deleted, and a restart
+        under way; returns the runs. Raises Conflict when there is nothing to stop."""
 
         def work(tx: Tx) -> RunList:
-            kept = self._kept(tx, name)
-            active = tx.active_flow_runs(self._namespace, kept.name)
-            if not active:
-                raise Conflict(f'flow "{kept.name}" is not running')
+            if not is_name(name):
+                self._kept(tx, name)
+            restarting = tx.forget_restart(self._namespace, name)
+            active = tx.active_flow_runs(self._namespace, name)
+            if not active and not restarting:
+                self._kept(tx, name)
+                raise Conflict(f'flow "{name}" is not running')
             for run_id, _ in active:
                 tx.cancel(run_id, "stopped")
-            self._note(tx, "stop", kept.name, active[0][0])
+            self._note(tx, "stop", name, active[0][0] if active else "")
             return [tx.get_run(run_id) for run_id, _ in active]
 
         return self._store.transact(work)
 
     def restart(self, name: str) -> FlowView:
-        """Stop it if it is running, wait as long as its `restart_wait_sec`, and start it."""
+        """Stop it if it is running, wait as long as its `restart_wait_sec`, and start it with the
+        params that the run had which was stopped."""
 
         def work(tx: Tx) -> FlowView:
             kept = self._kept(tx, name)
-            check_params(self._flow(tx, kept), {})
+            if not tx.active_flow_runs(self._namespace, kept.name):
+                check_params(self._flow(tx, kept), {})
             tx.control_flow(self._namespace, kept.name, tx.now, restarting=True)
             self._note(tx, "restart", kept.name, "")
             return self._view(tx, kept, {}, self._last(tx, kept))

@@ -127,6 +127,8 @@ def stop_command(name: str, as_json: bool) -> None:
         if as_json:
             print_json([run_form(run) for run in runs])
             return
+        if not runs:
+            click.echo(f"flow {name} is not started again")
         for run in runs:
             told = "is cancelled" if run.status == "cancelled" else "is asked to stop"
             click.echo(f"run {run.id} {told}")

@@ -159,7 +159,7 @@ class Advancer:
             if what == "stop":
                 self._stop(tx, active)
             elif what == "start":
-                target = FlowTarget(name)
+                target = FlowTarget(name, tuple(_stopped_params(tx, namespace, flow).items()))
                 tx.start_flow(new_id(), namespace, target, flow.priority, "restart")
                 restarting = False
             if restarting:
@@ -170,6 +170,14 @@ class Advancer:
     def _stop(self, tx: Tx, active: Iterable[tuple[str, str]]) -> None:
         for run_id, _ in active:
             tx.cancel(run_id, "stopped")
+
+
+def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
+    """Those of the run that was stopped last, as far as the flow still has them."""
+    runs = tx.list_flow_runs(namespace, flow.name, 1)
+    found = tx.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
+    known = {param.name for param in flow.params}
+    return {} if found is None else {name: v for name, v in found[1].items() if name in known}
 
 
 def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:

@@ -56,6 +56,9 @@ class Flows(Protocol):
     ) -> None:
         """They have been looked at now; look again at `control_at`."""
 
+    def forget_restart(self, namespace: str, name: str) -> bool:
+        """Whether it was to be started again; it is not any more."""
+
     def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
         """Id and status of the runs of a flow that have not ended; not those that steps called."""
 

@@ -209,6 +209,10 @@ class Advancing(People):
         )
         self._tell(News.FLOW)
 
+    def forget_restart(self, namespace: str, name: str) -> bool:
+        row = self._one("forget_restart", namespace=namespace, name=name, restarting=False)
+        return row is not None
+
     def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
         return [
             (id_, status)

@@ -1215,6 +1215,12 @@ WHERE namespace = :namespace AND root = :root AND place = :place
 UPDATE flows SET controlled_at = :now, control_at = :control_at, restarting = :restarting
 WHERE namespace = :namespace AND name = :name
 
+-- name: forget_restart
+-- A flow that was to be started again is not; no row when it was not.
+UPDATE flows SET restarting = :restarting
+WHERE namespace = :namespace AND name = :name AND restarting <> :restarting
+RETURNING name
+
 -- name: list_active_flow_runs
 -- The runs of a flow that have not ended, the oldest first.
 SELECT id, status FROM (
