@@ -34,7 +34,7 @@ class Mistake(NamedTuple):
     hint: str = ""
 
 
-def mistake_of(error: yaml.YAMLError, lines: list[str]) -> Mistake:
+def mistake_of(error: yaml.YAMLError | UnicodeEncodeError, lines: list[str]) -> Mistake:
     """In the words of people who write such files; what is not known is told as YAML tells it."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _character(error, lines)
@@ -91,7 +91,7 @@ def _told(told: str, here: str, column: int) -> tuple[str, str]:
     return "", ""
 
 
-def _character(error: yaml.YAMLError, lines: list[str]) -> Mistake:
+def _character(error: Exception, lines: list[str]) -> Mistake:
     """A character that no YAML may have."""
     for number, text in enumerate(lines, 1):
         if (found := _CONTROL.search(text)) is not None:

@@ -106,7 +106,8 @@ class _Reader:
         try:
             for event in _events(text):
                 self._read(event)
-        except yaml.YAMLError as error:
+        # half a character, as JSON may have it, cannot be encoded
+        except (yaml.YAMLError, UnicodeEncodeError) as error:
             raise self._refusal(*mistake_of(error, lines_of(text))) from None
         return self._done
 

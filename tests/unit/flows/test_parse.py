@@ -126,3 +126,15 @@ JSON = st.recursive(
 def test_json_is_read_as_it_is(value: object) -> None:
     [node] = parse(json.dumps(value), "f.yaml")
     assert plain(node) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [b\0c]", "f.yaml:1:6: no YAML: character U+0000 is not allowed; delete it"),
+        ("a:\n- é\x07", "f.yaml:2:4: no YAML: character U+0007 is not allowed; delete it"),
+        ("a: \ud83d", "f.yaml:1:4: no YAML: character U+D83D is not allowed; delete it"),
+    ],
+)
+def test_a_character_that_yaml_does_not_have_is_found(text: str, told: str) -> None:
+    assert refusal(text) == told
