@@ -233,8 +233,10 @@ def _request(form: Any, scope: Scope) -> HttpTarget:
     """A request whose texts are templates, but for where it goes."""
     if isinstance(form, dict) and not form.get("url"):
         raise Invalid("http has no url; add `url: https://example.com`")
-    changed = walk(form, scope)
-    target = load_target({"http": changed})
+    try:
+        target = load_target({"http": walk(form, scope)})
+    except Invalid as error:
+        raise Invalid(readable(str(error))) from None
     assert isinstance(target, HttpTarget)  # noqa: S101 - of such a form
     check_value(origin_of(target.url), scope, "http url, before its path,")
     return target

@@ -261,6 +261,11 @@ def test_a_variable_made_of_params_does_not_choose_where_a_request_goes() -> Non
     assert problems_of(text % "${HOME}") == []
 
 
+def test_a_request_that_is_refused_is_shown_as_its_file_has_it() -> None:
+    [told] = problems_of("env: {BASE: 'https://a.example'}\nsteps: [http: '${BASE}/x']")
+    assert 'http url "${BASE}/x" does not begin like https://example.com' in told
+
+
 def test_parts_of_values_reach_a_shell_as_variables() -> None:
     text = "steps: [{name: a, command: a, output: A}, {command: 'echo \"${A.b[0].c-d}\" ${A}'}]"
     target = flow_of(text).steps[1].target
