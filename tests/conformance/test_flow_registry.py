@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.book.flow_registry import FlowRegistry
+from duebook.errors import Conflict, NotFound
 from duebook.flows.keeping import RENEW, FlowKeeper
 from duebook.flows.sync import FlowSync
 from tests.conformance.builders import MINUTE, get_runs, tick
@@ -217,6 +218,30 @@ def test_a_flow_gets_its_schedule_once_that_of_somebody_else_is_gone(
     assert folder.sync() == [("schedule", "etl")]
     assert book.flows.problems() == []
     assert book.schedules.get("etl").created_by == "flows:flows"
+
+
+def test_flows_of_a_directory_that_has_another_name_now_can_be_forgotten(
+    tmp_path: Path, store: Store, book: Book, clock: VirtualClock
+) -> None:
+    folder = Folder(tmp_path, store)
+    folder.write("etl.yaml", ETL)
+    folder.sync()
+    with pytest.raises(Conflict, match='another node looks after the flows of "flows"'):
+        book.flows.forget("flows")
+    clock.advance(2 * MINUTE)
+    folder.path.rename(tmp_path / "jobs")
+    jobs = Folder(tmp_path, store, "jobs")
+    jobs.path.rmdir()  # nobody is given that name any more
+    assert jobs.sync() == []
+    (problem,) = book.flows.problems()
+    assert problem["message"] == 'flow "etl" is in flows/etl.yaml already'
+    assert "duebook flow forget flows" in problem["hint"]
+    assert book.flows.forget("flows") == ["etl"]
+    assert list(book.schedules.list()) == []
+    assert jobs.sync() == [("add", "etl")]
+    assert (book.flows.problems(), book.flows.get("etl").place) == ([], "jobs/etl.yaml")
+    with pytest.raises(NotFound):
+        book.flows.forget("flows")
 
 
 def test_a_file_that_goes_to_another_directory_keeps_its_schedule(

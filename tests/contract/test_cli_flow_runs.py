@@ -64,6 +64,12 @@ def test_what_is_wrong_with_the_file_of_a_flow_is_shown_at_its_line(greet: Cli) 
     assert lines[place + 1 : place + 3] == ["  3 |     retires: 3", "    |     ^"]
 
 
+def test_flows_of_a_directory_that_is_no_more_are_forgotten(greet: Cli) -> None:
+    assert greet.ok("flow", "forget", "flows") == "forgot greet\n"
+    assert greet.json("flow", "ls") == []
+    assert greet("flow", "forget", "flows").exit_code == 3
+
+
 def test_a_flow_is_started_stopped_and_retried(greet: Cli) -> None:
     run = greet.json("flow", "start", "greet", "--param", "WHO=moon")
     assert (run["flow"], run["status"]) == ("greet", "queued")

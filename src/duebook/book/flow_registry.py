@@ -60,6 +60,21 @@ class FlowRegistry:
     def release(self) -> None:
         self._store.transact(lambda tx: tx.release_flows(self._holder))
 
+    def forget(self, tx: Tx, root: str) -> list[str]:
+        """Delete the flows of a directory that no node looks after, with their schedules; their
+        names. Raises Conflict when one does."""
+        tx.lease_flows(self._namespace, [root], self._holder, timedelta())
+        names = [
+            flow.name
+            for flow, _ in tx.list_flows(self._namespace)
+            if flow.place.partition("/")[0] == root
+        ]
+        if names:
+            tx.remove_flows(self._namespace, names)
+            self._unschedule(tx, names)
+        tx.save_problems(self._namespace, [root], {})
+        return names
+
     def kept(self) -> list[Kept]:
         flows = self._store.read(lambda tx: tx.list_flows(self._namespace))
         return [

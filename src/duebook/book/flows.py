@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
+from duebook.book.flow_registry import FlowRegistry
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain.flow_runs import FlowStanding, explain_flow
 from duebook.flows.build import build
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     RunList = list[Run]
     ProblemList = list[dict[str, Any]]
     Views = Listing[FlowView]
+    NameList = list[str]
 
 __all__ = ["Flows", "reopen_flow"]
 
@@ -125,6 +127,23 @@ class Flows:
             raise Invalid(f"source {shorten(source)} is no text")
         built = build(source, f"{check_name(name)}.yaml", name)
         return [problem.to_json() for problem in built.problems]
+
+    def forget(self, directory: str) -> NameList:
+        """Delete the flows of a directory that no node is given any more; returns their names.
+
+        What is running ends by itself. Raises NotFound when it has none, and Conflict while a node
+        looks after it.
+        """
+
+        def work(tx: Tx) -> NameList:
+            names = FlowRegistry(self._store, self._namespace).forget(tx, directory)
+            if not names:
+                raise NotFound(f'no flow is from a directory "{shorten(directory)}"')
+            for name in names:
+                self._note(tx, "forget", name, "")
+            return names
+
+        return self._store.transact(work)
 
     def start(self, name: str, params: Mapping[str, Any] | None = None) -> Run:
         """A run of the flow, now; one of a schedule that must not overlap waits for the other.

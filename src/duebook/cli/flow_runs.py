@@ -134,6 +134,19 @@ def stop_command(name: str, as_json: bool) -> None:
             click.echo(f"run {run.id} {told}")
 
 
+@click.command("forget")
+@click.argument("directory")
+def forget_command(directory: str) -> None:
+    """Delete the flows of a directory that no node is given any more, with their schedules.
+
+    \b
+    DIRECTORY is its name, as files of flows are shown: `flows` of flows/etl.yaml.
+    """
+    with open_book() as book:
+        for name in book.flows.forget(directory):
+            click.echo(f"forgot {name}")
+
+
 @click.command("restart")
 @click.argument("name")
 @json_option
@@ -264,4 +277,5 @@ COMMANDS: Final = (
     stop_command,
     restart_command,
     retry_command,
+    forget_command,
 )

@@ -134,14 +134,20 @@ def _accept(
         others = (name for name in file.names if owners.get(name, file.place) != file.place)
         clash = next(others, None)
         if clash is not None:
-            told = f'flow "{clash}" is in {owners[clash]} already'
-            problem = Problem(file.place, 1, 1, "name", told, "give one another name")
-            problems[file.place] = (problem,)
+            problems[file.place] = (_twice(file.place, clash, owners[clash], clash in taken),)
             continue
         for flow in file.flows:
             owners[flow.name] = file.place
             accepted[flow.name] = (flow, file)
     return accepted, problems
+
+
+def _twice(place: str, name: str, owner: str, is_elsewhere: bool) -> Problem:
+    told, hint = f'flow "{name}" is in {owner} already', "give one another name"
+    if is_elsewhere:
+        root = _root(owner)
+        hint += f"; when no node is given {root} any more: duebook flow forget {root}"
+    return Problem(place, 1, 1, "name", told, hint)
 
 
 def _is_home(file: Found, ours: Mapping[str, Kept]) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
 
-    from duebook.book.flows import ProblemList, RunList, Views
+    from duebook.book.flows import NameList, ProblemList, RunList, Views
     from duebook.model.run import Run
     from duebook.remote.server import Server
 
@@ -42,6 +42,12 @@ class RemoteFlows(Flows):
 
     def performed(self, run_id: str) -> NoReturn:
         raise needs_database("performed()")
+
+    def forget(self, directory: str) -> NameList:
+        names: NameList = self._server.post("flows", "forget", body={"directory": directory})[
+            "names"
+        ]
+        return names
 
     def problems(self) -> ProblemList:
         problems: ProblemList = self._server.get("flows", limit=1)["problems"]

@@ -105,6 +105,16 @@ def test_a_restart_starts_what_is_not_running(operator: Api, store: Store) -> No
     assert len(operator.ok("GET", "flows/greet/runs")["items"]) == 1
 
 
+def test_flows_of_a_directory_are_forgotten_by_who_may_define_them(
+    app: FastAPI, operator: Api
+) -> None:
+    admin = Api(app, "admin")
+    operator.refused(403, "POST", "flows/forget", {"directory": "flows"})
+    assert admin.ok("POST", "flows/forget", {"directory": "flows"})["names"] == ["greet"]
+    admin.refused(404, "POST", "flows/forget", {"directory": "flows"})
+    admin.refused(422, "POST", "flows/forget", {"directory": "a\nb"})
+
+
 def test_a_text_is_validated(operator: Api) -> None:
     told = operator.ok("POST", "flows/validate", {"source": "steps:\n  - retires: 3\n"})
     assert {(p["line"], p["column"]) for p in told["problems"]} == {(2, 5)}

@@ -5,7 +5,7 @@ What a flow does is defined by files; whoever may operate starts and stops those
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
@@ -14,16 +14,19 @@ from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.flows import (
+    FlowDirectory,
     FlowExplanationShape,
     FlowList,
     FlowRetry,
     FlowShape,
     FlowSource,
     FlowStart,
+    ForgottenShape,
     StepList,
     ValidationShape,
 )
 from duebook.api.schemas.runs import RunShape
+from duebook.errors import Invalid, shorten
 from duebook.explain.flow_runs import flow_explanation_form
 from duebook.model.access import Role
 from duebook.model.fields import check_payload, read_name
@@ -51,6 +54,19 @@ def validate_flow(ask: Here) -> Response:
     """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
     given = read_fields(ask.body, {"source": read_as_it_is, "name": read_name}, ("source",))
     return Answer({"problems": ask.book.flows.validate(**given)}).response()
+
+
+@operations("POST", "/forget", Role.ADMIN, ForgottenShape, body=FlowDirectory, errors=(404, 409))
+def forget_flows(ask: Writing) -> Response:
+    """Delete the flows of a directory that no node is given any more, with their schedules."""
+    given = read_fields(ask.body, {"directory": _read_directory}, ("directory",))
+    return ask.write(lambda book: Answer({"names": book.flows.forget(**given)}))
+
+
+def _read_directory(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise Invalid(f"{key} {shorten(value)} is no name of a directory")
+    return value
 
 
 @operations("GET", "/{name}", Role.VIEWER, FlowShape, errors=(404,))

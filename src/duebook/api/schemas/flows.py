@@ -104,6 +104,18 @@ class FlowExplanationShape(Shape):
     steps: list[StepExplanationShape]
 
 
+class FlowDirectory(Shape):
+    directory: Annotated[str, Field(description="Its name: flows, of flows/etl.yaml.")]
+
+
+class ForgottenShape(Shape):
+    """Flows that were deleted."""
+
+    model_config = ConfigDict(extra="forbid", title="Forgotten")
+
+    names: list[Name]
+
+
 class FlowSource(Shape):
     source: Annotated[str, Field(description="The text of a flow file.")]
     name: Name | None = None
