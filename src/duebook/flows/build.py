@@ -11,7 +11,7 @@ from duebook.flows.actions import SHELL, read_shell
 from duebook.flows.graph import before, circle, in_order
 from duebook.flows.parse import Node, Unreadable, parse, plain
 from duebook.flows.problems import Problem, Problems, did_you_mean, with_lines
-from duebook.flows.section import Section, text_of, whole_of
+from duebook.flows.section import Section, read_description, text_of, whole_of
 from duebook.flows.steps import (
     Draft,
     Surroundings,
@@ -25,8 +25,8 @@ from duebook.flows.timing import read_seconds, read_times
 from duebook.flows.values import read_env, read_labels_of, read_params
 from duebook.flows.variables import Scope, identifier, value_template, walk
 from duebook.flows.words import FLOW, HANDLERS
-from duebook.ids import check_name
-from duebook.model.fields import read_flag, read_labels, read_name, read_positive_length, read_text
+from duebook.ids import check_name, is_name
+from duebook.model.fields import read_flag, read_labels, read_name, read_positive_length
 from duebook.model.flow import (
     CHECK,
     HANDLED,
@@ -111,21 +111,20 @@ def _names(documents: list[Node], default_name: str, problems: Problems) -> list
             try:
                 check_name(name)
             except Invalid as error:
-                likely = _likely_name(str(given))
-                hint = f"write it as {likely}" if found else f"add `name: {likely}`"
-                problems.add(where, "name", str(error), hint if likely else "")
+                problems.add(where, "name", str(error), _name_hint(given, found is not None))
         if name in names:
             problems.add(where, "name", f'two flows of the file are named "{shorten(given)}"')
         names.append(str(name))
     return names
 
 
-def _likely_name(given: str) -> str:
-    likely = identifier(given.strip().lower()).replace("_", "-").strip("-")
-    try:
-        return check_name(likely)
-    except Invalid:
+def _name_hint(given: Any, in_file: bool) -> str:
+    likely = identifier(str(given).strip().lower()).replace("_", "-").strip("-")
+    if not is_name(likely):
         return ""
+    if not in_file:
+        return f"add `name: {likely}`"
+    return f"write it as {likely}" if isinstance(given, str) else f'write it as "{likely}"'
 
 
 def _local(names: list[str]) -> Callable[[str], str]:
@@ -182,7 +181,7 @@ class _Builder:
             name=self._name,
             steps=steps,
             handlers=handlers,
-            description=section.read("description", read_text, ""),
+            description=section.read("description", read_description, ""),
             labels=self._labels(),
             params=params,
             env=env,

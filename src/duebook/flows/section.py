@@ -9,6 +9,7 @@ from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
 from duebook.flows.problems import did_you_mean
 from duebook.flows.words import TABLES
+from duebook.model.fields import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from duebook.flows.problems import Problems
     from duebook.flows.words import Table
 
-__all__ = ["Section", "items", "text_of", "whole_of"]
+__all__ = ["Section", "items", "read_description", "text_of", "whole_of"]
 
 FEW: Final = 12
 """Keys that a hint names, if there are no more."""
@@ -135,6 +136,11 @@ def text_of(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     raise Invalid(f"{key} {shorten(value)} is no text")
+
+
+def read_description(key: str, value: Any) -> str:
+    """Text for people, which may be a number."""
+    return read_text(key, text_of(key, value))
 
 
 def whole_of(low: int, high: int) -> Callable[[str, Any], int]:

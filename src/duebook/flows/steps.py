@@ -10,12 +10,12 @@ from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.actions import read_action, read_shell, request_timeout, written_action
 from duebook.flows.parse import Node, plain
 from duebook.flows.patterns import check_pattern
-from duebook.flows.section import Section, items, text_of, whole_of
+from duebook.flows.section import Section, items, read_description, text_of, whole_of
 from duebook.flows.timing import read_codes, read_retry, read_seconds
 from duebook.flows.values import check_variable, read_env, read_labels_of
 from duebook.flows.variables import Scope, check_value, shell_text, value_template
 from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, RETRY, STEP
-from duebook.model.fields import read_flag, read_text
+from duebook.model.fields import read_flag
 from duebook.model.flow import Condition, ContinueOn, FlowTarget, Step
 from duebook.model.retry import Retry
 
@@ -154,7 +154,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
         target=target,
         depends=depends,
         id=draft.id,
-        description=section.read("description", read_text, draft.title),
+        description=section.read("description", read_description, draft.title),
         payload=payload,
         env=env,
         retry=_retry(section),

@@ -365,6 +365,12 @@ def test_a_flow_that_begins_by_itself_has_no_required_params(times: str) -> None
     assert problems_of(text % "{stop: '0 2 * * *'}") == []
 
 
+def test_a_description_may_be_a_number_and_a_name_is_put_in_quotes() -> None:
+    assert flow_of("description: 2026\nsteps: [a]").description == "2026"
+    [told] = problems_of("name: 2026\nsteps: [a]")
+    assert told.endswith('; write it as "2026"')
+
+
 def test_a_flow_has_its_schedule_and_policies() -> None:
     flow = flow_of(
         """
