@@ -52,8 +52,6 @@ _BRACED: Final = re.compile(r"([^.\[\]]+)((?:\.(?:[A-Za-z_][A-Za-z0-9_-]*|[0-9]+
 _STEP_PART: Final = re.compile(
     r"""\bsteps(?:\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)')\])(?:\.([A-Za-z_]\w*))?"""
 )
-_STRAY: Final = re.compile(r"\{\{\s*(?:steps|params)\s*[.\[][^{}]*\}\}")
-"""A template where there are none."""
 _VARIABLE: Final = re.compile(r"""\b(?:vars|env)(?:\.(\w+)|\["([^"]*)"\]|\['([^']*)'\])""")
 _MISSING: Final = {
     **dict.fromkeys(
@@ -279,11 +277,6 @@ def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...
 
     A shell knows ${NAME}, but neither ${NAME.part} nor {{ params.NAME }}. Raises Invalid.
     """
-    if (stray := _STRAY.search(text)) is not None:
-        raise Invalid(
-            f'"{shorten(stray[0])}" stays as it is in a command, whose text is no template; '
-            "write ${NAME}, the name of a param or of a step's `output`"
-        )
     values: dict[str, str] = {}
     pieces, place = [], 0
     for match, quote in shell_references(text):

@@ -173,13 +173,6 @@ STEPS = "steps: [a]\n"
             "1:16: http has no url; add `url: https://example.com`",
         ),
         (
-            "steps: [{command: 'echo {{ params.DAY }}'}]",
-            (
-                '1:19: "{{ params.DAY }}" stays as it is in a command, whose text is no template; '
-                "write ${NAME}, the name of a param or of a step's `output`"
-            ),
-        ),
-        (
             "steps: [{command: a, preconditions: [{condition: $A, expected: 're:(('}]}]",
             (
                 '1:64: pattern "re:((" cannot be read: missing ), unterminated subpattern at '
