@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,17 @@ def test_what_is_wrong_with_the_file_of_a_flow_is_shown_at_its_line(greet: Cli) 
     lines = shown.splitlines()
     place = lines.index("flows/greet.yaml:3:5: unknown key `retires`; did you mean `retries`?")
     assert lines[place + 1 : place + 3] == ["  3 |     retires: 3", "    |     ^"]
+
+
+def test_stops_and_restarts_are_shown(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    times = '{stop: "0 22 * * *", restart: "0 4 * * 1"}'
+    put_flow(store, f"schedule: {times}\nsteps: [a]\n", "service")
+    store.close()
+    shown = greet.ok("flow", "show", "service")
+    assert re.search(r"^stops +At 22:00 every day \(UTC\)$", shown, re.MULTILINE)
+    assert re.search(r"^restarts +At 04:00 ", shown, re.MULTILINE)
+    assert greet.json("flow", "show", "service")["stops"] == "At 22:00 every day (UTC)"
 
 
 def test_flows_of_a_directory_that_is_no_more_are_forgotten(greet: Cli) -> None:

@@ -83,6 +83,8 @@ def show_command(name: str, as_json: bool) -> None:
                 ("flow", view.name),
                 ("file", f"{view.place}, since {when(view.updated_at)}"),
                 ("starts", view.starts or "by hand"),
+                ("stops", view.stops or ""),
+                ("restarts", view.restarts or ""),
                 ("params", ", ".join(param["name"] for param in view.params)),
             ]
         )

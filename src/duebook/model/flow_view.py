@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.node import LiveNode
     from duebook.model.run import Run
+    from duebook.triggers import Trigger
 
 __all__ = ["FlowView", "flow_view", "lacking", "waiting_for"]
 
@@ -36,6 +37,10 @@ class FlowView:
     last_run: Run | None = None
     waits: tuple[str, ...] = ()
     """why steps of that run do not begin, for want of a worker"""
+    stops: str | None = None
+    """when it is stopped if it is running, in words"""
+    restarts: str | None = None
+    """when it is stopped and started again, in words"""
 
 
 def waiting_for(
@@ -76,7 +81,7 @@ def flow_view(
         updated_at,
         flow.description,
         dict(flow.labels),
-        ", ".join(trigger.describe() for trigger in flow.start) or None,
+        _told(flow.start),
         tuple(
             {
                 "name": param.name,
@@ -98,4 +103,10 @@ def flow_view(
         ),
         problem,
         last_run,
+        stops=_told(flow.stop),
+        restarts=_told(flow.restart),
     )
+
+
+def _told(triggers: Iterable[Trigger]) -> str | None:
+    return ", ".join(trigger.describe() for trigger in triggers) or None

@@ -42,6 +42,8 @@ class FlowShape(Shape):
     waits: Annotated[
         list[str], Field(description="Why steps of that run do not begin, for want of a worker.")
     ]
+    stops: Annotated[str | None, Field(description="When it is stopped, if it is running.")]
+    restarts: Annotated[str | None, Field(description="When it is stopped and started again.")]
 
 
 class FlowProblemShape(Shape):
