@@ -72,7 +72,7 @@ def test_stops_and_restarts_are_shown(greet: Cli) -> None:
     store.close()
     shown = greet.ok("flow", "show", "service")
     assert re.search(r"^stops +At 22:00 every day \(UTC\)$", shown, re.MULTILINE)
-    assert re.search(r"^restarts +At 04:00 ", shown, re.MULTILINE)
+    assert re.search(r"^restarts +At 04:00, on Monday", shown, re.MULTILINE)
     assert greet.json("flow", "show", "service")["stops"] == "At 22:00 every day (UTC)"
 
 
