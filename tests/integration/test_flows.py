@@ -297,7 +297,8 @@ def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> No
     assert "work  failed" in told.stdout
     assert told.stdout.splitlines()[-1] == "handlers failed: step work failed"
     shown = world.cli("flow", "show", "handlers").stdout
-    assert re.search(r"^work .* failed +\d+\.\d s  exit code 1$", shown, re.MULTILINE), shown
+    line = r"^work .* failed +\d+\.\d s +[0-9a-f-]{13,} +exit code 1$"
+    assert re.search(line, shown, re.MULTILINE), shown
     assert world.cli("flow", "retry", "handlers").returncode == 0
     former = [run for run in world.book.runs.list(limit=100) if run.parent_run_id and not run.step]
     assert "handlers: work (before)" in map(run_name, former)
