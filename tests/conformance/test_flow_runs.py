@@ -71,7 +71,7 @@ def begin_two(store: Store) -> str:
 
     def work(tx: Tx) -> None:
         (parent,) = tx.take_flows(10)
-        assert tx.begin_flows([parent.run_id]) == {parent.run_id}
+        assert tx.begin_flows([parent.run_id], {}).ids == {parent.run_id}
         steps = tuple(NewStep(new_id(), step, "default") for step in ("one", "two"))
         tx.commit_flows([FlowMove(parent, steps)])
 

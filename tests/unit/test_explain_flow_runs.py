@@ -63,7 +63,7 @@ def standing(*steps: Run, text: str = TEXT, **more: Any) -> FlowStanding:
     built = build(dedent(text), "a.yaml", "a")
     assert not built.problems
     by_name = {step.step or "": step for step in steps}
-    found = FlowStanding(built.flows[0], run(None, "running"), by_name, None, [node()], {}, NOW)
+    found = FlowStanding(built.flows[0], run(None, "running"), by_name, {}, [node()], {}, NOW)
     return replace(found, **more)
 
 
@@ -129,7 +129,7 @@ def test_a_step_that_waits_for_its_next_attempt_says_when_and_after_what() -> No
 
 def test_a_run_that_has_not_begun_says_what_it_waits_for() -> None:
     queued = run(None, "queued", attempt=0, started_at=None)
-    found = explain_flow(standing(run=queued, before="0190abcd-1"))
+    found = explain_flow(standing(run=queued, held={queued.id: "run 0190abcd-1 has to end before"}))
     assert found.text == "queued since 11:58:30, for 90 s: run 0190abcd-1 has to end before"
     assert {step.text for step in found.steps} == {"waits until the run begins"}
     late = standing(text=f"delay_sec: 120\n{TEXT}")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
 from duebook.book.flow_registry import FlowRegistry
+from duebook.book.flow_waits import standing_of, waits_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.explain.flow_runs import FlowStanding, explain_flow
+from duebook.explain.flow_runs import explain_flow
 from duebook.flows.build import build
 from duebook.flows.lifecycle import again, retried
 from duebook.flows.problems import Problem
@@ -19,7 +20,7 @@ from duebook.model.fields import check_payload
 from duebook.model.filters import check_page
 from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
-from duebook.model.flow_view import FlowView, flow_view, waiting_for
+from duebook.model.flow_view import FlowView, flow_view
 from duebook.model.listing import Listing, read_cursor, write_cursor
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Flows:
         def work(tx: Tx) -> FlowView:
             kept, problems = self._kept(tx, name), tx.list_flow_problems(self._namespace)
             view = self._view(tx, kept, problems, self._last(tx, kept))
-            return replace(view, waits=_waits(tx, view.last_run))
+            return replace(view, waits=waits_of(tx, self._shelf, view.last_run))
 
         return self._store.read(work)
 
@@ -230,7 +231,7 @@ class Flows:
                 )
             except Unreadable as error:
                 raise Conflict(str(error)) from None
-            return explain_flow(_standing(tx, flow, run), only)
+            return explain_flow(standing_of(tx, self._shelf, flow, run), only)
 
         return self._store.read(work)
 
@@ -296,28 +297,6 @@ class Flows:
 
     def _note(self, tx: Tx, action: str, name: str, run_id: str) -> None:
         self._audit.note(tx, action, FLOW, name, run_id)
-
-
-def _waits(tx: Tx, run: Run | None) -> tuple[str, ...]:
-    if run is None or run.status not in ("queued", "running"):
-        return ()
-    waiting = tx.list_waiting_steps(run.id)
-    nodes = tx.list_nodes() if waiting else []
-    found = (waiting_for(step.step, step.task, step.needs, nodes) for step in waiting)
-    return tuple(told for told in found if told is not None)
-
-
-def _standing(tx: Tx, flow: Flow, run: Run) -> FlowStanding:
-    """What there is to know about a run; of one that has ended, only what is left of it."""
-    steps = {step.step: step for step in tx.list_steps_of(run.id) if step.step is not None}
-    if run.status not in ("queued", "running"):
-        return FlowStanding(flow, run, steps, None, (), {}, tx.now)
-    before = None
-    if run.schedule_id is not None:
-        active = tx.active_flow_runs(run.namespace, flow.name)
-        before = next((i for i, status in active if status == "running" and i != run.id), None)
-    queues = {load.queue.name: load for load in tx.list_queues()}
-    return FlowStanding(flow, run, steps, before, tx.list_nodes(), queues, tx.now)
 
 
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:

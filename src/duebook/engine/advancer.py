@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.engine.flow_limits import FlowLimits, Limits
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import advance
 from duebook.flows.lifecycle import due_control, next_control, restart_step
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.flow_run import FlowParent
     from duebook.store.base import Store, Tx
-    from duebook.store.values import FlowControl
+    from duebook.store.values import Begun, FlowControl
 
 __all__ = ["Advancer"]
 
@@ -46,7 +47,11 @@ RESTARTING: Final = timedelta(seconds=1)
 """How often a restart looks whether what it stopped has ended."""
 TRY_AGAIN: Final = timedelta(minutes=1)
 """For a run that cannot be advanced."""
+COUNTED_AGAIN: Final = timedelta(milliseconds=50)
+"""For a run that may not begin because others count those of its flow or schedule."""
 MOST_DEPTH: Final = 10
+NEVER_BEGUN: Final = ("missing_target", "depth", "circle")
+"""Why runs of flows end of which no step began."""
 
 
 class Advancer:
@@ -55,6 +60,7 @@ class Advancer:
     def __init__(self, store: Store, shelf: Shelf | None = None, batch: int = BATCH) -> None:
         self._store = store
         self._shelf = Shelf() if shelf is None else shelf
+        self._limits = FlowLimits(self._shelf)
         self._limit = self._batch = batch
         self.begun = 0
         """how many steps it began; who counts them learns that there is work"""
@@ -86,20 +92,24 @@ class Advancer:
         parents = tx.take_flows(self._limit)
         if not parents:
             return 0
-        begun = tx.begin_flows([p.run_id for p in parents if _may_begin(p, tx.now)])
-        moves = [self._move(tx, parent, parent.run_id in begun) for parent in parents]
-        moves = self._with_outputs(tx, moves)
+        beginning = [parent for parent in parents if _may_begin(parent, tx.now)]
+        limits = self._limits.of(tx, beginning) if beginning else Limits()
+        begun = tx.begin_flows([parent.run_id for parent in beginning], limits.most)
+        moves = self._with_outputs(tx, [self._move(tx, p, begun, limits) for p in parents])
         tx.commit_flows(moves)
         self.begun += sum(len(move.start) for move in moves)
         return len(parents)
 
-    def _move(self, tx: Tx, parent: FlowParent, begun: bool) -> FlowMove:
+    def _move(self, tx: Tx, parent: FlowParent, begun: Begun, limits: Limits) -> FlowMove:
         if parent.status == "queued" and parent.ready_at is not None and parent.ready_at > tx.now:
             return FlowMove(parent, wake_at=parent.ready_at)
-        if parent.status == "queued" and not begun:
-            return FlowMove(parent, wake_at=tx.now + LOOK_AGAIN)
+        if parent.status == "queued" and parent.run_id not in begun.ids:
+            soon = COUNTED_AGAIN if parent.run_id in begun.held else LOOK_AGAIN
+            return FlowMove(parent, wake_at=tx.now + soon)
         if parent.status not in ("queued", "running"):
             return FlowMove(parent)
+        if told := limits.circles.get(parent.run_id):
+            return FlowMove(parent, end=FlowEnd("failed", "circle"), error=told)
         if parent.depth > MOST_DEPTH:
             told = f"flows call each other more than {MOST_DEPTH} deep"
             return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
@@ -109,7 +119,8 @@ class Advancer:
                 check_params(flow, parent.params)
             return _or_again(_decided(flow, parent, tx.now), tx.now)
         except Invalid as error:  # whoever called it, or a schedule, gave other params
-            return FlowMove(parent, end=FlowEnd("failed", "invalid"), error=str(error))
+            end, limited = FlowEnd("failed", "invalid"), parent.run_id in limits.most
+            return FlowMove(parent, end=end, error=str(error), is_limited=limited)
         except Unreadable as error:
             return FlowMove(parent, end=FlowEnd("failed", "missing_target"), error=str(error))
         except Exception:  # it never holds up the others
@@ -121,7 +132,7 @@ class Advancer:
         names: dict[str, dict[str, str]] = {}
         for move in moves:
             parent = move.parent
-            if move.end is not None and move.end.reason not in ("missing_target", "depth"):
+            if move.end is not None and move.end.reason not in NEVER_BEGUN:
                 flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
                 if kept := {s.name: s.output for s in flow.steps if s.output is not None}:
                     names[parent.run_id] = kept
@@ -194,6 +205,7 @@ def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
         end=found.end,
         error=None if found.end is None else _told(found.end),
         wake_at=found.wake_at,
+        is_limited=flow.max_concurrent is not None,
     )
 
 

@@ -76,8 +76,8 @@ class FlowStanding:
     run: Run
     steps: Mapping[str, Run]
     """by name, as far as they have begun or never will"""
-    before: str | None
-    """the run that has to end before this one begins"""
+    held: Mapping[str, str]
+    """why it, or flows that it called, do not begin, by run"""
     nodes: Sequence[LiveNode]
     queues: Mapping[str, QueueLoad]
     now: datetime
@@ -122,8 +122,7 @@ def _of_run(at: FlowStanding) -> tuple[str, str]:
         stop = ", and asked to stop" if run.cancel_requested_at else ""
         return "running", f"running {length}{stop}"
     if run.status == "queued" and run.ready_at <= at.now:
-        why = f"run {short_id(at.before)} has to end before" if at.before else at.scheduler
-        return "queued", f"queued {length}: {why}"
+        return "queued", f"queued {length}: {at.held.get(run.id, at.scheduler)}"
     told = explain_run(run, clock, at.now)
     return told.verdict, told.text
 
@@ -179,6 +178,8 @@ def _state(at: FlowStanding, name: str) -> str:
 
 def _held(at: FlowStanding, name: str, run: Run) -> str:
     """Why nobody performs a step that is ready."""
+    if run.queue == FLOW_QUEUE:
+        return at.held.get(run.id, at.scheduler)
     needs = {} if name == CHECK else dict(at.flow.step(name).workers)
     if (told := lacking(run.task, needs, at.nodes)) is not None:
         return told

@@ -76,7 +76,7 @@ FLOW: Final = Table(
         Word("catchup_window", "run missed due times again, as old as this; without one, none"),
         Word("overlap_policy", "while it is running, a due time is: skip, all (queued), latest"),
         Word("restart_wait_sec", "seconds between the stop and the start of a restart"),
-        Word("max_active_runs", "runs at the same time; -1 is no limit"),
+        Word("max_active_runs", "runs at the same time, whoever starts them; -1 is no limit"),
         Word("max_active_steps", "steps of one run at the same time"),
         Word("queue", "the queue of its steps"),
         Word("priority", "within the queue; higher goes first"),

@@ -207,14 +207,12 @@ class Flow:
             "catchup": "all" if self.catchup_window else "skip",
             "overlap": self.overlap,
             "skip_if_successful": self.skip_if_successful,
-            "queue": self.queue,
             "priority": self.priority,
         }
         if self.catchup_window:
             form["catchup_window"] = format_duration(self.catchup_window)
-        for name in ("description", "max_concurrent"):
-            if value := getattr(self, name):
-                form[name] = value
+        if self.description:
+            form["description"] = self.description
         return form | ({"labels": dict(self.labels)} if self.labels else {})
 
 

@@ -178,6 +178,8 @@ class FlowMove:
     wake_at: datetime | None = None
     again_at: datetime | None = None
     """when it is run once more, after it ended so"""
+    is_limited: bool = False
+    """whether others of the flow may have to wait for its end"""
 
 
 @dataclass(frozen=True, slots=True)

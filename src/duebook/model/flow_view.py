@@ -36,7 +36,7 @@ class FlowView:
     """what is wrong with its file now; it stays as it was"""
     last_run: Run | None = None
     waits: tuple[str, ...] = ()
-    """why steps of that run do not begin, for want of a worker"""
+    """why that run does not begin, for others under way, or steps of it for want of a worker"""
     stops: str | None = None
     """when it is stopped if it is running, in words"""
     restarts: str | None = None

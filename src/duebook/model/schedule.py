@@ -276,6 +276,8 @@ _OF_STEPS: Final = {
     "retry": "put retry_policy on its steps",
     "timeout": "put timeout_sec into its file",
     "payload": 'give "params" beside "flow" in the target',
+    "queue": "put queue into its file",
+    "max_takeovers": "its steps are taken over, each by itself",
 }
 
 
@@ -299,7 +301,7 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
         problems |= {
             key: f"{key} means nothing for a flow: {instead}"
             for key, instead in _OF_STEPS.items()
-            if values.get(key)
+            if values.get(key, _default(key)) != _default(key)
         }
     if isinstance(values.get("target"), CommandTarget):
         try:

@@ -22,6 +22,7 @@ __all__ = [
     "START",
     "Account",
     "Batch",
+    "Begun",
     "BrokenFile",
     "FlowControl",
     "FlowWake",
@@ -301,6 +302,14 @@ class BrokenFile(NamedTuple):
     digest: str = ""
     source: str = ""
     """its text, as far as people may see it"""
+
+
+class Begun(NamedTuple):
+    """What became of runs of flows that waited to begin."""
+
+    ids: set[str]
+    held: set[str]
+    """others counted what they may not exceed just now"""
 
 
 class KeptFlow(NamedTuple):

@@ -400,10 +400,8 @@ steps: [a]
         "catchup_window": "6h",
         "overlap": "queue",
         "skip_if_successful": True,
-        "queue": "batch",
         "priority": 5,
         "description": "every night",
-        "max_concurrent": 2,
         "labels": {"a": "true", "b": "c", "group": "data"},
     }
     assert flow.start[0].to_json() == {

@@ -441,6 +441,9 @@ CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_of_flow ON runs (namespace, flow)
     WHERE flow IS NOT NULL AND parent_run_id IS NULL;
 
+CREATE INDEX runs_of_flow_active ON runs (namespace, flow, status, created_at)
+    WHERE queue = '@flow' AND status IN ('queued', 'running');
+
 CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
 
 CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';

@@ -40,7 +40,10 @@ class FlowShape(Shape):
     ]
     last_run: RunShape | None
     waits: Annotated[
-        list[str], Field(description="Why steps of that run do not begin, for want of a worker.")
+        list[str],
+        Field(
+            description="Why that run, or steps of it, do not begin: for others, or for a worker."
+        ),
     ]
     stops: Annotated[str | None, Field(description="When it is stopped, if it is running.")]
     restarts: Annotated[str | None, Field(description="When it is stopped and started again.")]

@@ -1019,10 +1019,17 @@ WHERE r.id = ANY (:ids::text[])
 
 -- name: lock_beginning
 -- Runs of flows that wait to begin, with the limits of their schedules.
-SELECT id, schedule_id, exclusive, max_concurrent FROM runs
+SELECT id, namespace, flow, schedule_id, exclusive, max_concurrent, priority, ready_at, created_at
+FROM runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 ORDER BY id
 FOR UPDATE
+
+-- name: lock_flow_names
+-- Of flows with limits, those that nobody else counts the runs of.
+SELECT v.namespace, v.flow FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
+WHERE pg_try_advisory_xact_lock(
+    hashtextextended((v.namespace || '/' || v.flow) COLLATE "C", :salt))
 
 -- name: count_under_way
 -- How many runs of the given schedules are under way.
@@ -1087,8 +1094,9 @@ FROM unnest(:wake_at::timestamptz[], :run_id::text[]) AS v (wake_at, run_id)
 WHERE f.run_id = v.run_id
 
 -- name: call_flow
--- A step that calls a flow becomes the run of it, by its token.
-UPDATE runs SET session_id = '', queue = '@flow', flow = :flow, progress = NULL
+-- A step that calls a flow becomes a run of it that waits to begin, by its token.
+UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 RETURNING namespace, parent_run_id
 

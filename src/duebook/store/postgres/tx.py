@@ -11,7 +11,7 @@ from duebook.model.run import Run
 from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
-from duebook.store.sql.advancing import Advancing
+from duebook.store.sql.advancing import Advancing, Gate
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
@@ -36,6 +36,9 @@ __all__ = ["PostgresTx"]
 
 LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
 """The advisory lock of whoever gives events their positions."""
+
+FLOW_LOCK: Final = 0x6475_6562_6F6F_6B02
+"""What the advisory locks of flows are computed with."""
 
 
 class PostgresTx(
@@ -172,8 +175,18 @@ class PostgresTx(
             self._tell(News.LOG)
         return stamped
 
-    def _alone_with(self, schedule_ids: set[str]) -> set[str]:
-        return self._locked("lock_exclusive", schedule_ids)
+    def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
+        return {Gate(id_) for id_ in self._locked("lock_exclusive", {gate.owner for gate in gates})}
+
+    def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:
+        """A flow has no row that only this would lock, so its name is locked."""
+        found = sorted(gates, key=str)
+        names: Values = {
+            "namespaces": [gate.owner for gate in found],
+            "flows": [gate.flow for gate in found],
+        }
+        rows = self._all("lock_flow_names", salt=FLOW_LOCK, **names)
+        return {Gate(namespace, flow) for namespace, flow in rows}
 
     def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
         ends = [(move, move.end) for move in ended if move.end is not None]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_target import FlowTarget
     from duebook.model.listing import Found, Place
     from duebook.model.run import Run, Token
-    from duebook.store.values import BrokenFile, FlowControl, FlowWake, KeptFlow
+    from duebook.store.values import Begun, BrokenFile, FlowControl, FlowWake, KeptFlow
 
 __all__ = ["Flows"]
 
@@ -29,9 +29,10 @@ class Flows(Protocol):
         again.
         """
 
-    def begin_flows(self, run_ids: Sequence[str]) -> set[str]:
-        """Of queued runs of flows, those that may begin by the limits of their schedules; they
-        have begun then."""
+    def begin_flows(self, run_ids: Sequence[str], limits: Mapping[str, int]) -> Begun:
+        """Queued runs of flows that may begin do: by the limits of their schedules, and by those
+        of their flows, which `limits` has by run. The first in order of priority and time begin
+        first."""
 
     def commit_flows(self, moves: Sequence[FlowMove]) -> None:
         """Write the runs of steps, ask others to end, end runs of flows; wake who waits for it."""
@@ -46,7 +47,11 @@ class Flows(Protocol):
         """The file of a flow as it once was."""
 
     def call_flow(self, token: Token, target: FlowTarget) -> bool:
-        """A step becomes the run of a flow; False when the token is no longer current."""
+        """A step becomes a run of a flow that waits to begin; False when the token is no longer
+        current."""
+
+    def list_callers(self, run_id: str) -> list[str]:
+        """The flows by which a run of a flow was called, the nearest first."""
 
     def take_controls(self, limit: int) -> list[FlowControl]:
         """Flows whose stop or restart schedules want to be looked at; locked."""
@@ -61,6 +66,9 @@ class Flows(Protocol):
 
     def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
         """Id and status of the runs of a flow that have not ended; not those that steps called."""
+
+    def count_flow_runs(self, namespace: str, flow: str) -> int:
+        """How many runs of a flow are under way, those that steps called too."""
 
     def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
         """When its latest run ended that did."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.errors import Conflict
 from duebook.model.flow import Revision
@@ -14,7 +14,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import Found
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_run, without_nul
-from duebook.store.values import BrokenFile, FlowControl, FlowWake, KeptFlow, News
+from duebook.store.values import Begun, BrokenFile, FlowControl, FlowWake, KeptFlow, News
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,29 @@ if TYPE_CHECKING:
     from duebook.model.run import Run, Token
     from duebook.store.sql.statements import Row, Values
 
-__all__ = ["Advancing"]
+__all__ = ["Advancing", "Gate"]
+
+
+class Waiting(NamedTuple):
+    """A run of a flow that waits to begin."""
+
+    id: str
+    namespace: str
+    flow: str
+    schedule_id: str | None
+    exclusive: bool
+    max_concurrent: int | None
+    priority: int
+    ready_at: Any
+    created_at: Any
+
+
+class Gate(NamedTuple):
+    """What lets only so many runs of flows begin: a schedule, or a flow of a namespace."""
+
+    owner: str
+    """the id of the schedule, or the namespace of the flow"""
+    flow: str | None = None
 
 
 class Advancing(People):
@@ -46,27 +68,43 @@ class Advancing(People):
             steps[parent_id].append(StepRow._make(row))
         return [_parent(row, self._time, steps) for row in self._all("list_parents", ids=taken)]
 
-    def begin_flows(self, run_ids: Sequence[str]) -> set[str]:
-        found = self._all("lock_beginning", ids=sorted(run_ids))
-        limited = {row[1] for row in found if row[2] or row[3] is not None}
-        free = self._alone_with(limited)
-        busy: Counter[str] = Counter(
-            dict(self._all("count_under_way", ids=sorted(free))) if free else {}
-        )
-        begun = []
-        for id_, schedule_id, exclusive, limit in found:
-            most = 1 if exclusive else limit
-            if most is not None and (schedule_id not in free or busy[schedule_id] >= most):
-                continue
-            busy[schedule_id] += 1
-            begun.append(id_)
+    def begin_flows(self, run_ids: Sequence[str], limits: Mapping[str, int]) -> Begun:
+        rows = [Waiting._make(row) for row in self._all("lock_beginning", ids=sorted(run_ids))]
+        gates = {row.id: _gates(row, limits.get(row.id)) for row in rows}
+        all_gates = {gate for found in gates.values() for gate in found}
+        schedules = {gate for gate in all_gates if gate.flow is None}
+        free = self._alone_with_schedules(schedules)
+        free |= self._alone_with_flows(all_gates - schedules) if all_gates - schedules else set()
+        busy = self._count_under_way(free)
+        begun, held = list[str](), set[str]()
+        for row in sorted(rows, key=lambda row: (-row.priority, row.ready_at, row.created_at)):
+            mine = gates[row.id]
+            if not mine.keys() <= free:
+                held.add(row.id)
+            elif all(busy[gate] < most for gate, most in mine.items()):
+                busy.update(mine.keys())
+                begun.append(row.id)
         if begun:
             self._run("begin_flow_run", ids=begun, now=self.now)
-        return set(begun)
+        return Begun(set(begun), held)
 
-    def _alone_with(self, schedule_ids: set[str]) -> set[str]:
+    def _count_under_way(self, gates: set[Gate]) -> Counter[Gate]:
+        busy: Counter[Gate] = Counter()
+        if schedules := sorted(gate.owner for gate in gates if gate.flow is None):
+            counted = self._all("count_under_way", ids=schedules)
+            busy.update({Gate(id_): count for id_, count in counted})
+        for gate in gates:
+            if gate.flow is not None:
+                busy[gate] = self.count_flow_runs(gate.owner, gate.flow)
+        return busy
+
+    def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
         """Those of the schedules with limits that nobody else counts the runs of just now."""
-        return schedule_ids
+        return gates
+
+    def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:
+        """As `_alone_with_schedules`, for flows that have a limit themselves."""
+        return gates
 
     def commit_flows(self, moves: Sequence[FlowMove]) -> None:
         started = [
@@ -100,7 +138,19 @@ class Advancing(People):
                 self._run_again(move, move.again_at)
         ended = [move for move in moves if move.end is not None and move.again_at is None]
         self._after_flows(self._end_flows(ended) if ended else [])
+        self._let_others_begin(moves)
         self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
+
+    def _let_others_begin(self, moves: Sequence[FlowMove]) -> None:
+        """As many runs of flows with a limit as are under way no longer."""
+        over = Counter(
+            (move.parent.namespace, move.parent.flow)
+            for move in moves
+            if move.is_limited and move.end is not None
+        )
+        for (namespace, flow), count in sorted(over.items()):
+            where: Values = {"namespace": namespace, "flow": flow, "limit": count}
+            self._wake_flows(id_ for (id_,) in self._all("list_waiting_for_flow", **where))
 
     def _run_again(self, move: FlowMove, at: datetime) -> None:
         """What its steps were stays on the books, without their names."""
@@ -188,6 +238,9 @@ class Advancing(People):
         self._tell(News.FLOW)
         return True
 
+    def list_callers(self, run_id: str) -> list[str]:
+        return [flow for (flow,) in self._all("list_callers", id=run_id)]
+
     # -- stop and restart schedules
     def take_controls(self, limit: int) -> list[FlowControl]:
         rows = self._all("take_controls", now=self.now, limit=limit)
@@ -218,6 +271,9 @@ class Advancing(People):
             (id_, status)
             for id_, status in self._all("list_active_flow_runs", namespace=namespace, flow=flow)
         ]
+
+    def count_flow_runs(self, namespace: str, flow: str) -> int:
+        return int(self._value("count_flow_under_way", namespace=namespace, flow=flow))
 
     def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
         found = self._value("get_last_flow_end", namespace=namespace, flow=flow)
@@ -379,6 +435,18 @@ class Advancing(People):
 
     def release_flows(self, holder: str) -> None:
         self._run("release_lead", id=holder, now=self.now)
+
+
+def _gates(row: Waiting, limit: int | None) -> dict[Gate, int]:
+    """How many runs each of them lets be under way."""
+    gates = {}
+    if row.schedule_id is not None and row.exclusive:
+        gates[Gate(row.schedule_id)] = 1
+    elif row.schedule_id is not None and row.max_concurrent is not None:
+        gates[Gate(row.schedule_id)] = row.max_concurrent
+    if limit is not None:
+        gates[Gate(row.namespace, row.flow)] = limit
+    return gates
 
 
 def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:

@@ -772,7 +772,8 @@ WHERE r.id IN (SELECT value FROM json_each(:ids))
 
 -- name: lock_beginning
 -- Runs of flows that wait to begin, with the limits of their schedules.
-SELECT id, schedule_id, exclusive, max_concurrent FROM runs
+SELECT id, namespace, flow, schedule_id, exclusive, max_concurrent, priority, ready_at, created_at
+FROM runs
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
 ORDER BY id
 
@@ -826,8 +827,9 @@ WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND queue = '@flow'
 UPDATE flow_runs SET wake_at = :wake_at WHERE run_id = :run_id
 
 -- name: call_flow
--- A step that calls a flow becomes the run of it, by its token.
-UPDATE runs SET session_id = '', queue = '@flow', flow = :flow, progress = NULL
+-- A step that calls a flow becomes a run of it that waits to begin, by its token.
+UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING namespace, parent_run_id
 

@@ -248,6 +248,8 @@ CREATE INDEX runs_by_place ON runs (namespace, place);
 CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_of_flow ON runs (namespace, flow, place)
     WHERE flow IS NOT NULL AND parent_run_id IS NULL;
+CREATE INDEX runs_of_flow_active ON runs (namespace, flow, status, created_at)
+    WHERE queue = '@flow' AND status IN ('queued', 'running');
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended ON runs (schedule_id, finished_at)
     WHERE schedule_id IS NOT NULL AND finished_at IS NOT NULL;

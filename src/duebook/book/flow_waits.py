@@ -1,0 +1,71 @@
+"""What runs of flows and their steps wait for, as the books have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.explain.flow_runs import ACTIVE, FlowStanding
+from duebook.flows.shelf import Shelf, Unreadable
+from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_view import waiting_for
+
+if TYPE_CHECKING:
+    from duebook.model.flow import Flow
+    from duebook.model.run import Run
+    from duebook.store.base import Tx
+
+__all__ = ["standing_of", "waits_of"]
+
+
+def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
+    """Why a run does not begin, for others, or steps of it, for others or for want of a worker."""
+    if run is None or run.status not in ACTIVE:
+        return ()
+    runs = [run, *tx.list_steps_of(run.id)]
+    steps = {each.id: "" if each.step is None else f'step "{each.step}": ' for each in runs}
+    held = _held_up(tx, shelf, runs)
+    waiting = tx.list_waiting_steps(run.id)
+    nodes = tx.list_nodes() if waiting else []
+    found = [waiting_for(step.step, step.task, step.needs, nodes) for step in waiting]
+    told = [f"{steps[id_]}{why}" for id_, why in held.items()]
+    return (*told, *(each for each in found if each is not None))
+
+
+def standing_of(tx: Tx, shelf: Shelf, flow: Flow, run: Run) -> FlowStanding:
+    """What there is to know about a run; of one that has ended, only what is left of it."""
+    steps = {step.step: step for step in tx.list_steps_of(run.id) if step.step is not None}
+    if run.status not in ACTIVE:
+        return FlowStanding(flow, run, steps, {}, (), {}, tx.now)
+    queues = {load.queue.name: load for load in tx.list_queues()}
+    held = _held_up(tx, shelf, [run, *steps.values()])
+    return FlowStanding(flow, run, steps, held, tx.list_nodes(), queues, tx.now)
+
+
+def _held_up(tx: Tx, shelf: Shelf, runs: list[Run]) -> dict[str, str]:
+    """Of runs of flows that could begin, why they do not: for other runs."""
+    waiting = [r for r in runs if r.status == "queued" and r.ready_at <= tx.now]
+    found = {run.id: _why(tx, shelf, run) for run in waiting if run.queue == FLOW_QUEUE}
+    return {id_: why for id_, why in found.items() if why is not None}
+
+
+def _why(tx: Tx, shelf: Shelf, run: Run) -> str | None:
+    name, busy = run.flow or "", tx.count_flow_runs(run.namespace, run.flow or "")
+    limit = _limit(tx, shelf, run)
+    if limit is not None and busy >= limit:
+        runs = "run is" if busy == 1 else "runs are"
+        return f'{busy:,} {runs} under way of flow "{name}", whose max_active_runs is {limit:,}'
+    if run.schedule_id is None:
+        return None
+    active = tx.active_flow_runs(run.namespace, name)
+    other = next((id_ for id_, status in active if status == "running"), None)
+    return None if other is None else f"run {other} has to end before"
+
+
+def _limit(tx: Tx, shelf: Shelf, run: Run) -> int | None:
+    """By the revision in force, as whoever lets it begin goes by it."""
+    kept, made = tx.get_flow(run.namespace, run.flow or ""), tx.flow_run(run.id)
+    digest = kept.digest if kept is not None else made[0] if made is not None else None
+    try:
+        return shelf.find(tx, run.namespace, run.flow or "", digest).max_concurrent
+    except Unreadable:
+        return None
