@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.model.consumer import new_consumer
+from duebook.model.flow_target import FlowTarget
 from tests.conformance.builders import (
     MINUTE,
     add_run,
@@ -85,7 +86,7 @@ def test_many_ends_at_once_are_told_each(store: Store) -> None:
     assert [event.type for event in told(store)] == ["run.succeeded"] * 3
 
 
-@pytest.mark.parametrize("how", ["cancel", "expire", "poison"])
+@pytest.mark.parametrize("how", ["cancel", "expire", "poison", "delete"])
 def test_runs_that_end_in_other_ways_are_told_too(
     store: Store, clock: VirtualClock, book: Book, how: str
 ) -> None:
@@ -99,6 +100,8 @@ def test_runs_that_end_in_other_ways_are_told_too(
     elif how == "expire":
         clock.advance(5 * MINUTE)
         assert store.transact(lambda tx: tx.expire(10)) == 1
+    elif how == "delete":
+        book.schedules.delete("job")
     else:
         begin(store)
         claim(store)
@@ -183,4 +186,74 @@ def test_the_end_of_a_flow_is_told_beside_that_of_its_run(store: Store) -> None:
         (f"run:{run_id}", 1),
         (f"run:{run_id}", 2),
     ]
+    assert problems(store) == []
+
+
+def scheduled(store: Store, clock: VirtualClock, **policies: Any) -> str:
+    """A run of a flow that its schedule made and that has not begun."""
+    add_schedule(store, "often", target={"flow": "chain"}, **policies)
+    clock.advance(MINUTE)
+    tick(store)
+    return Book(store).runs.list("often")[0].id
+
+
+def call(store: Store) -> str:
+    """A run of a flow that a step called, and that waits for another."""
+    put_flow(store, CHAIN + "max_active_runs: 1\n")
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: chain}]\n", "outer")
+    advancer = Advancer(store)
+    start(store)
+    advancer.step()
+    start(store, "outer")
+    begin(store)
+    advancer.step()
+    (inner,) = [claimed for claimed in claim(store) if claimed.run.step == "inner"]
+    assert store.transact(lambda tx: tx.call_flow(inner.token, FlowTarget("chain")))
+    advancer.step()
+    return inner.run.id
+
+
+@pytest.mark.parametrize(
+    "how", ["cancel", "expire", "delete", "supersede", "called", "ghost", "stopped", "twice"]
+)
+def test_every_end_of_a_flow_is_told_once_however_it_ends(
+    store: Store, clock: VirtualClock, book: Book, how: str
+) -> None:
+    listen(store, "duebook.runs")
+    put_flow(store, CHAIN)
+    ends = 1
+    if how == "cancel":
+        book.runs.cancel(run_id := start(store))
+    elif how == "expire":
+        run_id = scheduled(store, clock, expire_after="1m")
+        clock.advance(5 * MINUTE)
+        assert store.transact(lambda tx: tx.expire(10)) == 1
+    elif how == "delete":
+        run_id = scheduled(store, clock)
+        book.schedules.delete("often")
+    elif how == "supersede":
+        run_id = scheduled(store, clock, overlap="cancel")
+        clock.advance(MINUTE)
+        tick(store)
+    elif how == "called":
+        run_id = call(store)
+        book.flows.stop("outer")
+        Advancer(store).step()
+    elif how == "ghost":
+        run_id = start(store, "ghost")
+    else:
+        run_id = start(store)
+        Advancer(store).step()
+        book.flows.stop("chain")
+        if how == "twice":
+            Advancer(store).step()
+            book.flows.retry(run_id)
+            Advancer(store).step()
+            book.runs.cancel(run_id)
+            ends = 2
+    Advancer(store).step()
+    assert book.runs.get(run_id).finished_at is not None
+    found = [event.type for event in told(store) if event.data["run"] == run_id]
+    status = book.runs.get(run_id).status
+    assert found == [f"run.{status}", "flow.finished"] * ends
     assert problems(store) == []

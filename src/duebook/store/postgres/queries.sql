@@ -329,7 +329,7 @@ ORDER BY at DESC, event_id DESC, name DESC
 -- name: list_told_runs
 -- What is told of the given runs.
 SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
-    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step
+    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step, r.queue = '@flow'
 FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.id = ANY (:ids::text[])
 ORDER BY r.id
@@ -662,7 +662,7 @@ WHERE id IN (
     WHERE id = ANY (:ids::text[]) AND status || '' = 'queued' AND attempt = 0
     ORDER BY id
     FOR UPDATE SKIP LOCKED)
-RETURNING wakes, schedule_id, parent_run_id
+RETURNING id, wakes, schedule_id, parent_run_id
 
 -- name: note_progress
 -- How far attempts under way have come, as they say themselves.

@@ -186,9 +186,7 @@ class Advancing(People):
         """End runs of flows; returns of each who waits for that."""
 
     def _after_flows(self, rows: Sequence[Row]) -> None:
-        ids = [row[0] for row in rows]
-        self._tell_runs(ids)
-        self._tell_runs(ids, "flow.finished")
+        self._tell_runs([row[0] for row in rows])
         limited, succeeded = set(), set()
         self._wake_flows(row[3] for row in rows)
         if woken := sorted({row[2] for row in rows if row[1] and row[2] is not None}):

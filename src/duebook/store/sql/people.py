@@ -221,8 +221,9 @@ class People(Lists):
         for id_ in ids:
             self._run("delete_dependencies", schedule_id=id_)
             self._run("delete_labels", schedule_id=id_)
+        how: Values = {"now": now, "reason": Reason.DELETED.value}
         for id_ in ids:
-            self._run("cancel_queued_runs", id=id_, now=now, reason=Reason.DELETED.value)
+            self._tell_runs([row[0] for row in self._all("cancel_queued_runs", id=id_, **how)])
         self._tell_schedules(ids, "deleted")
         for id_ in ids:  # after all runs: a claim holds runs when it locks schedules
             self._run("delete_exceptions", id=id_)

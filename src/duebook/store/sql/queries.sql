@@ -496,6 +496,7 @@ RETURNING wakes, schedule_id, parent_run_id
 -- The queued runs of a schedule that is deleted.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE schedule_id = :id AND status = 'queued'
+RETURNING id
 
 -- name: limit_queued_runs
 -- What waits follows the limits of the definition in force.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.ids import new_id
 from duebook.model.event import LIFECYCLE, Draft, cause, json_text
@@ -14,14 +15,35 @@ from duebook.timetext import format_instant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.model.run import Origin, RunStatus
     from duebook.store.sql.events import Versioned
-    from duebook.store.sql.statements import Row
 
 __all__ = ["Telling"]
 
 RUNS: Final = f"{LIFECYCLE}runs"
 SCHEDULES: Final = f"{LIFECYCLE}schedules"
-_FINISHED: Final = 11
+
+
+class ToldRun(NamedTuple):
+    """What is told of a run."""
+
+    id: str
+    namespace: str
+    schedule: str | None
+    schedule_id: str | None
+    due_at: Any
+    origin: Origin
+    status: RunStatus
+    attempt: int
+    reason: str | None
+    error: str | None
+    started_at: Any
+    finished_at: Any
+    task: str | None
+    user: str | None
+    flow: str | None
+    step: str | None
+    is_flow: bool
 
 
 class Telling(EventLog):
@@ -40,41 +62,42 @@ class Telling(EventLog):
         return any(topic == followed for _, followed in self._followed)
 
     def _tell_runs(self, run_ids: Sequence[str], kind: str | None = None) -> None:
-        """What became of runs, which this transaction has locked; `kind` says it otherwise."""
+        """How runs ended, which this transaction has locked; `kind` says something else of them."""
         if not run_ids or not self._follows(RUNS):
             return
-        rows = self._all("list_told_runs", ids=list(run_ids))
-        rows = [
-            row
-            for row in rows
-            if (row[1], RUNS) in self._followed and (kind is not None or row[_FINISHED] is not None)
+        found = (ToldRun._make(row) for row in self._all("list_told_runs", ids=list(run_ids)))
+        told = [
+            (run, each)
+            for run in found
+            if (run.namespace, RUNS) in self._followed
+            for each in (_ends(run) if kind is None else (kind,))
         ]
-        names = [f"run:{row[0]}" for row in rows]
-        last: dict[str, int] = dict(self._all("list_event_versions", aggregates=names))
-        self._append([self._run_told(row, last.get(f"run:{row[0]}", 0), kind) for row in rows])
+        names = sorted({f"run:{run.id}" for run, _ in told})
+        last: Counter[str] = Counter(dict(self._all("list_event_versions", aggregates=names)))
+        drafts: list[Versioned] = []
+        for run, each in told:
+            last[name := f"run:{run.id}"] += 1
+            drafts.append((self._run_told(run, each), name, last[name]))
+        self._append(drafts)
 
-    def _run_told(self, row: Row, last: int, kind: str | None) -> Versioned:
-        id_, namespace, schedule, schedule_id, due_at, origin, status, attempt, *rest = row
-        reason, error, started_at, finished_at, task, user, flow, step = rest
-        due = self._time(due_at)
+    def _run_told(self, run: ToldRun, kind: str) -> Draft:
         data = {
-            "run": id_,
-            "schedule": schedule,
-            "task": task,
-            "flow": flow,
-            "step": step,
-            "status": status,
-            "due_at": self._text(due_at),
-            "attempt": attempt,
-            "reason": reason,
-            "error": error,
-            "started_at": self._text(started_at),
-            "finished_at": self._text(finished_at),
+            "run": run.id,
+            "schedule": run.schedule,
+            "task": run.task,
+            "flow": run.flow,
+            "step": run.step,
+            "status": run.status,
+            "due_at": self._text(run.due_at),
+            "attempt": run.attempt,
+            "reason": run.reason,
+            "error": run.error,
+            "started_at": self._text(run.started_at),
+            "finished_at": self._text(run.finished_at),
         }
-        meta = cause(schedule, schedule_id, due, id_, user or "", origin)
-        key = schedule or flow or id_
-        draft = _draft(namespace, RUNS, kind or f"run.{status}", key, data, meta)
-        return draft, f"run:{id_}", last + 1
+        due_at = self._time(run.due_at)
+        meta = cause(run.schedule, run.schedule_id, due_at, run.id, run.user or "", run.origin)
+        return _draft(run.namespace, RUNS, kind, run.schedule or run.flow or run.id, data, meta)
 
     def _text(self, stamp: Any) -> str | None:
         moment = self._time(stamp)
@@ -95,6 +118,14 @@ class Telling(EventLog):
             draft = _draft(namespace, SCHEDULES, f"schedule.{kind}", name, data, meta)
             drafts.append((draft, f"schedule:{id_}", version))
         self._append(drafts)
+
+
+def _ends(run: ToldRun) -> tuple[str, ...]:
+    """The kinds of events by which the end of a run is told; none while it goes on."""
+    if run.finished_at is None:
+        return ()
+    ended = f"run.{run.status}"
+    return (ended, "flow.finished") if run.is_flow else (ended,)
 
 
 def _draft(

@@ -339,9 +339,9 @@ class Working(Planning):
             return 0
         self._hold(ids)
         rows = self._all("expire_runs", now=self.now, ids=ids)
-        for row in rows:
-            self._wake_owner(*row)
-        self._tell_runs(ids)
+        for _, *owner in rows:
+            self._wake_owner(*owner)
+        self._tell_runs([row[0] for row in rows])
         return len(rows)
 
     def earliest_expiry(self) -> datetime | None:

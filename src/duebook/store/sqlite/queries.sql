@@ -245,7 +245,7 @@ ORDER BY at DESC, event_id DESC, name DESC
 -- name: list_told_runs
 -- What is told of the given runs.
 SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
-    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step
+    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step, r.queue = '@flow'
 FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.id IN (SELECT value FROM json_each(:ids))
 ORDER BY r.id
@@ -407,7 +407,7 @@ RETURNING wakes, schedule_id, parent_run_id, 0
 -- Work that nobody began in time is not begun any more.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = 'expired'
 WHERE status = 'queued' AND attempt = 0 AND id IN (SELECT value FROM json_each(:ids))
-RETURNING wakes, schedule_id, parent_run_id
+RETURNING id, wakes, schedule_id, parent_run_id
 
 -- name: get_own_run
 -- The run under way under this token: why it shall end, and whether its schedule was deleted.
