@@ -6,6 +6,7 @@ from hashlib import sha256
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
+from duebook.engine.advancer import Advancer
 from duebook.ids import new_id
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
@@ -40,6 +41,31 @@ def start(store: Store, name: str = "chain", /, **params: Any) -> str:
     return run_id
 
 
+UNMET = "its condition `${STAGE}` was `dev`, not `prod`"
+GUARDED = """
+name: guarded
+preconditions: [{condition: "${STAGE}", expected: prod}]
+env: {STAGE: dev}
+steps: [{name: work, command: "true"}]
+"""
+PARTLY = """
+name: partly
+env: {STAGE: dev}
+steps:
+  - {name: work, command: "true", preconditions: [{condition: "${STAGE}", expected: prod}]}
+  - {name: after, command: "true"}
+"""
+
+
+def leave_out(store: Store) -> None:
+    """Perform what is claimable as if its conditions were not met, until nothing is left."""
+    Advancer(store).step()
+    while claims := claim(store):
+        for claimed in claims:
+            settle(store, claimed.token, "cancelled", reason="precondition", error=UNMET)
+        Advancer(store).step()
+
+
 def steps_of(store: Store, run_id: str) -> dict[str, Run]:
     runs = store.read(lambda tx: tx.list_steps_of(run_id))
     return {run.step: run for run in runs if run.step is not None}
@@ -52,8 +78,12 @@ def claim_steps(store: Store, session_id: str = "node-1") -> dict[str, Claim]:
 __all__ = [
     "BEGIN",
     "CHAIN",
+    "GUARDED",
     "MINUTE",
+    "PARTLY",
+    "UNMET",
     "claim_steps",
+    "leave_out",
     "put_flow",
     "settle",
     "start",

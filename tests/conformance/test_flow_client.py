@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +11,24 @@ import pytest
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.errors import Conflict, Invalid, NotFound
+from duebook.explain import Explanation
 from duebook.flows.problems import Problem
 from duebook.model.listing import BadCursor
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.values import BrokenFile
-from tests.conformance.builders import begin, claim, get_run
-from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, steps_of
+from duebook.timetext import format_instant
+from tests.conformance.builders import BEGIN, MINUTE, begin, claim, get_run, tick
+from tests.conformance.flow_builders import (
+    CHAIN,
+    GUARDED,
+    PARTLY,
+    UNMET,
+    claim_steps,
+    leave_out,
+    put_flow,
+    settle,
+    steps_of,
+)
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
@@ -247,3 +260,41 @@ def test_the_runs_of_a_flow_are_listed_page_by_page_and_without_its_steps(
     assert book.runs.list(flow="nobody") == []
     with pytest.raises(Invalid, match="flow"):
         book.runs.list(flow="No Name")
+
+
+def test_what_was_not_to_run_is_skipped_in_the_words_of_people(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    put_flow(store, PARTLY, "partly")
+    put_flow(store, GUARDED, "guarded")
+    begin(store, lease=timedelta(hours=1))
+    partly = book.flows.start("partly")
+    leave_out(store)
+    work, after = book.flows.steps(partly.id)
+    assert (work.status, work.state, work.why) == ("cancelled", "skipped", UNMET)
+    assert (after.state, after.why) == ("skipped", "a step before it was skipped")
+    assert book.flows.get("partly").last_run == book.runs.get(partly.id)
+    trigger = {"every": "1m", "anchor": format_instant(BEGIN)}
+    book.schedules.create("often", trigger=trigger, target={"flow": "guarded"})
+    clock.advance(MINUTE)
+    tick(store)
+    leave_out(store)
+    (run,) = book.runs.list("often")
+    assert (run.status, run.state, run.why) == ("cancelled", "skipped", UNMET)
+    told = book.schedules.explain("often", at=run.due_at)
+    assert isinstance(told, Explanation)
+    assert f"skipped: {UNMET}" in told.text
+    (schedule,) = book.schedules.list()
+    assert schedule.last_run is not None
+    assert (schedule.last_run.status, schedule.last_run.state) == ("cancelled", "skipped")
+
+
+def test_a_step_that_its_stopped_flow_did_not_begin_is_cancelled(book: Book, store: Store) -> None:
+    put_flow(store, CHAIN)
+    begin(store)
+    run = book.flows.start("chain")
+    Advancer(store).step()
+    book.flows.stop("chain")
+    Advancer(store).step()
+    states = [(step.state, step.why) for step in book.flows.steps(run.id)]
+    assert states == [("cancelled", "its flow was stopped")] * 2

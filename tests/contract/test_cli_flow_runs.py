@@ -14,7 +14,16 @@ from duebook.model.run import LogLine
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import BrokenFile
 from tests.conformance.builders import begin, claim, get_run
-from tests.conformance.flow_builders import BEGIN, put_flow, settle, start
+from tests.conformance.flow_builders import (
+    BEGIN,
+    GUARDED,
+    PARTLY,
+    UNMET,
+    leave_out,
+    put_flow,
+    settle,
+    start,
+)
 from tests.contract.api.test_flows import GREET, PROBLEM
 
 if TYPE_CHECKING:
@@ -221,3 +230,28 @@ def test_a_flow_that_never_ran_cannot_be_explained(greet: Cli) -> None:
     assert result.exit_code == 3
     assert 'flow "greet" has no run yet; start it: duebook flow start greet' in result.stderr
     assert greet("explain", "ghost").exit_code == 3
+
+
+def test_what_was_not_to_run_is_skipped_with_the_reason(cli: Cli) -> None:
+    cli.ok("flow", "ls")
+    store = SqliteStore(cli.path)
+    put_flow(store, PARTLY, "partly")
+    put_flow(store, GUARDED, "guarded")
+    run = cli.json("flow", "start", "partly")
+    guarded = cli.json("flow", "start", "guarded")
+    begin(store)
+    leave_out(store)
+    store.close()
+    shown = cli.ok("flow", "show", "partly")
+    assert re.search(r"^work +skipped .*its condition", shown, re.MULTILINE), shown
+    assert re.search(r"^after +work +skipped +a step before it wa", shown, re.MULTILINE)
+    assert f"work: {UNMET}" in shown
+    told = cli.ok("show", guarded["id"])
+    assert re.search(r"^status +skipped, attempt 1$", told, re.MULTILINE), told
+    assert UNMET in told
+    assert "skipped" in cli.ok("flow", "ls")
+    assert (found := cli.json("show", guarded["id"]))["state"] == "skipped"
+    assert found["status"] == "cancelled"
+    listed = cli.json("runs")
+    assert {each["state"] for each in listed if each["parent_run_id"] == run["id"]} == {"skipped"}
+    assert "cancelled" not in cli.ok("runs")

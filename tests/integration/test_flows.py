@@ -118,7 +118,9 @@ def test_the_example_with_every_handler_is_cancelled_when_its_condition_does_not
     register(world, EXAMPLES)
     world.node()
     run = ended(world, world.book.flows.start("handlers", {"fail": "perhaps"}))
-    assert (run.status, run.reason) == ("cancelled", "precondition")
+    assert (run.status, run.state, run.reason) == ("cancelled", "skipped", "precondition")
+    assert "its condition `" in run.why
+    assert "was `perhaps`, not like `" in run.why
     assert steps(world, run)["work"].reason == "precondition"
 
 

@@ -88,7 +88,7 @@ def test_a_step_that_ended_says_how() -> None:
     assert told(standing(done, skipped)) == {
         "get": "ran at 11:58:30, for 90 s, failed on n1: exit code 1",
         "look": "may begin: a scheduler is about to look",
-        "put": "never ran: a step before it failed",
+        "put": "skipped: a step before it failed",
         "tell": "waits for look (not begun)",
     }
     assert told(standing(nodes=[]))["get"] == "may begin: no scheduler is running"

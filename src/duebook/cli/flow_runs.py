@@ -18,6 +18,7 @@ from duebook.cli.output import (
     print_table,
     took,
     when,
+    wrapped,
 )
 from duebook.clock import utc_now
 from duebook.errors import NotFound, printable
@@ -36,6 +37,8 @@ PAGE: Final = 1_000
 POLL: Final = 0.2
 PATIENCE: Final = 3.0
 """Seconds between two looks whether steps wait for a worker that there is not."""
+LONG: Final = 30
+"""Characters of a reason that a table has no room for."""
 FAILED: Final = 5
 """The exit code when a run that was waited for did not end well."""
 _wait_option = click.option("--wait", is_flag=True, help="Show each step until the run has ended.")
@@ -60,7 +63,7 @@ def ls_command(as_json: bool) -> None:
         now, rows = utc_now(), []
         for view in views:
             run = view.last_run
-            last = "" if run is None else f"{run.status} {relative(run.created_at - now)}"
+            last = "" if run is None else f"{run.state} {relative(run.created_at - now)}"
             rows.append((view.name, view.starts or "by hand", last, view.problem or ""))
         if rows:
             print_table(("FLOW", "STARTS", "LAST RUN", "PROBLEM"), rows, shrinks=1)
@@ -190,8 +193,8 @@ def _follow(book: Book, run: Run, wait: bool, as_json: bool, told: str) -> None:
         print_json(run_form(run))
     if wait:
         if not as_json:
-            why = f": {run.error}" if run.error else ""
-            click.echo(printable(f"{run.flow} {run.status}{why}"))
+            why = f": {run.why}" if run.why else ""
+            click.echo(printable(f"{run.flow} {run.state}{why}"))
         if run.status != "succeeded":
             raise SystemExit(FAILED)
 
@@ -246,6 +249,9 @@ def _print_steps(book: Book, view: FlowView) -> None:
         own = "" if run is None else short.get(run.id, "")
         rows.append((step["name"], ", ".join(step["depends"]), status, took, own, why))
     print_table(("STEP", "AFTER", "LAST", "TOOK", "RUN", "WHY"), rows, shrinks=1)
+    for name, *_, why in rows:
+        if len(why) > LONG:  # the table may have cut it
+            click.echo(wrapped(printable(f"{name}: {why}")))
     if begun:
         click.echo(f"what they printed: duebook logs {view.name}, or logs RUN for one of them")
     click.echo()
@@ -261,15 +267,7 @@ def _line(step: Run) -> str:
 
 def _state(step: Run) -> tuple[str, str, str]:
     """Of a step: its status, how long it took, and why it ended as it did."""
-    status: str = step.status
-    if status == "cancelled" and step.attempt == 0:
-        status = "skipped"
-    reason = (step.reason or "").replace("_", " ")
-    return (
-        status,
-        took(step),
-        step.error or (reason if status not in ("running", "succeeded") else ""),
-    )
+    return step.state, took(step), "" if step.status == "running" else step.why
 
 
 COMMANDS: Final = (

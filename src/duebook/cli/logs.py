@@ -96,7 +96,7 @@ class _Log:
         """runs that have ended, of which nothing will come"""
         self.width = 0
         """of the longest name of a step"""
-        self.state = run.status if step is None else "not begun"
+        self.state = run.state if step is None else "not begun"
 
     def new(self) -> Iterator[_Piece]:
         """In the order of time, as far as there is something now."""
@@ -111,7 +111,7 @@ class _Log:
         """A run and, when it is that of a flow, those of its steps; by the names of the steps."""
         wanted = self._shown(name)
         if wanted is not None:
-            self.state = run.status if self._step in (None, name) else self.state
+            self.state = run.state if self._step in (None, name) else self.state
             yield wanted, run
         if run.queue == FLOW_QUEUE:
             for step in self._book.flows.steps(run.id):

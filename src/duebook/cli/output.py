@@ -95,8 +95,8 @@ def print_runs(book: Book, runs: list[Run]) -> None:
     rows, now, short = [], utc_now(), book.runs.short_ids(runs)
     for run in runs:
         started = relative(run.started_at - now) if run.started_at else ""
-        why = run.error or run.reason or progress_words(run)
-        status = run.status if run.attempt < 2 else f"{run.status} ({run.attempt} tries)"
+        why = run.why or progress_words(run)
+        status = run.state if run.attempt < 2 else f"{run.state} ({run.attempt} tries)"
         rows.append((short[run.id], run_name(run), status, started, took(run), why))
     print_table(("RUN", "SCHEDULE", "STATUS", "STARTED", "TOOK", "WHY"), rows, shrinks=1)
 

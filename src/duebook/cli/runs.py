@@ -139,7 +139,7 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
     if as_json:
         print_json(run_form(run) | {"attempts": [attempt_form(attempt) for attempt in attempts]})
         return
-    status = f"{run.status}, attempt {run.attempt}" if run.attempt else run.status
+    status = f"{run.state}, attempt {run.attempt}" if run.attempt else run.state
     print_pairs(
         [
             ("run", run.id),
@@ -152,7 +152,7 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
             ("status", status),
             ("progress", progress_words(run)),
             ("alive", when(run.beat_at) if run.beat_at and run.status == "running" else ""),
-            ("why", run.error or run.reason or ""),
+            ("why", run.why),
             ("output", "" if run.output is None else json.dumps(run.output, ensure_ascii=False)),
             ("output ref", run.output_ref or ""),
             ("node", run.node or ""),

@@ -203,7 +203,7 @@ def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
         cancel=tuple(runs[name] for name in found.cancel),
         cancel_reason=found.cancel_reason,
         end=found.end,
-        error=None if found.end is None else _told(found.end),
+        error=None if found.end is None else _told(found.end, parent),
         wake_at=found.wake_at,
         is_limited=flow.max_concurrent is not None,
     )
@@ -226,8 +226,10 @@ def _or_again(move: FlowMove, now: datetime) -> FlowMove:
     return move if delay is None else replace(move, again_at=now + delay, wake_at=now + delay)
 
 
-def _told(end: FlowEnd) -> str | None:
+def _told(end: FlowEnd, parent: FlowParent) -> str | None:
     """How a flow ended that did not end well, or not quite."""
+    if end.reason == "precondition":
+        return next((row.unmet for row in parent.steps if row.step == CHECK), None)
     if end.reason == "timeout":
         return "it took longer than its timeout_sec"
     if end.failed:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import flow_status
+from duebook.flows.conditions import unmet
 from duebook.flows.patterns import is_in_output
-from duebook.flows.render import Values, render_step, unmet
+from duebook.flows.render import Values, render_step
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.model.flow import CHECK, Script, Step
 from duebook.model.flow_run import MATCHED, StepEnd
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from duebook.flows.render import Rendered
-    from duebook.model.flow import Condition, Flow
+    from duebook.model.flow import Flow
     from duebook.model.flow_run import Surroundings
     from duebook.model.run import Claim
     from duebook.store.base import Store
@@ -123,11 +124,11 @@ class StepRoom:
             return Outcome("failed", "template", str(error))
         claim = _of_flow(claim, around)
         try:
-            condition = self._unmet(claim, rendered, stop)
+            told = self._unmet(claim, step, rendered, stop)
         except _NotJudged as error:
             return error.outcome
-        if condition is not None:
-            return Outcome("cancelled", "precondition", f"not met: {condition}")
+        if told is not None:
+            return Outcome("cancelled", "precondition", told)
         if name == CHECK:
             return Outcome("succeeded")
         if isinstance(rendered.target, FlowTarget):
@@ -151,7 +152,7 @@ class StepRoom:
         found = self._shelf.peek(*key)
         return found or self._store.read(lambda tx: self._shelf.find(tx, *key))
 
-    def _unmet(self, claim: Claim, rendered: Rendered, stop: Stop | None) -> Condition | None:
+    def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
         if not rendered.conditions:
             return None
         variables = environment(claim, self._inherited) | dict(rendered.variables)
@@ -165,7 +166,7 @@ class StepRoom:
                 raise _NotJudged(text, outcome_of(ended))
             return (1 if ended.code is None else ended.code), printed.text
 
-        return unmet(rendered.conditions, ask)
+        return unmet(step.preconditions, rendered.conditions, ask)
 
 
 def _check(flow: Flow) -> Step:

@@ -9,7 +9,6 @@ from duebook.errors import shorten
 from duebook.explain.runs import explain_run
 from duebook.explain.words import Clock, length_text, short_id
 from duebook.model.flow import CHECK, handler_name
-from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import lacking
 
@@ -32,14 +31,6 @@ __all__ = [
 
 ACTIVE: Final = ("queued", "running")
 _INIT: Final = handler_name("init")
-_NEVER: Final = {
-    "precondition": "skipped: its preconditions did not hold",
-    "upstream_failed": "never ran: a step before it failed",
-    "upstream_skipped": "never ran: a step before it was skipped",
-    "init_failed": "never ran: the handler init failed",
-    "flow_cancelled": "never ran: the flow was stopped",
-    "flow_timeout": "never ran: the time of the flow was over",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +122,8 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
     run = at.steps.get(name)
     if run is None:
         return StepExplanation(name, "waiting", _not_begun(at, at.flow.step(name)))
-    if step_state(run.status, run.reason, run.exit_code).status == "skipped":
-        why = _NEVER.get(run.reason or "", "skipped")
-        return StepExplanation(name, "skipped", why, run.id)
+    if run.state == "skipped":
+        return StepExplanation(name, "skipped", f"skipped: {run.why}", run.id)
     if run.status == "queued" and run.ready_at <= at.now:
         since = f"since {at.clock.time(run.ready_at)}, for {length_text(at.now - run.ready_at)}"
         return StepExplanation(name, "queued", f"queued {since}: {_held(at, name, run)}", run.id)

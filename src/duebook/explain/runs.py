@@ -86,12 +86,12 @@ def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
 def _end(run: Run) -> str:
     where = f" on {run.node}" if run.node else ""
     why = "" if run.status == "succeeded" else _why(run)
-    return f"{run.status}{where}{_attempt(run)}{why}"
+    return f"{run.state}{where}{_attempt(run)}{why}"
 
 
 def _why(run: Run) -> str:
     known = _WHY_ENDED.get(run.reason or "")
-    why = known if run.status == "cancelled" and known else run.error or known or run.reason
+    why = known if run.status == "cancelled" and known else run.error or known or run.why
     return f": {shorten(why, 200)}" if why else ""
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
-from duebook.flows.patterns import is_as_expected
 from duebook.flows.problems import did_you_mean
 from duebook.flows.variables import exit_code_variable, identifier, named_variables
 from duebook.model.flow import FlowTarget, Script, is_shell
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import StepEnd
     from duebook.model.target import Target
 
-__all__ = ["Rendered", "Values", "check_params", "render_step", "texts_of", "unmet"]
+__all__ = ["Rendered", "Values", "check_params", "render_step", "texts_of"]
 
 MOST_VARIABLES: Final = 1_000_000
 """Bytes of all that a flow gives to a program: the kernel takes two million with the node's own."""
@@ -275,31 +274,6 @@ def _condition(condition: Condition, context: dict[str, Any]) -> Condition:
     if not condition.is_command:
         text = _rendered("condition", text, context)
     return replace(condition, text=text, expected=expected, is_data=is_data)
-
-
-def unmet(
-    conditions: Iterable[Condition], run: Callable[[str], tuple[int, str]]
-) -> Condition | None:
-    """The first rendered condition that does not hold; None when all do.
-
-    `run` executes the command of a condition: its exit code and what it printed.
-    """
-    for condition in conditions:
-        if condition.is_command:
-            code, printed = run(condition.text)
-            holds = code == 0
-            if condition.expected is not None:
-                holds = _is_as_expected(printed.strip(), condition)
-        else:
-            holds = _is_as_expected(condition.text, condition)
-        if holds == condition.negate:
-            return condition
-    return None
-
-
-def _is_as_expected(value: str, condition: Condition) -> bool:
-    expected = condition.expected or ""
-    return value == expected if condition.is_data else is_as_expected(value, expected)
 
 
 def _rendered(place: str, template: str, context: dict[str, Any]) -> str:

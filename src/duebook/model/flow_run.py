@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from duebook.model.run import run_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from duebook.model.run import Origin, RunStatus
+    from duebook.model.run import Origin, RunState, RunStatus
 
 __all__ = [
     "MATCHED",
@@ -29,11 +31,11 @@ __all__ = [
     "step_state",
 ]
 
-StepStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "skipped"]
 StopReason = Literal["flow_cancelled", "flow_timeout"]
 """of a step that its flow ended, or did not begin any more"""
-_Skipped = Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"]
-SkipReason = _Skipped | StopReason
+SkipReason = (
+    Literal["precondition", "upstream_failed", "upstream_skipped", "init_failed"] | StopReason
+)
 MATCHED: Final = "matched"
 """Why a step failed that printed what its `continue_on.output` looks for."""
 
@@ -42,7 +44,7 @@ MATCHED: Final = "matched"
 class StepState:
     """How far a step has come. One that waits for its next attempt is queued."""
 
-    status: StepStatus
+    status: RunState
     reason: str | None = None
     exit_code: int | None = None
     matched: bool = False
@@ -57,7 +59,7 @@ class StepState:
 class StepEnd:
     """What later steps can name of one that has ended."""
 
-    status: StepStatus
+    status: RunState
     exit_code: int | None = None
     output: Any = None
     """text that a command printed, or JSON that a task or a flow returned"""
@@ -114,13 +116,16 @@ class StepRow(NamedTuple):
     status: RunStatus
     reason: str | None
     exit_code: int | None
+    unmet: str | None = None
+    """which condition of it was not met, and how"""
 
 
 def step_state(status: RunStatus, reason: str | None, exit_code: int | None) -> StepState:
     """What a run says about its step: one that was never to run is a cancelled run."""
-    if status == "cancelled" and reason in get_args(_Skipped):
-        return StepState("skipped", reason)
-    return StepState(status, reason, exit_code, status == "failed" and reason == MATCHED)
+    state = run_state(status, reason)
+    if state == "skipped":
+        return StepState(state, reason)
+    return StepState(state, reason, exit_code, state == "failed" and reason == MATCHED)
 
 
 @dataclass(frozen=True, slots=True)

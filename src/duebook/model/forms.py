@@ -76,6 +76,7 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
         "last_run_id": run.id if run else None,
         "last_run_at": _plain(run.at) if run else None,
         "last_run_status": run.status if run else None,
+        "last_run_reason": run.reason if run else None,
     }
     return state | (definition_form(schedule.spec) if schedule.spec else {})
 
@@ -114,7 +115,8 @@ def template_form(template: ScheduleTemplate) -> dict[str, Any]:
 
 
 def run_form(run: Run) -> dict[str, Any]:
-    return _payload_shown({field.name: _plain(getattr(run, field.name)) for field in fields(run)})
+    form = {field.name: _plain(getattr(run, field.name)) for field in fields(run)}
+    return _payload_shown(form | {"state": run.state})
 
 
 def _payload_shown(form: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,11 +22,25 @@ __all__ = [
     "Outcome",
     "Progress",
     "Run",
+    "RunState",
     "RunStatus",
     "Token",
+    "run_state",
 ]
 
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+RunState = Literal[RunStatus, "skipped"]
+"""a status as people see it"""
+SKIPPED: Final = frozenset({"precondition", "upstream_failed", "upstream_skipped", "init_failed"})
+"""Why steps and flows are cancelled that were not to run at all."""
+_WHY: Final = {
+    "precondition": "its condition was not met",
+    "upstream_failed": "a step before it failed",
+    "upstream_skipped": "a step before it was skipped",
+    "init_failed": "the init handler did not succeed",
+    "flow_cancelled": "its flow was stopped",
+    "flow_timeout": "its flow took longer than its timeout_sec",
+}
 Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
 
 
@@ -79,6 +93,20 @@ class Run:
     flow: str | None = None
     """the flow that it is a run of, or of which it is a step"""
 
+    @property
+    def state(self) -> RunState:
+        """Its status in the word that people use: what was not to run at all was skipped."""
+        return run_state(self.status, self.reason)
+
+    @property
+    def why(self) -> str:
+        """Why it is as it is, in words as far as there are any."""
+        return self.error or _WHY.get(self.reason or "", self.reason or "")
+
+
+def run_state(status: RunStatus, reason: str | None) -> RunState:
+    return "skipped" if status == "cancelled" and reason in SKIPPED else status
+
 
 class Token(NamedTuple):
     """Proof of ownership: only the holder of the current one may settle the run."""
@@ -113,6 +141,11 @@ class LatestRun:
     status: RunStatus
     at: datetime
     """when it began; before that, when it was made"""
+    reason: str | None = None
+
+    @property
+    def state(self) -> RunState:
+        return run_state(self.status, self.reason)
 
 
 @dataclass(frozen=True, slots=True)

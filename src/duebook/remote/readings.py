@@ -107,7 +107,8 @@ def read_schedule(form: Form) -> Schedule:
     last_run = None
     if form.get("last_run_id") is not None:
         at = parse_instant(form["last_run_at"])
-        last_run = LatestRun(form["last_run_id"], form["last_run_status"], at)
+        status, reason = form["last_run_status"], form.get("last_run_reason")
+        last_run = LatestRun(form["last_run_id"], status, at, reason)
     return read_value(Schedule, form, spec=spec, problem=problem, last_run=last_run)
 
 

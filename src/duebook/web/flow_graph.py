@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from duebook.errors import printable
 from duebook.flows.graph import rows
-from duebook.model.flow_run import step_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +36,6 @@ class DrawnStep:
     description: str
     state: str
     """pending: it has not begun"""
-    reason: str | None = None
     run: Run | None = None
 
     @property
@@ -52,13 +50,8 @@ def drawn_steps(view: FlowView, runs: Sequence[Run]) -> list[DrawnStep]:
 
 
 def _drawn(step: Mapping[str, Any], run: Run | None) -> DrawnStep:
-    state, reason = "pending", None
-    if run is not None:
-        found = step_state(run.status, run.reason, run.exit_code)
-        state, reason = found.status, found.reason
-    return DrawnStep(
-        step["name"], step["depends"], step["runs"], step["description"], state, reason, run
-    )
+    state = "pending" if run is None else run.state
+    return DrawnStep(step["name"], step["depends"], step["runs"], step["description"], state, run)
 
 
 def draw_flow(steps: Sequence[DrawnStep], address: Callable[[Run], str]) -> Markup:
@@ -112,13 +105,14 @@ def _way(places: Mapping[str, tuple[int, int]], first: str, second: str) -> Mark
 
 def _box(place: tuple[int, int], step: DrawnStep, address: Callable[[Run], str]) -> Markup:
     (x, y), wide = place, _wide(step.name)
+    why = "" if step.run is None else step.run.why
     box = Markup(
         '<g class="step step-{}{}"><title>{}</title><rect x="{}" y="{}" width="{}" height="{}" '
         'rx="6"/><text x="{}" y="{}" text-anchor="middle">{}</text></g>'
     ).format(
         step.state,
         " handler" if step.is_handler else "",
-        f"{printable(step.name)}: {step.state}" + (f", {step.reason}" if step.reason else ""),
+        printable(f"{step.name}: {step.state}" + (f", {why}" if why else "")),
         x,
         y,
         wide,

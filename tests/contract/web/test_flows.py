@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from duebook.store.values import BrokenFile
 from duebook.web.flow_graph import DrawnStep, draw_flow
 from tests.conformance.builders import begin
-from tests.conformance.flow_builders import CHAIN, put_flow
+from tests.conformance.flow_builders import (
+    CHAIN,
+    GUARDED,
+    PARTLY,
+    UNMET,
+    leave_out,
+    put_flow,
+)
 from tests.conformance.test_flow_client import FORK, work
 
 if TYPE_CHECKING:
@@ -137,3 +144,21 @@ def test_hostile_names_are_drawn_as_text_and_a_large_flow_is_not_drawn() -> None
     assert "<script>" not in drawn
     many = [DrawnStep(str(number), (), "true", "", "pending") for number in range(201)]
     assert draw_flow(many, lambda run: run.id) == ""
+
+
+def test_what_was_not_to_run_is_skipped_with_the_reason(viewer: Browser, book: Book) -> None:
+    put_flow(book.store, PARTLY, "partly")
+    put_flow(book.store, GUARDED, "guarded")
+    begin(book.store)
+    partly, guarded = book.flows.start("partly"), book.flows.start("guarded")
+    leave_out(book.store)
+    page = viewer.ok(f"/runs/{partly.id}")
+    assert set(states(page.source).values()) == {"skipped"}
+    assert UNMET in page.text
+    assert "a step before it was skipped" in page.text
+    (work, _) = book.flows.steps(partly.id)
+    for path in (f"/runs/{work.id}", f"/runs/{guarded.id}", "/flows", "/flows/guarded"):
+        page = viewer.ok(path)
+        assert "is-skipped" in page.source, path
+        assert "is-cancelled" not in page.source, path
+    assert f"I{UNMET[1:]}" in viewer.ok(f"/runs/{work.id}").text

@@ -25,6 +25,7 @@ Id = Annotated[
     Field(json_schema_extra={"format": "uuid"}, examples=["01a1de90-53bb-7c3e-8d5f-0123456789ab"]),
 ]
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "skipped"]
 
 
 class Shape(BaseModel):

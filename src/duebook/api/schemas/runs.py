@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from duebook.api.schemas.base import Id, Instant, Name, RunStatus, Shape
+from duebook.api.schemas.base import Id, Instant, Name, RunState, RunStatus, Shape
 
 __all__ = ["LogList", "RunDetails", "RunList", "RunShape"]
 
@@ -27,6 +27,10 @@ class RunShape(Shape):
     queue: Annotated[str, Field(description="Of a run of a flow: @flow, which nobody serves.")]
     priority: int
     status: RunStatus
+    state: Annotated[
+        RunState,
+        Field(description="As people see it: `skipped` is a step, or a flow, that was not to run."),
+    ]
     attempt: int
     failures: int
     losses: int

@@ -54,6 +54,7 @@ class ScheduleShape(Policies):
     last_run_id: Id | None
     last_run_at: Instant | None
     last_run_status: RunStatus | None
+    last_run_reason: str | None
     trigger: Trigger | list[Trigger] | None = None
     target: Target | None = None
 

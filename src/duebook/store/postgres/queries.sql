@@ -708,14 +708,15 @@ JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
 -- The newest run of each of the given schedules that has one.
-SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at)
+SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    (SELECT schedule_id, id, status, started_at, created_at, due_at AS at, place FROM runs
+    (SELECT schedule_id, id, status, started_at, created_at, reason, due_at AS at, place FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NOT NULL
         ORDER BY due_at DESC LIMIT 1)
     UNION ALL
-    (SELECT schedule_id, id, status, started_at, created_at, created_at AS at, place FROM runs
+    (SELECT schedule_id, id, status, started_at, created_at, reason, created_at AS at, place
+        FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NULL
         ORDER BY created_at DESC, place DESC LIMIT 1)
     ORDER BY at DESC, place DESC LIMIT 1) AS r
@@ -999,7 +1000,9 @@ WHERE f.run_id = ANY (:ids::text[])
 
 -- name: list_steps
 -- How far the steps of the given runs of flows have come.
-SELECT parent_run_id, step, id, status, reason, exit_code FROM runs
+SELECT parent_run_id, step, id, status, reason, exit_code,
+    CASE WHEN reason = 'precondition' THEN error END
+FROM runs
 WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
 
 -- name: list_outputs

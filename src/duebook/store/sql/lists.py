@@ -190,7 +190,10 @@ class Lists(Working):
 
     def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
         rows = self._all("list_latest_runs", ids=list(schedule_ids))
-        return {owner: LatestRun(id_, status, self._time(at)) for owner, id_, status, at in rows}
+        return {
+            owner: LatestRun(id_, status, self._time(at), reason)
+            for owner, id_, status, at, reason in rows
+        }
 
     def list_runs(
         self, namespace: str, wanted: RunFilter, after: Place | None, limit: int

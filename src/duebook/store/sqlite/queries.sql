@@ -472,7 +472,7 @@ CROSS JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
 -- The newest run of each of the given schedules that has one.
-SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at)
+SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = (
     SELECT place FROM (
@@ -752,7 +752,9 @@ WHERE f.run_id IN (SELECT value FROM json_each(:ids))
 
 -- name: list_steps
 -- How far the steps of the given runs of flows have come.
-SELECT parent_run_id, step, id, status, reason, exit_code FROM runs
+SELECT parent_run_id, step, id, status, reason, exit_code,
+    CASE WHEN reason = 'precondition' THEN error END
+FROM runs
 WHERE parent_run_id IN (SELECT value FROM json_each(:ids)) AND step IS NOT NULL
 
 -- name: list_outputs
