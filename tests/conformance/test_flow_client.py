@@ -298,3 +298,33 @@ def test_a_step_that_its_stopped_flow_did_not_begin_is_cancelled(book: Book, sto
     Advancer(store).step()
     states = [(step.state, step.why) for step in book.flows.steps(run.id)]
     assert states == [("cancelled", "its flow was stopped")] * 2
+
+
+def test_a_second_stop_says_since_when_it_is_stopping_and_what_it_waits_for(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    text = CHAIN + 'handler_on: {abort: "true"}\n'
+    put_flow(store, text)
+    begin(store)
+    run = book.flows.start("chain")
+    Advancer(store).step()
+    (one,) = claim(store)
+    assert [stopped.id for stopped in book.flows.stop("chain")] == [run.id]
+    since = format_instant(clock.now)
+    told = f'flow "chain" is stopping already: run {run.id} since {since}, for '
+    with pytest.raises(Conflict, match="it waits for step") as found:
+        book.flows.stop("chain")
+    assert (
+        str(found.value)
+        == f'{told}less than 1 s; it waits for step "one" (running on host-of-node-1)'
+    )
+    settle(store, one.token, "cancelled", reason="flow_cancelled")
+    clock.advance(timedelta(seconds=5))
+    with pytest.raises(Conflict) as found:
+        book.flows.stop("chain")
+    assert str(found.value) == f"{told}5 s; it waits for a scheduler to look at it"
+    Advancer(store).step()
+    with pytest.raises(Conflict, match=r'it waits for step "handler_on.abort" \(queued\)'):
+        book.flows.stop("chain")
+    other = book.flows.start("chain")
+    assert {stopped.id for stopped in book.flows.stop("chain")} == {run.id, other.id}

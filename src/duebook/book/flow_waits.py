@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duebook.explain.flow_runs import ACTIVE, FlowStanding
+from duebook.explain.words import length_text
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import waiting_for
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.run import Run
     from duebook.store.base import Tx
 
-__all__ = ["standing_of", "waits_of"]
+__all__ = ["standing_of", "stopping", "waits_of"]
+
+MOST_TOLD: Final = 3
+"""Steps that a message names."""
 
 
 def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
@@ -39,6 +44,21 @@ def standing_of(tx: Tx, shelf: Shelf, flow: Flow, run: Run) -> FlowStanding:
     queues = {load.queue.name: load for load in tx.list_queues()}
     held = _held_up(tx, shelf, [run, *steps.values()])
     return FlowStanding(flow, run, steps, held, tx.list_nodes(), queues, tx.now)
+
+
+def stopping(tx: Tx, run: Run) -> str:
+    """Since when a run of a flow is stopping, and what it waits for."""
+    since = run.cancel_requested_at or tx.now
+    active = [step for step in tx.list_steps_of(run.id) if step.status in ACTIVE]
+    steps = ", ".join(f'"{s.step}" ({s.status}{_where(s)})' for s in active[:MOST_TOLD])
+    more = f" and {len(active) - MOST_TOLD:,} more" if len(active) > MOST_TOLD else ""
+    what = f"step {steps}{more}" if active else "a scheduler to look at it"
+    length = length_text(tx.now - since)
+    return f"run {run.id} since {format_instant(since)}, for {length}; it waits for {what}"
+
+
+def _where(run: Run) -> str:
+    return f" on {run.node}" if run.node else ""
 
 
 def _held_up(tx: Tx, shelf: Shelf, runs: list[Run]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
 from duebook.book.flow_registry import FlowRegistry
-from duebook.book.flow_waits import standing_of, waits_of
+from duebook.book.flow_waits import standing_of, stopping, waits_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain.flow_runs import explain_flow
 from duebook.flows.build import build
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Flows", "reopen_flow"]
 
 FLOW = "flow"
+MOST_TOLD = 3
+"""Runs that a message speaks of."""
 _SHELF = Shelf()
 """Revisions never change, so whoever asks shares what was read before."""
 
@@ -166,7 +168,10 @@ class Flows:
 
     def stop(self, name: str) -> RunList:
         """Cancel its runs that have not ended, also those of a flow that was deleted, and a restart
-        under way; returns the runs. Raises Conflict when there is nothing to stop."""
+        under way; returns the runs.
+
+        Raises Conflict when there is nothing to stop, or when all of it is stopping already.
+        """
 
         def work(tx: Tx) -> RunList:
             if not is_name(name):
@@ -176,10 +181,15 @@ class Flows:
             if not active and not restarting:
                 self._kept(tx, name)
                 raise Conflict(f'flow "{name}" is not running')
-            for run_id, _ in active:
-                tx.cancel(run_id, "stopped")
-            self._note(tx, "stop", name, active[0][0] if active else "")
-            return [tx.get_run(run_id) for run_id, _ in active]
+            runs = [tx.get_run(run_id) for run_id, _ in active]
+            fresh = [run for run in runs if run.cancel_requested_at is None]
+            if not fresh and not restarting:
+                told = "; ".join(stopping(tx, run) for run in runs[:MOST_TOLD])
+                raise Conflict(f'flow "{name}" is stopping already: {told}')
+            for run in fresh:
+                tx.cancel(run.id, "stopped")
+            self._note(tx, "stop", name, runs[0].id if runs else "")
+            return [tx.get_run(run.id) for run in runs]
 
         return self._store.transact(work)
 
