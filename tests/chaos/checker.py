@@ -207,8 +207,10 @@ def _ends(books: Books, seen: Witness) -> Iterator[str]:
     words: dict[tuple[str, int], set[str]] = defaultdict(set)
     for line in seen.evidence:
         words[line.run, line.attempt].add(line.word)
+    flows = {run["id"] for run in books.runs if run["queue"] == "@flow"}  # they execute nothing
     ends = [(run["id"], run["attempt"], run["status"], run["exit_code"]) for run in books.runs]
     ends += [(a["run_id"], a["attempt"], a["outcome"], a["exit_code"]) for a in books.attempts]
+    ends = [end for end in ends if end[0] not in flows]
     for run, attempt, outcome, code in ends:
         said = words[run, attempt]
         if outcome == "succeeded" and "end" not in said:

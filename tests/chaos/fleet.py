@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
 
+from duebook.model.consumer import new_consumer
 from tests.chaos.books import read_books
 from tests.chaos.checker import ENDED, check
+from tests.chaos.flow_checker import check_flows
+from tests.chaos.flows import GRAPHS, SCHEDULES, text_of
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Fault, Witness
+from tests.conformance.flow_builders import put_flow
 from tests.integration.nodes import SAY, World, state
 from tests.waiting import eventually
 
@@ -102,6 +106,17 @@ class Fleet:
         for name in names:
             shell, definition = LOAD[name]
             self.world.add(name, shell, **definition)
+
+    def load_flows(self) -> None:
+        """Flows and their schedules, and somebody who listens to what is told of runs."""
+        store = self.world.book.store
+        for name in GRAPHS:
+            put_flow(store, text_of(name, self.world.mark), name)
+        listener = new_consumer("default", "listener", "group", ["duebook.runs"], 1, 1)
+        store.transact(lambda tx: tx.save_consumer(listener, 0))
+        for name, definition in SCHEDULES.items():
+            self.world.book.schedules.create(name, target={"flow": name}, **definition)
+        self._loaded += tuple(SCHEDULES)
 
     def end_load(self) -> None:
         """Nothing more gets due from now on."""
@@ -201,7 +216,8 @@ class Fleet:
     def verdict(self) -> list[str]:
         """What the checker says against the books."""
         self.seen.evidence = self.world.evidence()
-        return check(self.books(), self.seen)
+        books = self.books()
+        return check(books, self.seen) + check_flows(books, self.seen)
 
     def books(self) -> Books:
         return read_books(self.url)

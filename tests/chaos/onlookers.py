@@ -31,7 +31,11 @@ UNION ALL
 SELECT 'schedule ' || schedule_id, count(*),
     CASE WHEN bool_or(exclusive) THEN 1 ELSE max(max_concurrent) END
 FROM duebook.runs WHERE status = 'running' AND (exclusive OR max_concurrent IS NOT NULL)
-GROUP BY schedule_id"""
+GROUP BY schedule_id
+UNION ALL
+SELECT 'flow ' || flow, count(*), 2
+FROM duebook.runs WHERE status = 'running' AND queue = '@flow' AND flow = 'inner'
+GROUP BY flow"""
 
 
 class Onlooker:
@@ -143,7 +147,7 @@ class People(Onlooker):
 
     def _retry(self, name: str) -> None:
         for run in self.book.runs.list(name, limit=20):
-            if run.status == "failed":
+            if run.status == "failed" and run.flow is None:
                 self._seen.reopened.add(run.id)
                 self.book.runs.retry(run.id)
                 self._told("retried", run.id, run.attempt)

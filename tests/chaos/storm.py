@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.chaos.fleet import LEASE, LOAD, Fleet, Member
+from tests.chaos.flows import SCHEDULES
 from tests.chaos.onlookers import Observer, People
 from tests.chaos.points import POINTS
 
@@ -34,7 +35,7 @@ class Storm:
         self._over = threading.Event()
         people, losses = fleet.proxy(), Random(number + 2)
         people.lose = lambda: "reply" if losses.random() < 0.1 else ""
-        theirs = [name for name in LOAD if name != BEAT]
+        theirs = [name for name in (*LOAD, *SCHEDULES) if name != BEAT]
         self._people = People(people.url, fleet.seen, theirs, Random(number + 1))
         self._observer = Observer(fleet.url, fleet.seen)
         self._faults: list[Callable[[], None]] = [
@@ -57,6 +58,7 @@ class Storm:
         fleet = self._fleet
         self._began = time.monotonic()
         fleet.load()
+        fleet.load_flows()
         fleet.node()
         self._nodes = [self._new_node() for _ in range(NODES)]
         fleet.up()
@@ -88,7 +90,7 @@ class Storm:
 
     def _resume_all(self) -> None:
         book = self._fleet.world.book
-        for name in LOAD:
+        for name in (*LOAD, *SCHEDULES):
             if book.schedules.get(name).status == "paused":
                 book.schedules.resume(name)
 

@@ -46,6 +46,7 @@ def kill_after_a_death(fleet: Fleet, point: str) -> bool:
 
 def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> None:
     fleet.load()
+    fleet.load_flows()
     fleet.node(lease=4 * LEASE, slots=2, roles=["worker"])  # it leaves the others enough to do
     missed: list[str] = []
 
