@@ -30,7 +30,6 @@ _HANDLER: Final[dict[str, Event]] = {
     "cancelled": "abort",
 }
 _INIT: Final = handler_name("init")
-_BLOCKS: Final[tuple[SkipReason, ...]] = ("upstream_failed", "upstream_skipped")
 
 
 def advance(flow: Flow, standing: Standing, now: datetime) -> Advance:
@@ -115,12 +114,16 @@ def _opening_failed(flow: Flow, states: Mapping[str, StepState]) -> SkipReason |
 def _permission(
     steps: Mapping[str, Step], step: Step, known: Mapping[str, StepState]
 ) -> _Permission:
-    """Whether those before a step let it run."""
+    """Whether those before a step let it run.
+
+    Whatever the order in which they end: a failure outweighs a skip, and may still come.
+    """
     verdicts = [_verdict(steps[name], known.get(name)) for name in step.depends]
-    for reason in _BLOCKS:
-        if reason in verdicts:
-            return Skip(step.name, reason)
-    return "wait" if "wait" in verdicts else "go"
+    if "upstream_failed" in verdicts:
+        return Skip(step.name, "upstream_failed")
+    if "wait" in verdicts:
+        return "wait"
+    return Skip(step.name, "upstream_skipped") if "upstream_skipped" in verdicts else "go"
 
 
 def _verdict(step: Step, state: StepState | None) -> str:

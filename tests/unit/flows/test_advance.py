@@ -106,6 +106,16 @@ def test_a_step_whose_condition_is_not_met_takes_those_behind_it_along() -> None
     assert asked(of, a=UNMET, b=skipped, c=skipped, d=DONE).end == FlowEnd("succeeded")
 
 
+def test_why_a_step_never_runs_does_not_depend_on_which_of_those_before_it_ended_first() -> None:
+    on = ContinueOn(skipped=True)
+    both = flow(step("a"), step("b"), step("c", "a", "b", continue_on=on), step("d", "c"))
+    assert asked(both, a=UNMET, b=RUNNING) == Advance()  # it may still fail
+    for skipped in (asked(both, a=UNMET, b=FAILED), asked(both, a=RUNNING, b=FAILED)):
+        assert {skip.reason for skip in skipped.skip} == {"upstream_failed"}
+    late = asked(both, a=UNMET, b=DONE)
+    assert (late.skip, late.start) == ((Skip("c", "upstream_skipped"),), ("d",))
+
+
 def test_no_more_steps_are_active_than_allowed() -> None:
     of = flow(*map(step, "abcd"), max_active_steps=2)
     assert asked(of).start == ("a", "b")
