@@ -1,4 +1,4 @@
-"""A simulated node: the real ticker, dispatcher and keeper, with places that only pretend to work.
+"""A simulated node: the real loops of a node, with places that only pretend to work.
 
 It never acts by itself: the simulation calls its steps in the order of virtual time.
 """
@@ -9,6 +9,7 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.advancer import Advancer
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from duebook.flows.shelf import Shelf
     from duebook.model.run import Claim, Token
     from duebook.store.base import Store
     from duebook.testing.clock import VirtualClock
@@ -86,7 +88,13 @@ class SimulatedNode:
     """Scheduler and worker in one, with a session for each role."""
 
     def __init__(
-        self, name: str, store: Store, clock: VirtualClock, stand_ins: StandIns, slots: int
+        self,
+        name: str,
+        store: Store,
+        clock: VirtualClock,
+        stand_ins: StandIns,
+        slots: int,
+        shelf: Shelf,
     ) -> None:
         self.name = name
         self.alive = True
@@ -102,6 +110,7 @@ class SimulatedNode:
             store, self.places, session_id, QUEUES, lambda: stand_ins.tasks, clock.monotonic
         )
         self._ticker = Ticker(store, clock=BooksClock(clock.monotonic))
+        self._advancer = Advancer(store, shelf)
         self._scheduler: str | None = None
         self.scheduler_up()
 
@@ -140,8 +149,9 @@ class SimulatedNode:
         return self.alive and self._scheduler is not None
 
     def tick(self) -> datetime | None:
-        """Plan what is due; returns when to look again."""
-        return self._ticker.step()
+        """Plan what is due, and let flows go on; returns when to look again."""
+        moments = (self._ticker.step(), self._advancer.step())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     @property
     def session_id(self) -> str:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book import Book
 from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.flows.build import build
+from duebook.flows.lifecycle import next_control
+from duebook.flows.shelf import Shelf
+from duebook.model.flow import Revision
 from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import LEASE, SimulatedNode
+from duebook.testing.rooms import SimulatedRoom
 from duebook.testing.stand_ins import StandIns
 from duebook.timetext import parse_duration, parse_instant
 
@@ -55,7 +61,8 @@ class Simulation(Closing):
         self._clock = VirtualClock(parse_instant(start))
         self._store = SqliteStore(Path(folder) / "duebook.db", self._clock, durable=False)
         self._finalizer = weakref.finalize(self, _end, self._store, folder)
-        self._stand_ins = StandIns()
+        self._shelf = Shelf()
+        self._stand_ins = StandIns(SimulatedRoom(self._store, self._shelf))
         self._slots = slots
         self._turn = 0
         self._watchful_until = self.now
@@ -75,16 +82,36 @@ class Simulation(Closing):
         takes: str | timedelta = "0s",
         fails: int = 0,
         error: str | None = None,
+        output: Any = None,
     ) -> None:
         """Let workers know a task, or change it: each attempt takes so long, the next `fails`
-        attempts fail, whichever run they belong to.
+        attempts fail, whichever run they belong to, and the others return `output`.
 
         A schedule with a command needs none; the name of the schedule changes how its command
-        behaves. A run of a task that nobody knows waits.
+        behaves, and `flow.step` how a step of a flow does. A run of a task that nobody knows waits.
         """
-        self._stand_ins.add(name, takes, fails, error)
+        self._stand_ins.add(name, takes, fails, error, output)
         for node in self._alive:
             node.tell_tasks(self._stand_ins.tasks)
+
+    def flow(self, source: str, name: str = "flow") -> None:
+        """Take the flows of a file, as a node takes those of a directory, with their schedules.
+
+        `name` is that of the file. Raises Invalid with all that is wrong with it.
+        """
+        built = build(source, f"{name}.yaml", name)
+        if built.problems:
+            raise Invalid("; ".join(map(str, built.problems)))
+        digest = sha256(source.encode()).hexdigest()
+        place = f"simulation/{name}.yaml"
+        revised = [(Revision(flow.name, place, digest, source), flow) for flow in built.flows]
+        namespace, now = self.book.namespace, self.now
+        self._store.transact(
+            lambda tx: tx.save_flows(namespace, [(r, next_control(f, now)) for r, f in revised])
+        )
+        for flow in built.flows:
+            if (form := flow.schedule_form()) is not None:
+                self.book.schedules.declare(flow.name, "flows:simulation", **form)
 
     # -- time
 
@@ -189,7 +216,7 @@ class Simulation(Closing):
         """One more node; returns its name."""
         name = f"node-{len(self._nodes)}"
         self._nodes.append(
-            SimulatedNode(name, self._store, self._clock, self._stand_ins, self._slots)
+            SimulatedNode(name, self._store, self._clock, self._stand_ins, self._slots, self._shelf)
         )
         self._watch()
         return name
@@ -210,8 +237,13 @@ class Simulation(Closing):
     # -- what happened
 
     def runs(self, name: str | None = None) -> list[Run]:
-        """Of a schedule (also a deleted one) or of all, the oldest first."""
-        runs = self.book.runs.list(name, limit=EVERYTHING)
+        """Of a schedule (also a deleted one) or a flow, or of all, the oldest first."""
+        try:
+            runs = self.book.runs.list(name, limit=EVERYTHING)
+        except NotFound:
+            if name not in {view.name for view in self.book.flows.list(limit=1_000)}:
+                raise
+            runs = self.book.runs.list(flow=name, limit=EVERYTHING)
         runs.reverse()
         runs.sort(key=lambda run: run.created_at)
         return runs

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.model.fields import bounded_json
 from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
 from duebook.targets.templates import TemplateFailed, rendered
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
+    from duebook.engine.steps import StepRoom
     from duebook.model.run import Claim
 
 __all__ = ["StandIns"]
 
-SUCCESS = Outcome("succeeded")
+MOST_OUTPUT: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -27,25 +29,32 @@ class StandIn:
     takes: timedelta = timedelta()
     fails: int = 0
     error: str = "RuntimeError: it was told to fail"
+    output: str | None = None
+    """what it returns, as JSON"""
 
     def attempt(self) -> Outcome:
         if self.fails == 0:
-            return SUCCESS
+            return Outcome("succeeded", output=self.output)
         self.fails -= 1
         return Outcome("failed", "error", self.error)
 
 
 class StandIns:
-    """The tasks that a simulation knows; other targets are known by the name of their schedule."""
+    """The tasks that a simulation knows; other targets are known by the name of their schedule, and
+    steps by those of their flow and their own, as in `etl.load`."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: StepRoom) -> None:
+        self._room = room
         self._known: dict[str, StandIn] = {}
 
-    def add(self, name: str, takes: str | timedelta, fails: int, error: str | None) -> None:
+    def add(
+        self, name: str, takes: str | timedelta, fails: int, error: str | None, output: Any
+    ) -> None:
         if isinstance(fails, bool) or not isinstance(fails, int) or fails < 0:
             raise Invalid(f"fails {shorten(fails)} is no number of attempts")
         stand_in = StandIn(parse_duration(takes), fails)
         stand_in.error = error or stand_in.error
+        stand_in.output = None if output is None else bounded_json("output", output, MOST_OUTPUT)
         self._known[name] = stand_in
 
     @property
@@ -54,13 +63,23 @@ class StandIns:
 
     def begin(self, claim: Claim) -> tuple[timedelta, Outcome]:
         """How long this attempt takes, and how it ends."""
-        target, timeout = claim.spec.target, claim.spec.timeout
+        if claim.around is not None:
+            ready = self._room.prepare(claim, claim.around)
+            if isinstance(ready, Outcome):
+                return timedelta(), ready
+            return self._attempt(ready.claim, f"{claim.around.flow}.{claim.run.step}")
         try:
             rendered(claim)
         except TemplateFailed as error:
             return timedelta(), Outcome("failed", "template", str(error))
-        name = target.name if isinstance(target, TaskTarget) else claim.run.schedule or ""
-        stand_in = self._known.get(name) or StandIn()
+        return self._attempt(claim, claim.run.schedule or "")
+
+    def _attempt(self, claim: Claim, place: str) -> tuple[timedelta, Outcome]:
+        """Of a task by its name, else of its place: a schedule, or first of all a step."""
+        target, timeout = claim.spec.target, claim.spec.timeout
+        task = target.name if isinstance(target, TaskTarget) else None
+        names = [task] if claim.around is None and task else [place, task]
+        stand_in = next((self._known[n] for n in names if n in self._known), StandIn())
         outcome = stand_in.attempt()
         if timeout is not None and stand_in.takes > timeout:
             return timeout, Outcome("failed", "timeout", "it took longer than its timeout")

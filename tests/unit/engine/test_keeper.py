@@ -9,11 +9,13 @@ import pytest
 
 from duebook.engine.keeper import Keeper
 from duebook.errors import Unavailable
+from duebook.flows.shelf import Shelf
 from duebook.ids import new_id
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import VirtualPlaces
+from duebook.testing.rooms import SimulatedRoom
 from duebook.testing.stand_ins import StandIns
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ def test_what_a_claim_still_brought_to_a_lost_session_is_stopped_as_well(
             stopped.append(reason)
 
     clock = VirtualClock(machine.wall)
-    keeper = new_keeper(store, machine, Working(1, clock, StandIns()))
+    keeper = new_keeper(store, machine, Working(1, clock, StandIns(SimulatedRoom(store, Shelf()))))
     machine.pass_time(25)
     keeper.guard()
     keeper.guard()

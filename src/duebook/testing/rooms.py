@@ -1,0 +1,32 @@
+"""Where simulated steps of flows get ready: their values are put in, their commands are not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.engine.steps import StepRoom
+from duebook.flows.conditions import unmet
+from duebook.targets.spawner import Spawner
+
+if TYPE_CHECKING:
+    from duebook.flows.render import Rendered
+    from duebook.flows.shelf import Shelf
+    from duebook.model.flow import Step
+    from duebook.model.run import Claim
+    from duebook.store.base import Store
+    from duebook.targets.processes import Stop
+
+__all__ = ["SimulatedRoom"]
+
+
+class SimulatedRoom(StepRoom):
+    """Conditions about values are judged; those that are commands hold."""
+
+    def __init__(self, store: Store, shelf: Shelf) -> None:
+        super().__init__(store, Spawner(), {}, shelf)  # it is never started
+
+    def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
+        del claim, stop
+        pairs = zip(step.preconditions, rendered.conditions, strict=True)
+        asked = [pair for pair in pairs if not pair[1].is_command]
+        return unmet([one for one, _ in asked], [one for _, one in asked], lambda _: (0, ""))
