@@ -22,17 +22,7 @@ STATEMENTS: Final = {
     "settler": ("lock_wakes", "settle_runs", "wake_schedules", "insert_attempt", "retry_run"),
     "slot": ("insert_log",),
     "keeper": ("renew_all", "end_expired_sessions"),
-    "advancer": (
-        "take_woken",
-        "take_flows",
-        "use_wakes",
-        "list_steps",
-        "lock_flow_names",
-        "begin_flow_run",
-        "insert_step_run",
-        "end_flow_runs",
-        "rest_flow",
-    ),
+    "advancer": ("use_wakes", "begin_flow_run", "insert_step_run", "end_flow_runs"),
     "*": ("list_orphans", "take_orphans", "insert_lost_attempts", "requeue_runs"),
 }
 POINTS: Final = [
