@@ -13,6 +13,7 @@ from duebook.engine.advancer import Advancer
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.explain import Explanation
 from duebook.flows.problems import Problem
+from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import BadCursor
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.values import BrokenFile
@@ -31,6 +32,7 @@ from tests.conformance.flow_builders import (
 )
 
 if TYPE_CHECKING:
+    from duebook.model.run import Token
     from duebook.store.base import Store
     from tests.conformance.builders import VirtualClock
 
@@ -70,6 +72,82 @@ def test_a_flow_that_is_started_gets_the_params_that_it_has(book: Book, store: S
         book.flows.start("fork", {"DAI": "friday"})
     with pytest.raises(NotFound, match='flow "ghost" does not exist'):
         book.flows.start("ghost")
+
+
+OUTER = """
+name: outer
+steps:
+  - {name: before, command: "true"}
+  - {name: inner, call: middle}
+  - {name: last, command: "true"}
+---
+name: middle
+steps:
+  - {name: nested, call: deep}
+---
+name: deep
+steps:
+  - {name: good, command: "true"}
+  - {name: bad, command: "true"}
+"""
+
+
+def call_and_work(store: Store, **ends: str) -> list[str]:
+    """As `work`, where steps that call flows do so."""
+    ran = work_once(store, ends)
+    while more := work_once(store, ends):
+        ran += more
+    return ran
+
+
+def call(store: Store, token: Token, flow: str) -> None:
+    assert store.transact(lambda tx: tx.call_flow(token, FlowTarget(flow)))
+
+
+def work_once(store: Store, ends: dict[str, str]) -> list[str]:
+    calls = {"inner": "outer.middle", "nested": "outer.deep"}
+    Advancer(store).step()
+    ran = []
+    for claimed in claim(store):
+        step = claimed.run.step or ""
+        ran.append(step)
+        if step in calls:
+            call(store, claimed.token, calls[step])
+        else:
+            settle(store, claimed.token, ends.get(step, "succeeded"))  # type: ignore[arg-type]
+    Advancer(store).step()
+    return ran
+
+
+def test_a_retry_goes_on_within_the_flows_that_were_called(book: Book, store: Store) -> None:
+    for name in ("outer", "outer.middle", "outer.deep"):
+        put_flow(store, OUTER, name)
+    run = book.flows.start("outer")
+    begin(store)
+    assert call_and_work(store, bad="failed") == ["before", "inner", "nested", "good", "bad"]
+    assert get_run(store, run.id).status == "failed"
+    book.flows.retry(run.id)
+    assert call_and_work(store, bad="failed") == ["bad"]
+    assert get_run(store, run.id).status == "failed"
+    book.flows.retry(run.id)
+    assert call_and_work(store) == ["bad", "last"]
+    assert get_run(store, run.id).status == "succeeded"
+    book.flows.retry(run.id, step="inner")
+    assert call_and_work(store) == ["inner", "nested", "good", "bad", "last"]
+
+
+def test_a_called_flow_of_which_nothing_is_to_be_kept_begins_anew(book: Book, store: Store) -> None:
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: ghost}]", "outer")
+    run = book.flows.start("outer")
+    begin(store)
+    Advancer(store).step()
+    (claimed,) = claim(store)
+    call(store, claimed.token, "ghost")
+    Advancer(store).step()
+    assert get_run(store, run.id).status == "failed"
+    book.flows.retry(run.id)
+    Advancer(store).step()
+    assert [claimed.run.step for claimed in claim(store)] == ["inner"]
 
 
 def test_a_retry_goes_on_where_the_flow_failed_and_keeps_what_succeeded(

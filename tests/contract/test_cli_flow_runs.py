@@ -102,6 +102,17 @@ def test_a_flow_is_started_stopped_and_retried(greet: Cli) -> None:
     assert "flow greet is restarted" in greet.ok("flow", "restart", "greet")
 
 
+def test_a_retry_tells_of_a_file_that_changed_since(greet: Cli) -> None:
+    greet.ok("flow", "start", "greet")
+    greet.ok("flow", "stop", "greet")
+    store = SqliteStore(greet.path)
+    put_flow(store, GREET + "\n# mended\n", "greet")
+    store.close()
+    told = greet.ok("flow", "retry", "greet", "--step", "think")
+    assert "after this run began; the run keeps to the former one" in told
+    assert "to use the new one: duebook flow start greet\n" in told
+
+
 def test_mistakes_have_their_exit_codes(greet: Cli) -> None:
     assert greet("flow", "start", "ghost").exit_code == 3
     assert greet("flow", "show", "ghost").exit_code == 3

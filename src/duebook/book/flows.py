@@ -315,6 +315,12 @@ def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
         raise Conflict(f"run {run.id} is a step; retry the run of its flow, {run.parent_run_id}")
     if run.status in ("queued", "running"):
         raise Conflict(f"run {run.id} has not ended: {run.status}")
+    _go_on(tx, run, step)
+    return tx.get_run(run.id)
+
+
+def _go_on(tx: Tx, run: Run, step: str | None = None) -> None:
+    """Flows that it called and that failed go on where they failed, too; raises Conflict."""
     tx.lock_flow_run(run.id)
     found = tx.flow_run(run.id)
     digest = None if found is None else found[0]
@@ -322,11 +328,22 @@ def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
         flow = Shelf().find(tx, run.namespace, run.flow or "", digest)
     except Unreadable as error:
         raise Conflict(f"run {run.id} cannot go on: {error}") from None
-    states = {
-        row.step: step_state(row.status, row.reason, row.exit_code)
-        for row in tx.list_steps_of(run.id)
-        if row.step is not None
-    }
-    forgotten = retried(flow, states) if step is None else again(flow, states, step)
-    tx.reopen_flow(run.id, forgotten)
-    return tx.get_run(run.id)
+    rows = {row.step: row for row in tx.list_steps_of(run.id) if row.step is not None}
+    states = {name: step_state(row.status, row.reason, row.exit_code) for name, row in rows.items()}
+    if step is not None:
+        tx.reopen_flow(run.id, again(flow, states, step))
+        return
+    forgotten = retried(flow, states)
+    called = forgotten & rows.keys() & {each.name for each in flow.steps}
+    tx.reopen_flow(run.id, forgotten - {name for name in called if _goes_on(tx, rows[name])})
+
+
+def _goes_on(tx: Tx, called: Run) -> bool:
+    """Whether the run of a step is that of a flow, of which there was something to go on with."""
+    if tx.flow_run(called.id) is None:
+        return False
+    try:
+        _go_on(tx, called)
+    except Conflict:  # it begins anew
+        return False
+    return True

@@ -174,7 +174,22 @@ def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None
     """Go on with a run of a flow that has ended; NAME means the latest. What succeeded stays."""
     with open_book() as book:
         again = book.flows.retry(_latest(book, run) or run, step)
+        if not as_json:
+            _tell_of_newer(book, again)
         _follow(book, again, wait, as_json, "goes on")
+
+
+def _tell_of_newer(book: Book, run: Run) -> None:
+    """A run goes on with the file that it began with, which may not be what people expect."""
+    name = run.flow or ""
+    try:
+        changed_at = book.flows.get(name).updated_at
+    except NotFound:
+        return
+    if changed_at > run.created_at:
+        told = f"note: its file changed {relative(changed_at - utc_now())}, after this run began"
+        click.echo(f"{told}; the run keeps to the former one\nto use the new one: ", nl=False)
+        click.echo(f"duebook flow start {name}")
 
 
 def _latest(book: Book, name: str) -> str | None:
