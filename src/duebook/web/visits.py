@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from duebook.api.permissions import Caller
     from duebook.book import Book
+    from duebook.model.schedule import ScheduleSpec
 
     T = TypeVar("T")
 
@@ -60,6 +61,16 @@ class Visit:
     @property
     def zone(self) -> str:
         return read_zone(self.request.cookies.get(ZONE_COOKIE))
+
+    def may_define(self, spec: ScheduleSpec | None, current: ScheduleSpec | None = None) -> bool:
+        """Whether they may put a definition in force, beside the one that is."""
+        if spec is None:
+            return False
+        try:
+            self.ask.refuse_targets([spec.to_json()["target"]], current.target if current else None)
+        except Forbidden:
+            return False
+        return True
 
     def clock(self, now: datetime | None = None) -> Clock:
         return Clock(now or utc_now(), self.zone)

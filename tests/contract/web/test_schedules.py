@@ -295,6 +295,21 @@ def test_who_may_not_define_commands_cannot_edit_them(operator: Browser, book: B
     assert target.to_json()["env"] == {"KEY": "s3cret"}
 
 
+def test_a_version_with_another_command_is_for_admins(
+    admin: Browser, operator: Browser, book: Book
+) -> None:
+    make(book)
+    book.schedules.update("job", target={"command": ["false"]})
+    book.schedules.update("job", description="newest")
+    link = "/schedules/job/version?version={}"
+    assert link.format(1) not in operator.ok("/schedules/job").links
+    assert link.format(2) in operator.ok("/schedules/job").links
+    assert operator.get("/schedules/job/version", version=1).status == 403
+    assert link.format(1) in admin.ok("/schedules/job").links
+    asked = admin.ok("/schedules/job/version", version=1)
+    assert "earlier definition is in force" in admin.send(asked, "/schedules/job/version").text
+
+
 def test_a_delete_is_asked_for(operator: Browser, book: Book) -> None:
     make(book)
     asked = operator.ok("/schedules/job/delete")

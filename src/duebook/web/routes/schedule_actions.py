@@ -9,7 +9,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
-from duebook.errors import Conflict, Forbidden, Invalid, shorten
+from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain.undue import read_asked
 from duebook.model.access import Role
 from duebook.model.hidden import keep_hidden
@@ -188,20 +188,10 @@ def do_delete(visit: Visiting, name: str, form: Submitted) -> Response:
     def work() -> Response:
         schedule = visit.book.schedules.get(name)
         visit.book.schedules.delete(schedule.id, _version(form))
-        again = schedule.id if _may_define(visit, schedule) else ""
+        again = schedule.id if visit.may_define(schedule.spec) else ""
         return visit.go("schedules", done="deleted", name=schedule.name, id=again)
 
     return visit.attempt(work, _again(visit, name, "delete", form))
-
-
-def _may_define(visit: Visiting, schedule: Schedule) -> bool:
-    if schedule.spec is None:
-        return False
-    try:
-        visit.ask.refuse_targets([schedule.spec.to_json()["target"]])
-    except Forbidden:
-        return False
-    return True
 
 
 def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:
@@ -373,6 +363,7 @@ def ask_version(
     """Whether to put an earlier definition in force again, and what that changes."""
     schedule, spec = _definition(visit, name)
     earlier = _revision(visit, name, version)
+    visit.ask.refuse_targets([earlier.to_json()["target"]], spec.target)
     names = {**spec.to_json(), **earlier.to_json()}
     changes = {name: earlier.to_json().get(name) for name in names}
     return _preview_page(visit, schedule, {"version": version}, changes, version)

@@ -25,10 +25,11 @@ from duebook.web.times import Clock
 from duebook.web.visits import Visiting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.book import Book
-    from duebook.model.schedule import Schedule
+    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
 
 __all__ = ["operations", "read_filters"]
 
@@ -158,9 +159,19 @@ def get_schedule(
         spans=_spans(asking, times),
         beside=visit.zone if asking.zone != visit.zone else spec.tz if spec else None,
         asked={"at": at or "", "from": start or "", "to": end or ""},
+        allowed=_allowed(visit, seen["revisions"], spec),
         notice=notice_of(seen["schedule"], visit.request.query_params),
         **seen,
     )
+
+
+def _allowed(
+    visit: Visiting, revisions: Sequence[Revision], current: ScheduleSpec | None
+) -> set[int]:
+    """The versions that the viewer may put in force again."""
+    if not visit.may(Role.OPERATOR):
+        return set()
+    return {one.version for one in revisions if visit.may_define(one.spec, current)}
 
 
 def _spans(clock: Clock, chosen: str | None) -> dict[str, dict[str, str | None]]:
