@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.postgres import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +19,26 @@ if TYPE_CHECKING:
 
 settings.register_profile("duebook", deadline=None)
 settings.load_profile("duebook")
+
+ROOM = 4_000_000_000
+"""Bytes that the files of all tests may take, with some to spare."""
+_folder = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files of tests are in memory where there is room: thousands of books are flushed again and
+    again, and a disk is what the tests would wait for."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or config.option.basetemp is not None or not MEMORY.is_dir():
+        return
+    if shutil.disk_usage(MEMORY).free > ROOM:
+        config.option.basetemp = tempfile.mkdtemp(prefix="duebook-tests-", dir=MEMORY)
+        config.stash[_folder] = config.option.basetemp
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (folder := config.stash.get(_folder, None)) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
