@@ -103,6 +103,10 @@ class Flows:
 
         return self._store.read(work)
 
+    def broken_file(self, place: str) -> str | None:
+        """As `broken_source`, also of a file that never was a flow."""
+        return self._store.read(lambda tx: tx.get_broken_source(self._namespace, place)) or None
+
     def performed(self, run_id: str) -> FlowView:
         """The flow as a run performs it, in the revision that it began with; raises Conflict when
         that is gone."""
@@ -116,6 +120,15 @@ class Flows:
             except Unreadable as error:
                 raise Conflict(str(error)) from None
             return flow_view(flow, "", digest or "", run.created_at, None, run)
+
+        return self._store.read(work)
+
+    def params(self, run_id: str) -> dict[str, Any]:
+        """What a run of a flow was given; raises NotFound for any other run."""
+
+        def work(tx: Tx) -> dict[str, Any]:
+            found = tx.flow_run(self._run(tx, run_id).id)
+            return {} if found is None else found[1]
 
         return self._store.read(work)
 

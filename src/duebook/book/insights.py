@@ -70,6 +70,7 @@ class Insights:
             late,
             tx.list_zones([*shown, *late]),
             with_problems(tx, problems.rows),
+            tx.list_broken_files(namespace, SHOWN),
             tx.list_stranded_tasks(),
             tx.list_nodes(),
             tx.list_queues(),

@@ -91,6 +91,8 @@ class Overview:
     zones: Mapping[str, str]
     """the zones in which runs that failed or were late were due, by their id"""
     problems: Sequence[Schedule]
+    broken: Sequence[str]
+    """files of flows with which something is wrong"""
     stranded: Sequence[str]
     """tasks that runs wait for and no live worker knows"""
     nodes: Sequence[LiveNode]
@@ -103,11 +105,11 @@ TELLING: Final = ("failed", "running")
 
 def fold_steps(runs: Sequence[Run]) -> tuple[list[Run], dict[str, Run]]:
     """Runs without the steps of flows that are among them; of each flow the first step that
-    stands as it does, such as the one at which it failed."""
+    stands as it does, such as the one at which it failed, and none that began again since."""
     flows = {run.id: run.status for run in runs if run.flow and run.parent_run_id is None}
     kept = [run for run in runs if run.parent_run_id not in flows]
     steps: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.finished_at or run.created_at):
-        if run.parent_run_id and flows.get(run.parent_run_id) == run.status:
+        if run.step and run.parent_run_id and flows.get(run.parent_run_id) == run.status:
             steps.setdefault(run.parent_run_id, run)
     return kept, {id_: run for id_, run in steps.items() if run.status in TELLING}

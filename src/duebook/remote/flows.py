@@ -40,6 +40,12 @@ class RemoteFlows(Flows):
     def broken_source(self, name: str) -> NoReturn:
         raise needs_database("broken_source()")
 
+    def broken_file(self, place: str) -> NoReturn:
+        raise needs_database("broken_file()")
+
+    def params(self, run_id: str) -> NoReturn:
+        raise needs_database("params()")
+
     def performed(self, run_id: str) -> NoReturn:
         raise needs_database("performed()")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
 from markupsafe import Markup, escape
 
-__all__ = ["coloured", "stripped"]
+__all__ = ["coloured", "escaped", "stripped"]
 
 _ESCAPE: Final = re.compile(
     r"\x1b\[([0-9;:?]*)[ -/]*([@-~])"  # control sequences
@@ -16,7 +17,9 @@ _ESCAPE: Final = re.compile(
     r"|\x9b[0-9;:?]*[@-~]?",
     re.DOTALL,
 )
-_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
 """What moves the cursor, shows nothing, or turns the text around."""
 _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
@@ -24,6 +27,11 @@ _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan",
 def stripped(text: str) -> str:
     """Without escapes and what a terminal would obey."""
     return _HIDDEN.sub("", _ESCAPE.sub("", text))
+
+
+def escaped(text: str) -> str:
+    """JSON in which what nobody would see is written out; it means the same."""
+    return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def coloured(text: str) -> Markup:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_view import FlowView
     from duebook.model.run import Run
 
-__all__ = ["MOST_DRAWN", "DrawnStep", "draw_flow", "drawn_steps"]
+__all__ = ["HANDLER", "MOST_DRAWN", "DrawnStep", "draw_flow", "drawn_steps"]
 
 MOST_DRAWN: Final = 200
 """Steps; a larger picture shows nobody anything."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from duebook.model.secret import show_payload
-from duebook.timetext import parse_instant
-from duebook.web.ansi import coloured, stripped
+from duebook.timetext import format_instant, parse_instant
+from duebook.web.ansi import coloured, escaped, stripped
 from duebook.web.times import length_text
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ def _environment() -> Environment:
         "took": length_text,
         "pretty": _pretty,
         "shown": show_payload,
-        "line": lambda value: json.dumps(value, ensure_ascii=False),
+        "line": lambda value: escaped(json.dumps(value, ensure_ascii=False)),
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",
         "sentence": lambda text: text[:1].upper() + text[1:],
         "shell": shlex.quote,
         "short": _short,
         "instant": parse_instant,
+        "moment": format_instant,
         "plural": _plural,
         "span": _span,
     }
@@ -61,7 +62,7 @@ def static(name: str) -> bytes:
 
 
 def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False)
+    return escaped(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False))
 
 
 def _short(run_id: str) -> str:

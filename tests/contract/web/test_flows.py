@@ -72,6 +72,12 @@ def test_a_run_goes_on_from_where_it_failed_or_from_a_step(operator: Browser, bo
     assert "It goes on from step “bad”" in asked.text
     again = operator.send(asked, f"/runs/{run.id}/retry")
     assert "It is queued again" in again.text
+    for path in ("/", "/runs"):  # the step that began again is no step of it any more
+        assert "at step bad" not in operator.ok(path).text
+    assert set(work(book.store, bad="failed")) >= {"bad"}
+    for path in ("/", "/runs"):
+        assert "at step bad" in operator.ok(path).text
+    operator.send(operator.ok(f"/runs/{run.id}/retry"), f"/runs/{run.id}/retry")
     assert set(work(book.store)) >= {"bad", "join"}
     done = operator.ok(f"/runs/{run.id}")
     assert states(done.source)["bad"] == "succeeded"
@@ -118,7 +124,37 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     assert "params: &lt;odd&gt;" in now
     assert "handler_on: {exit:" in good
     assert "abc" not in page.source
-    assert "flows/other.yaml" in viewer.ok("/flows").text
+    assert "/flow-file?file=flows%2Fother.yaml" in viewer.ok("/flows").links
+    never = viewer.ok("/flow-file", file="flows/other.yaml")
+    assert re.search(r'<li id="L3" class="wrong">.*?&lt;odd&gt;', never.source, re.DOTALL)
+    assert "abc" not in never.source
+    assert viewer.get("/flow-file", file="flows/none.yaml").status == 404
+    assert viewer.get("/flow-file", file="../../etc/passwd").status == 404
+    overview = viewer.ok("/")
+    assert "Some files of flows are wrong" in overview.text
+    assert "All is well" not in overview.text
+    assert "/flow-file?file=flows%2Fother.yaml" in overview.links
+
+
+def test_a_step_says_how_to_go_on_from_it(operator: Browser, viewer: Browser, book: Book) -> None:
+    put_flow(book.store, FORK, "fork")
+    begin(book.store)
+    run = book.flows.start("fork", {"DAY": "<friday>"})
+    page = viewer.ok(f"/runs/{run.id}")
+    assert "Params" in page.text
+    assert '"DAY": "<friday>"' in page.text
+    assert "<friday>" not in page.source
+    work(book.store, bad="failed")
+    (bad,) = [step.id for step in book.flows.steps(run.id) if step.step == "bad"]
+    step = operator.ok(f"/runs/{bad}")
+    assert f"/runs/{run.id}/retry?step=bad" in step.links
+    assert f"duebook flow retry {run.id} --step bad" in step.text
+    assert f"duebook retry {bad}" not in step.text
+    assert not any("retry" in link for link in viewer.ok(f"/runs/{bad}").links)
+    book.flows.retry(run.id, "bad")
+    before = operator.ok(f"/runs/{bad}")
+    assert "<h1>bad</h1>" in before.source
+    assert not any("retry" in link for link in before.links)
 
 
 def test_many_flows_are_shown_page_by_page(

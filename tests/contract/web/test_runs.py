@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine
-from duebook.web.ansi import coloured, stripped
+from duebook.web.ansi import coloured, escaped, stripped
 from tests.conformance.builders import begin, claim, settle
 from tests.conformance.flow_builders import CHAIN, put_flow
 
@@ -152,3 +153,12 @@ def test_terminal_escapes_become_colours_or_nothing() -> None:
     assert coloured("\x1b[38;5;1mx\x1b[2J\x1b]0;title\x07y") == "xy"
     assert coloured("\x1b[31m<b>\x1b[39m&") == '<span class="ansi-red">&lt;b&gt;</span>&amp;'
     assert stripped("a\x1b[31mb\x00\x07\u202ec\td") == "abc\td"
+    unseen = "\xad\u061c\u2028\u2066\ufeff\U000e0041"
+    assert stripped(f"a{unseen}b") == "ab"
+
+
+def test_what_nobody_would_see_in_json_is_written_out() -> None:
+    value = {"a\u202eb": "\ufeffé\U000e0041"}
+    text = escaped(json.dumps(value, ensure_ascii=False))
+    assert text == '{"a\\u202eb": "\\ufeffé\\udb40\\udc41"}'
+    assert json.loads(text) == value

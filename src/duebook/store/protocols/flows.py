@@ -130,6 +130,9 @@ class Flows(Protocol):
     def list_flow_problems(self, namespace: str) -> dict[str, BrokenFile]:
         """By place, without their texts."""
 
+    def list_broken_files(self, namespace: str, limit: int) -> list[str]:
+        """Places of files with which something is wrong, in their order."""
+
     def get_broken_source(self, namespace: str, place: str) -> str | None:
         """The text of a file with which something is wrong; None when nothing is."""
 

@@ -410,6 +410,10 @@ class Advancing(People):
         rows = self._all("list_flow_problems", namespace=namespace)
         return {place: BrokenFile(json.loads(text), digest) for place, digest, text in rows}
 
+    def list_broken_files(self, namespace: str, limit: int) -> list[str]:
+        rows = self._all("list_broken_files", namespace=namespace, limit=limit)
+        return [place for (place,) in rows]
+
     def get_broken_source(self, namespace: str, place: str) -> str | None:
         root = place.partition("/")[0]
         found: str | None = self._value(

@@ -1206,6 +1206,10 @@ VALUES (:namespace, :root, :place, :digest, :source, :problems, :now)
 -- What is wrong with files, by their place.
 SELECT place, digest, problems FROM flow_problems WHERE namespace = :namespace ORDER BY place
 
+-- name: list_broken_files
+-- Where files are with which something is wrong.
+SELECT place FROM flow_problems WHERE namespace = :namespace ORDER BY root, place LIMIT :limit
+
 -- name: get_broken_source
 -- The text of a file with which something is wrong.
 SELECT source FROM flow_problems

@@ -28,6 +28,7 @@ PAGES = (
     creation.operations,
     runs.operations,
     flows.operations,
+    flows.files,
     flows.checking,
     insights.operations,
     events.operations,

@@ -186,6 +186,23 @@ def _ask(
     return visit.render("flow_action.html", status, **values)
 
 
+files = Operations("/flow-file", "pages")
+
+
+@files("GET", "", Role.VIEWER, None)
+def get_file(visit: Visiting, file: Annotated[str, Query(max_length=1000)] = "") -> Response:
+    """A file with which something is wrong, also one that never was a flow."""
+
+    def load(book: Book) -> tuple[Problems, str | None]:
+        return [p for p in book.flows.problems() if p["file"] == file], book.flows.broken_file(file)
+
+    problems, source = visit.shared(load)
+    if not problems:
+        raise NotFound(f'nothing is wrong with a file "{shorten(file)}"')
+    lines = marked(source or "", problems)
+    return visit.render("flow_file.html", file=file, problems=problems, lines=lines)
+
+
 checking = Operations("/check-flow", "pages")
 
 

@@ -36,12 +36,12 @@ def get_overview(visit: Visiting) -> Response:
     clock = visit.clock(seen.now)
     line = time_line(seen.coming, seen.now, seen.coming_until, clock)
     missing = list(_missing(seen))
-    well = not (seen.failed or seen.late or seen.problems or seen.stranded or missing)
+    amiss = (seen.failed, seen.late, seen.problems, seen.broken, seen.stranded, missing)
     cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
     values: dict[str, Any] = {
         "seen": seen,
         "line": line,
-        "well": well,
+        "well": not any(amiss),
         "cut": cut,
         "missing": missing,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 from fastapi import Query
@@ -17,7 +18,7 @@ from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus
 from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
-from duebook.web.flow_graph import draw_flow
+from duebook.web.flow_graph import HANDLER, draw_flow
 from duebook.web.routes.flows import flow_of_run
 from duebook.web.visits import Submitted, Visiting
 
@@ -127,8 +128,10 @@ def get_run(
             lines = book.runs.log(run.id, place, SEARCHED if find else LINES)
         attempts, spec = book.runs.attempts(run.id), _definition(book, run)
         payload = run.payload if run.payload is not None or spec is None else spec.payload
-        flow = flow_of_run(book, run) if run.flow and not run.parent_run_id else None
-        found = {"run": run, "attempts": attempts, "lines": lines, "flow": flow}
+        flow, whole = None, _whole(book, run)
+        if run.flow and not run.parent_run_id:
+            flow, payload = flow_of_run(book, run), book.flows.params(run.id)
+        found = {"run": run, "attempts": attempts, "lines": lines, "flow": flow, "whole": whole}
         return found | {"payload": show_payload(payload), "tz": spec.tz if spec else None}
 
     seen = visit.shared(load)
@@ -145,6 +148,7 @@ def get_run(
         payload=seen["payload"],
         tz=seen["tz"],
         flow=seen["flow"],
+        again=_again(run, seen["whole"]),
         graph=draw_flow(steps, lambda step: visit.url("runs", step.id)),
         shown=shown[:LINES],
         looked=len(lines),
@@ -155,6 +159,27 @@ def get_run(
         stream=stream if run.status in ("queued", "running") else "",
         done=visit.request.query_params.get("done"),
     )
+
+
+def _whole(book: Book, run: Run) -> Run | None:
+    """The run of the flow that a step is of."""
+    if run.parent_run_id is None:
+        return None
+    with suppress(NotFound):
+        return book.runs.get(run.parent_run_id)
+    return None
+
+
+def _again(run: Run, whole: Run | None) -> str | None:
+    """The run of the flow that can go on from this step; its own id for what is no step."""
+    if run.status in ("queued", "running"):
+        return None
+    if run.parent_run_id is None:
+        return run.id
+    if whole is None:
+        return None
+    ended = whole.status not in ("queued", "running") and whole.parent_run_id is None
+    return whole.id if ended and run.step and not run.step.startswith(HANDLER) else None
 
 
 def _last_lines(book: Book, run_id: str) -> list[tuple[Page, LogLine]]:
