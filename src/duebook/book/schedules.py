@@ -430,15 +430,19 @@ class Schedules:
             lambda tx: render_form(tx, tx.snapshot(self._find(tx, name)), payload)
         )
 
-    def reschedule(self, name: str, at: str | datetime) -> Schedule:
+    def reschedule(
+        self, name: str, at: str | datetime, due_at: str | datetime | None = None
+    ) -> Schedule:
         """Move only the next due time; an `at` that is not in the future fires at once.
 
-        Raises Conflict for a due time that was decided already.
+        Raises Conflict for a due time that was decided already, and when `due_at` is given and
+        another one is the next.
         """
-        moment = parse_instant(at)
+        moment, meant = parse_instant(at), None if due_at is None else parse_instant(due_at)
 
         def work(tx: Tx) -> Schedule:
             snapshot, next_due_at = self._next(tx, name)
+            _refuse_other(next_due_at, meant)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
                 tx.commit([_planned(snapshot, tx.now)], None)
             refuse_decided(tx, snapshot, moment)
@@ -454,11 +458,18 @@ class Schedules:
 
         return self._store.transact(work)
 
-    def skip_next(self, name: str) -> tuple[Schedule, datetime]:
-        """Leave the next due time out; returns which one that was."""
+    def skip_next(
+        self, name: str, due_at: str | datetime | None = None
+    ) -> tuple[Schedule, datetime]:
+        """Leave the next due time out; returns which one that was.
+
+        Raises Conflict when `due_at` is given and another one is the next.
+        """
+        meant = None if due_at is None else parse_instant(due_at)
 
         def work(tx: Tx) -> tuple[Schedule, datetime]:
             snapshot, next_due_at = self._next(tx, name)
+            _refuse_other(next_due_at, meant)
             said = self._say(tx, snapshot, DueException(next_due_at, "skip"))
             self._audit.moved(tx, "skip_next", snapshot, next_due_at, said.next_due_at)
             return said, next_due_at
@@ -700,6 +711,15 @@ class Schedules:
             tx.add_exception(snapshot.schedule_id, exception)
         tx.commit([_planned(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return tx.get_schedule(snapshot.schedule_id)
+
+
+def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:
+    """Who looked at one due time does not act on another."""
+    if meant is not None and meant != next_due_at:
+        raise Conflict(
+            f"due time {format_instant(meant)} is not the next one; "
+            f"that is {format_instant(next_due_at)}"
+        )
 
 
 def _planned(snapshot: Snapshot, now: datetime) -> Plan:

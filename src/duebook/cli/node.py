@@ -145,7 +145,7 @@ def worker_command(app: str, **options: Any) -> None:
 @_web_options
 @click.option("--quiet", "-q", is_flag=True, help="Show problems only.")
 def web_command(app: str | None, quiet: bool, **options: Any) -> None:
-    """Serve the API alone, until Ctrl-C; others plan and work.
+    """Serve the dashboard and the API alone, until Ctrl-C; others plan and work.
 
     \b
     Example:

@@ -146,11 +146,17 @@ class RemoteSchedules(Schedules):
         form: dict[str, Any] = self._act(name, "render", payload=payload)
         return form
 
-    def reschedule(self, name: str, at: str | datetime) -> Schedule:
-        return read_schedule(self._act(name, "reschedule", at=parse_instant(at)))
+    def reschedule(
+        self, name: str, at: str | datetime, due_at: str | datetime | None = None
+    ) -> Schedule:
+        meant = None if due_at is None else parse_instant(due_at)
+        return read_schedule(self._act(name, "reschedule", at=parse_instant(at), due_at=meant))
 
-    def skip_next(self, name: str) -> tuple[Schedule, datetime]:
-        form = self._act(name, "skip-next")
+    def skip_next(
+        self, name: str, due_at: str | datetime | None = None
+    ) -> tuple[Schedule, datetime]:
+        meant = None if due_at is None else parse_instant(due_at)
+        form = self._act(name, "skip-next", due_at=meant)
         return read_schedule(form["schedule"]), parse_instant(form["skipped_due_at"])
 
     def restore(self, name: str, at: str | datetime) -> Schedule:

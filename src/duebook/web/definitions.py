@@ -23,6 +23,7 @@ __all__ = [
     "changes_of",
     "definition_of",
     "differences",
+    "plain_lines",
     "texts_of",
 ]
 
@@ -78,7 +79,7 @@ def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
     """
     found, problems = {}, {}
     for field in FIELDS:
-        text = given.get(field.name, "").replace("\r\n", "\n").strip()
+        text = plain_lines(given.get(field.name, ""))
         try:
             found[field.name] = _value(field, text)
         except Invalid as error:
@@ -89,6 +90,11 @@ def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
     if problems:
         raise InvalidSchedule(problems)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def plain_lines(text: str) -> str:
+    """What somebody typed, without what browsers make of its lines."""
+    return text.replace("\r\n", "\n").strip()
 
 
 def texts_of(spec: ScheduleSpec) -> dict[str, str]:
@@ -115,7 +121,7 @@ def changes_of(spec: ScheduleSpec, given: Mapping[str, str]) -> dict[str, Any]:
     """
     shown, changes, problems = texts_of(spec), {}, {}
     for field in FIELDS:
-        text = given.get(field.name, shown[field.name]).replace("\r\n", "\n").strip()
+        text = plain_lines(given.get(field.name, shown[field.name]))
         if text == shown[field.name].strip():
             continue
         try:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import Schedule
 
-__all__ = ["Notice", "count_of", "notice_of"]
+__all__ = ["LONGEST_REASON", "Notice", "count_of", "notice_of"]
 
 LONGEST: Final = 60
 WORDS: Final = {
@@ -18,6 +18,8 @@ WORDS: Final = {
     "resume": "It goes on.",
     "run": "A run is queued.",
     "move": "The next due time was moved.",
+    "move-again": "The next due time was moved.",
+    "move-now": "The next due time was moved to now.",
     "skip-next": "The next due time will be left out.",
     "restore": "It is due again as it was.",
     "create": "It is made.",
@@ -29,6 +31,7 @@ UNDONE_BY: Final = {
     "pause": "resume",
     "resume": "pause",
     "move": "restore",
+    "move-again": "move",
     "skip-next": "restore",
     "create": "delete",
     "edit": "version",
@@ -37,10 +40,15 @@ UNDONE_BY: Final = {
 }
 NEEDS: Final = {
     "restore": ("at",),
+    "move": ("at", "due"),
     "version": ("version",),
     "undo-backfill": ("since", "until", "at"),
 }
 """What the form of an undo has to say."""
+MAY_SAY: Final = {"resume": ("since",), "pause": ("reason", "until")}
+"""What it says besides: which pause it ends, and which pause it brings back."""
+LONGEST_REASON: Final = 500
+"""Characters of a reason that an undo pauses with again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +74,22 @@ def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
     undo = UNDONE_BY.get(done, "")
     fields = {name: given.get(name, "")[:LONGEST] for name in NEEDS.get(undo, ())}
     stale = undo == "version" and fields["version"] != str(schedule.version - 1)
+    stale = stale or (undo == "delete" and schedule.version != 1)
     if not undo or stale or not all(fields.values()):
         return Notice(words)
-    return Notice(words, ("schedules", schedule.name, undo), fields)
+    return Notice(
+        words, ("schedules", schedule.name, undo), fields | _besides(schedule, undo, given)
+    )
+
+
+def _besides(schedule: Schedule, undo: str, given: Mapping[str, str]) -> dict[str, str]:
+    """What an undo is about: it does not take back what somebody else did since."""
+    if undo == "version":
+        return {"over": str(schedule.version)}
+    if undo == "delete":
+        return {"version": str(schedule.version)}
+    said = {name: given.get(name, "")[:LONGEST_REASON] for name in MAY_SAY.get(undo, ())}
+    return {name: text for name, text in said.items() if text}
 
 
 def _words(done: str, given: Mapping[str, str]) -> str | None:

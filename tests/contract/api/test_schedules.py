@@ -135,6 +135,9 @@ def test_pause_resume_skip_and_reschedule(api: Api) -> None:
     skipped = api.ok("POST", "schedules/hello/skip-next")
     first, second = skipped["skipped_due_at"], skipped["schedule"]["next_due_at"]
     assert first < second
+    api.refused(409, "POST", "schedules/hello/skip-next", {"due_at": first})
+    late = {"at": "2099-01-01T00:00:00Z", "due_at": first}
+    api.refused(409, "POST", "schedules/hello/reschedule", late)
     moved = api.ok("POST", "schedules/hello/reschedule", {"at": "2099-01-01T00:00:00+01:00"})
     said = api.ok("GET", "schedules/hello/exceptions")["items"]
     assert [word["kind"] for word in said] == ["skip", "moved_away", "moved_here"]

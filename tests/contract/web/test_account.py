@@ -132,7 +132,11 @@ def test_times_are_in_the_zone_that_somebody_chose(admin: Browser) -> None:
     assert page.form("/zone")["fields"]["zone"] == "UTC"
     again = admin.send(page, "/zone", zone="Asia/Kathmandu")
     assert again.form("/zone")["fields"]["zone"] == "Asia/Kathmandu"
-    assert admin.send(page, "/zone", zone="Mars/<b>").form("/zone")["fields"]["zone"] == "UTC"
+    wrong = admin.send(page, "/zone", zone="Mars/<b>")
+    assert (wrong.status, "Mars/<b>" in wrong.text, "<b>" in wrong.source) == (422, True, False)
+    assert admin.ok("/").form("/zone")["fields"]["zone"] == "Asia/Kathmandu"
+    admin.send(page, "/zone", zone="")
+    assert admin.ok("/").form("/zone")["fields"]["zone"] == "UTC"
 
 
 def test_errors_are_pages_for_people_and_problems_for_programs(viewer: Browser) -> None:

@@ -11,6 +11,8 @@ import pytest
 from duebook.book import Book as AnyBook
 from duebook.store.values import SessionInfo
 from duebook.timetext import format_instant
+from duebook.web.routes.schedules import _spans
+from duebook.web.times import Clock
 from tests.conformance.builders import SECOND, begin, claim, settle
 from tests.contract.web.conftest import INLINE, Page
 
@@ -272,10 +274,10 @@ def test_an_edit_shows_what_would_change_before_it_is_saved(admin: Browser, book
     assert edited.spec.labels == (("team", "x"),)
     stale = admin.send(preview, "/schedules/job/edit", step="save", version="1", grace="2m")
     assert stale.status == 409
-    assert '<input type="hidden" name="version" value="1"><button>Undo' in saved.source
+    assert saved.form("/schedules/job/version")["fields"]["version"] == "1"
     back = admin.send(saved, "/schedules/job/version")
     assert "earlier definition" in back.text
-    assert '<input type="hidden" name="version" value="2"><button>Undo' in back.source
+    assert back.form("/schedules/job/version")["fields"]["version"] == "2"
     assert "Undo" not in admin.ok("/schedules/job", done="edit", version="1").text
     assert book.schedules.get("job").spec.trigger_text == "30 2 * * *"  # type: ignore[union-attr]
 
@@ -323,6 +325,13 @@ def test_why_it_did_not_run_is_told_in_a_sentence(viewer: Browser, book: Book) -
     told = viewer.ok("/schedules/job", at="2020-01-01T12:00:00")
     assert "not due" in told.text or "begins" in told.text or "unknown" in told.text
     assert "is no time" in viewer.ok("/schedules/job", at="<b>").text
+
+
+def test_last_night_ends_now_at_the_latest() -> None:
+    early, noon = (datetime(2026, 11, 16, hour, 30, tzinfo=UTC) for hour in (4, 12))
+    night = _spans(Clock(early, "Europe/Brussels"), None)["Last night"]
+    assert (night["from"], night["to"]) == ("2026-11-15T18:00", "2026-11-16T05:30:00")
+    assert _spans(Clock(noon, "UTC"), None)["Last night"]["to"] == "2026-11-16T09:00"
 
 
 def test_the_ledger_tells_both_zones_and_never_shows_a_failure_as_well(

@@ -34,6 +34,7 @@ from duebook.api.schemas.schedules import (
     RunList,
     ScheduleShape,
     Skipped,
+    SkipRequest,
     TriggerRequest,
     UndoBackfillRequest,
     WithdrawnShape,
@@ -94,16 +95,18 @@ def render_schedule(ask: Here, name: str) -> Response:
 )
 def reschedule(ask: Writing, name: str) -> Response:
     """Move only the next due time; one that is not in the future is due at once."""
-    given = read_fields(ask.body, {"at": read_instant}, required=("at",))
+    known = {"at": read_instant, "due_at": read_instant}
+    given = read_fields(ask.body, known, required=("at",))
     return ask.write(lambda book: about_schedule(book.schedules.reschedule(name, **given)))
 
 
-@operations("POST", "/skip-next", Role.OPERATOR, Skipped, errors=(404, 409))
+@operations("POST", "/skip-next", Role.OPERATOR, Skipped, body=SkipRequest, errors=(404, 409))
 def skip_next(ask: Writing, name: str) -> Response:
     """Leave the next due time out; it is recorded as `skipped_by_user`."""
+    given = read_fields(ask.body, {"due_at": read_instant})
 
     def work(book: Book) -> Answer:
-        schedule, due_at = book.schedules.skip_next(name)
+        schedule, due_at = book.schedules.skip_next(name, **given)
         form = {"skipped_due_at": format_instant(due_at), "schedule": schedule_form(schedule)}
         return Answer(form)
 

@@ -86,12 +86,17 @@ class Rendered(Shape):
     payload: dict[str, Any]
 
 
-class RescheduleRequest(Shape):
+class SkipRequest(Shape):
+    due_at: Instant | None = None
+    """the one that is meant: refused when another is the next"""
+
+
+class RescheduleRequest(SkipRequest):
     at: Instant
 
 
-class RestoreRequest(RescheduleRequest):
-    pass
+class RestoreRequest(Shape):
+    at: Instant
 
 
 class EditShape(Shape):

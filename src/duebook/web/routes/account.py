@@ -14,8 +14,9 @@ from duebook.api.gate import COOKIE
 from duebook.api.operations import Operations
 from duebook.api.problems import Malformed
 from duebook.model.access import Role
+from duebook.triggers.zones import zone_name
 from duebook.web.rendering import render, static
-from duebook.web.times import ZONE_COOKIE, read_zone
+from duebook.web.times import ZONE_COOKIE
 from duebook.web.visits import Submitted, Visiting, local_path
 
 if TYPE_CHECKING:
@@ -68,11 +69,14 @@ def post_logout(form: Submitted) -> Response:  # noqa: ARG001 - it was checked
 
 @operations("POST", "/zone", Role.VIEWER, None)
 def post_zone(visit: Visiting, form: Submitted) -> Response:
-    """Read times in another zone."""
+    """Read times in another zone, or again in that of the browser; raises InvalidTrigger."""
     answer = RedirectResponse(local_path(form["next"]), 303)
+    if not form["zone"]:
+        answer.delete_cookie(ZONE_COOKIE, samesite="strict")
+        return answer
     answer.set_cookie(
         ZONE_COOKIE,
-        read_zone(form["zone"]),
+        zone_name(form["zone"]),
         max_age=A_YEAR,
         secure=_is_encrypted(visit.request),
         samesite="strict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Query
@@ -16,8 +17,9 @@ from duebook.model.hidden import keep_hidden
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant, parse_instant
-from duebook.web.definitions import FIELDS, changes_of, differences, texts_of
+from duebook.web.definitions import FIELDS, changes_of, differences, plain_lines, texts_of
 from duebook.web.due_times import due_rows
+from duebook.web.notices import LONGEST_REASON
 from duebook.web.visits import Form, Submitted, Visiting
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def _ask(
     """The page that asks whether to do it."""
     schedule = visit.book.schedules.get(name)
     common = {"schedule": schedule, "action": action, "problem": problem, "given": {}}
+    common["next_due_at"] = schedule.next_due_at
     return visit.render("action.html", status, **(common | values))
 
 
@@ -63,17 +66,24 @@ def do_pause(visit: Visiting, name: str, form: Submitted) -> Response:
     def work() -> Response:
         until = _time(visit, "until", form["until"]) if form["until"] else None
         paused = visit.book.schedules.pause(name, form.get("reason"), until)
-        return visit.go("schedules", paused.name, done="pause")
+        since = paused.paused_at and format_instant(paused.paused_at)
+        return visit.go("schedules", paused.name, done="pause", since=since)
 
     return visit.attempt(work, _again(visit, name, "pause", form))
 
 
 @operations("POST", "/resume", Role.OPERATOR, None)
 def do_resume(visit: Visiting, name: str, form: Submitted) -> Response:
-    """Let it go on."""
+    """Let it go on; who undoes a pause does not end one that somebody made since."""
 
     def work() -> Response:
-        return visit.go("schedules", visit.book.schedules.resume(name).name, done="resume")
+        was = visit.book.schedules.get(name)
+        since, until = (at and format_instant(at) for at in (was.paused_at, was.paused_until))
+        if form["since"] and since and form["since"] != since:
+            raise Conflict(f"it was paused anew since, at {since}")
+        resumed = visit.book.schedules.resume(name)
+        why = (was.pause_reason or "")[:LONGEST_REASON]
+        return visit.go("schedules", resumed.name, done="resume", reason=why, until=until)
 
     return visit.attempt(work, _again(visit, name, "resume", form))
 
@@ -116,7 +126,7 @@ def _payload(text: str) -> dict[str, Any] | None:
 @operations("GET", "/move", Role.OPERATOR, None)
 def ask_move(visit: Visiting, name: str) -> Response:
     """When else its next due time should be."""
-    return _ask(visit, name, "move")
+    return _ask(visit, name, "move", next_due_at=_upcoming(visit, name))
 
 
 @operations("POST", "/move", Role.OPERATOR, None)
@@ -126,17 +136,30 @@ def do_move(visit: Visiting, name: str, form: Submitted) -> Response:
     def work() -> Response:
         if not form["at"]:
             raise Invalid("at: say when")
-        was = visit.book.schedules.get(name).next_due_at
-        visit.book.schedules.reschedule(name, _time(visit, "at", form["at"]))
-        return visit.go("schedules", name, done="move", at=was and format_instant(was))
+        at, was = _time(visit, "at", form["at"]), _upcoming(visit, name)
+        said = visit.book.schedules.exceptions(name)
+        moved = visit.book.schedules.reschedule(name, at, form.get("due"))
+        if at <= visit.book.insights.now():
+            return visit.go("schedules", moved.name, done="move-now")
+        twice = any(one.kind == "moved_here" and one.due_at == was for one in said)
+        done, back = "move-again" if twice else "move", was and format_instant(was)
+        return visit.go("schedules", moved.name, done=done, at=back, due=format_instant(at))
 
     return visit.attempt(work, _again(visit, name, "move", form))
+
+
+def _upcoming(visit: Visiting, name: str) -> datetime | None:
+    """The due time that a move or a skip is about."""
+    schedule = visit.book.schedules.get(name)
+    if schedule.spec is None or schedule.status != "active":
+        return None
+    return next(iter(visit.book.schedules.preview(name, 1)), None)
 
 
 @operations("GET", "/skip-next", Role.OPERATOR, None)
 def ask_skip_next(visit: Visiting, name: str) -> Response:
     """Whether to leave the next due time out."""
-    return _ask(visit, name, "skip-next")
+    return _ask(visit, name, "skip-next", next_due_at=_upcoming(visit, name))
 
 
 @operations("POST", "/skip-next", Role.OPERATOR, None)
@@ -144,7 +167,7 @@ def do_skip_next(visit: Visiting, name: str, form: Submitted) -> Response:
     """Leave the next due time out."""
 
     def work() -> Response:
-        schedule, skipped = visit.book.schedules.skip_next(name)
+        schedule, skipped = visit.book.schedules.skip_next(name, form.get("due"))
         return visit.go("schedules", schedule.name, done="skip-next", at=format_instant(skipped))
 
     return visit.attempt(work, _again(visit, name, "skip-next", form))
@@ -198,7 +221,8 @@ def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:
     given = {field: form[field] for field in form.fields}
 
     def again(problem: str, status: int) -> Response:
-        return _ask(visit, name, action, problem, status, given=given)
+        about = {"next_due_at": _upcoming(visit, name), "given": given}
+        return _ask(visit, name, action, problem, status, **about)
 
     return again
 
@@ -291,6 +315,10 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
         field.name: form[field.name] for field in FIELDS if field.name in form.fields
     }
 
+    version = _version(form)
+    if version is not None and version != schedule.version:
+        return _overtaken(visit, schedule, spec, given, version)
+
     def work() -> Response:
         changes = changes_of(spec, given)
         if "target" in changes:
@@ -308,6 +336,27 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
         return _edit_page(visit, schedule, spec, given, {"": str(error)}, 409)
 
 
+def _overtaken(
+    visit: Visiting, schedule: Schedule, spec: ScheduleSpec, given: dict[str, str], version: int
+) -> Response:
+    """Another version came into force meanwhile: its fields, with what this form changed."""
+    began = texts_of(_revision(visit, schedule.id, str(version)))
+    current = texts_of(spec)
+    both = {
+        name: current[name] if plain_lines(text) == began[name].strip() else text
+        for name, text in given.items()
+    }
+    with suppress(Invalid):
+        edited = visit.book.schedules.preview_update(schedule.id, **changes_of(spec, both))
+        if edited.before == edited.after:  # the same was sent twice
+            return visit.go("schedules", schedule.name, done="edit", version=version)
+    problem = (
+        f"version {schedule.version} came into force while you edited version {version}; "
+        "here it is, with what you changed"
+    )
+    return _edit_page(visit, schedule, spec, both, {"": problem}, 409)
+
+
 def _definition(visit: Visiting, name: str) -> tuple[Schedule, ScheduleSpec]:
     schedule = visit.book.schedules.get(name)
     if schedule.spec is None:
@@ -315,8 +364,8 @@ def _definition(visit: Visiting, name: str) -> tuple[Schedule, ScheduleSpec]:
     return schedule, schedule.spec
 
 
-def _version(form: Form) -> int | None:
-    text = form["version"]
+def _version(form: Form, field: str = "version") -> int | None:
+    text = form[field]
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
@@ -366,17 +415,27 @@ def ask_version(
     visit.ask.refuse_targets([earlier.to_json()["target"]], spec.target)
     names = {**spec.to_json(), **earlier.to_json()}
     changes = {name: earlier.to_json().get(name) for name in names}
-    return _preview_page(visit, schedule, {"version": version}, changes, version)
+    given = {"over": str(schedule.version), "version": version}
+    return _preview_page(visit, schedule, given, changes, version)
 
 
 @operations("POST", "/version", Role.OPERATOR, None)
 def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
-    """Put an earlier definition in force again."""
+    """Put an earlier definition in force again, over the one that its form was made for."""
     schedule, spec = _definition(visit, name)
     definition = _revision(visit, name, form["version"]).to_json()
     visit.ask.refuse_targets([definition["target"]], spec.target)
-    visit.book.schedules.replace(name, version=schedule.version, **definition)
-    return visit.go("schedules", schedule.name, done="version", version=schedule.version)
+
+    def work() -> Response:
+        over = _version(form, "over") or schedule.version
+        visit.book.schedules.replace(schedule.id, version=over, **definition)
+        return visit.go("schedules", schedule.name, done="version", version=over)
+
+    def again(problem: str, status: int) -> Response:
+        back = ("schedules", schedule.name)
+        return visit.render("refused.html", status, problem=problem, back=back)
+
+    return visit.attempt(work, again)
 
 
 def _revision(visit: Visiting, name: str, version: str) -> ScheduleSpec:

@@ -176,10 +176,10 @@ def _allowed(
 
 def _spans(clock: Clock, chosen: str | None) -> dict[str, dict[str, str | None]]:
     """What people ask about most, as the fields of the form, by the clock that they chose."""
-    today = local_datetime(clock.now, clock.zone).date()
-    before = today - timedelta(days=1)
+    wall = local_datetime(clock.now, clock.zone)
+    today, before = wall.date(), wall.date() - timedelta(days=1)
     spans = {
-        "Last night": (f"{before}T18:00", f"{today}T09:00"),
+        "Last night": (f"{before}T18:00", f"{today}T{min(f'{wall:%H:%M:%S}', '09:00')}"),
         "Today": (f"{today}T00:00", f"{today}T23:59:59"),
         "Yesterday": (f"{before}T00:00", f"{before}T23:59:59"),
     }
