@@ -86,6 +86,8 @@ def test_what_nobody_has_begun_of_a_backfill_is_taken_back(
     assert other == Withdrawn(0, 0)
     undone = book.schedules.undo_backfill("job", minute(1), minute(5), first.ready_at)
     assert undone == Withdrawn(cancelled=len(runs) - 1, begun=1)
+    again = book.schedules.undo_backfill("job", minute(1), minute(5), first.ready_at)
+    assert again == Withdrawn(cancelled=0, begun=1)
     states = {run.due_at: run.status for run in get_runs(book.store, job)}
     assert list(states.values()).count("running") == 1
     assert set(states.values()) == {"running", "cancelled", "succeeded"}

@@ -49,12 +49,13 @@ def find_missing(
 def find_queued(
     tx: Tx, schedule_id: str, since: datetime, until: datetime, queued_at: datetime
 ) -> tuple[list[str], int]:
-    """The runs that the backfill of that instant queued and nobody has begun; how many others
-    it queued."""
+    """The runs that the backfill of that instant queued and nobody has begun; how many of the
+    others were begun, and not cancelled since."""
     runs = tx.list_runs_due(schedule_id, since, until, 2 * MOST_BACKFILLED)
     its = [run for run in runs if _is_of(run, queued_at)]
     idle = [run.id for run in its if run.status == "queued" and run.ready_at == queued_at]
-    return idle, len(its) - len(idle)
+    begun = [run for run in its if run.status not in ("queued", "cancelled")]
+    return idle, len(begun)
 
 
 def _is_of(run: Run, queued_at: datetime) -> bool:

@@ -97,7 +97,7 @@ def _words(done: str, given: Mapping[str, str]) -> str | None:
         return f"{_runs(count_of(given.get('count')))} queued."
     if done == "undo-backfill":
         begun = count_of(given.get("begun"))
-        late = f"; {_runs(begun, 'had')} begun, and {'goes' if begun == 1 else 'go'} on"
+        late = f"; {_runs(begun, 'had')} begun, and {'is' if begun == 1 else 'are'} left alone"
         return f"{_runs(count_of(given.get('cancelled')))} cancelled{late if begun else ''}."
     return WORDS.get(done)
 

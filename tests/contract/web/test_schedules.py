@@ -246,7 +246,9 @@ def test_a_backfill_is_counted_before_it_is_done(operator: Browser, book: Book) 
     begin(book.store)
     (claimed,) = claim(book.store)
     undone = operator.send(Page(done), "/schedules/job/undo-backfill")
-    assert "4 runs are cancelled; 1 run had begun, and goes on." in undone.text
+    assert "4 runs are cancelled; 1 run had begun, and is left alone." in undone.text
+    twice = operator.send(Page(done), "/schedules/job/undo-backfill")
+    assert "0 runs are cancelled; 1 run had begun" in twice.text
     assert [run.id for run in book.runs.list(status="running")] == [claimed.run.id]
     wrong = operator.get("/schedules/job/backfill", **(span | {"to": "2099-01-01T00:00"}))
     assert wrong.status == 422
