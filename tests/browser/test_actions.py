@@ -185,7 +185,7 @@ def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool
 @BOTH
 def test_the_log_of_a_failure_is_searched(demo: Site, script: bool) -> None:
     page = demo.visit("/", script=script)
-    page.get_by_role("link", name="its log").last.click()
+    page.get_by_role("row", name="IntegrityError").get_by_role("link", name="its log").click()
     page.get_by_text("duplicate key value").wait_for()
     page.get_by_label("Search").fill("batch 2")
     page.get_by_role("button", name="Search").click()
@@ -298,7 +298,7 @@ def test_a_running_run_is_followed_live(site: Site) -> None:
 def test_the_zone_of_the_viewer_is_used(demo: Site) -> None:
     page = demo.visit("/schedules/nightly-etl")
     page.reload()
-    assert page.get_by_label("Times in").input_value() == "Europe/Brussels"
+    assert page.get_by_label("Times in", exact=True).input_value() == "Europe/Brussels"
 
 
 def test_the_list_is_filtered_as_somebody_types(demo: Site) -> None:
@@ -383,3 +383,30 @@ def test_tab_reaches_the_contents_first(demo: Site) -> None:
     assert page.evaluate("document.activeElement.textContent") == "To the contents"
     page.keyboard.press("Enter")
     page.wait_for_url("**#main")
+
+
+def test_a_button_that_is_pressed_twice_sends_its_form_once(demo: Site) -> None:
+    page = demo.visit("/schedules/backup/run")
+    before = len(demo.book.runs.list("backup", 50))
+    page.get_by_role("button", name="Run now", exact=True).dblclick()
+    page.get_by_text("A run is queued").wait_for()
+    assert len(demo.book.runs.list("backup", 50)) == before + 1
+    page.go_back()
+    press(page, "Run now")  # who comes back means it
+    page.get_by_text("A run is queued").wait_for()
+    assert len(demo.book.runs.list("backup", 50)) == before + 2
+
+
+def test_the_first_page_names_the_zone_that_its_times_are_in(demo: Site) -> None:
+    page = demo.visit("/")
+    page.locator(".zone").first.wait_for()
+    assert page.get_by_label("Times in", exact=True).input_value() == "Europe/Brussels"
+
+
+def test_a_page_that_looks_again_stays_where_it_was_moved_to(demo: Site) -> None:
+    page = demo.visit("/nodes", viewport={"width": 390, "height": 844})
+    page.evaluate("document.querySelector('.scroll').scrollLeft = 40")
+    page.evaluate("document.querySelector('h1').textContent = 'Old'")
+    demo.book.schedules.trigger("backup")
+    page.get_by_role("heading", name="Nodes").wait_for()
+    assert page.evaluate("document.querySelector('.scroll').scrollLeft") == 40

@@ -72,12 +72,14 @@ function exchange(fresh) {
     ? document.activeElement.getAttribute("href") : null;
   const log = page().querySelector(".log"), notice = page().querySelector(".alert.done");
   const scrolled = log && [log.scrollTop, log];
+  const sidled = [...page().querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   const newLog = next.querySelector(".log");
   if (log && newLog && log.dataset.stream) newLog.replaceWith(log);
   if (notice && !next.querySelector(".alert.done")) { const h1 = next.querySelector("h1"); (h1.closest(".title") ?? h1).after(notice); }
   page().replaceWith(document.adoptNode(next));
   if (scrolled) scrolled[1].scrollTop = scrolled[0];
   if (focused) page().querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  sidled.forEach((left, place) => { const box = page().querySelectorAll(".scroll")[place]; if (left && box) box.scrollLeft = left; });
   document.title = fresh.title;
   ready();
 }
@@ -124,7 +126,7 @@ function follow(log) {
 // -- the colours of a terminal, as ansi.py renders them: spans with a class, all else dropped
 
 const ESCAPE = /\x1b\[([0-9;:?]*)[ -/]*([@-~])|\x1b[\]P^_X][\s\S]*?(?:\x1b\\|\x07|$)|\x1b[ -/]*[0-~]?|\x9b[0-9;:?]*[@-~]?/g;
-const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g;
+const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
 const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
 function coloured(text) {
@@ -175,7 +177,7 @@ function find() {
   }
 }
 
-let typed;
+let typed, searches = 0;
 document.addEventListener("input", (event) => {
   if (event.target.matches("[data-find]")) find();
   if (!event.target.matches("[data-filter]")) return;
@@ -188,10 +190,12 @@ async function search(input) {
   const form = input.form, address = new URL(form.action, location.href);
   const fields = [...new FormData(form)].filter(([, value]) => value !== "");
   address.search = new URLSearchParams(fields);
+  const mine = ++searches;
   if (address.href === location.href) return;
   const answer = await fetch(address, { headers: { Accept: "text/html" } });
   if (answer.status === 401 || answer.status >= 500) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
+  if (mine !== searches) return; // an answer to what was typed before
   const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .title, .filters"));
   if (!fresh || !page().contains(own)) return;
   others(page()).forEach((element) => element.remove());
@@ -199,6 +203,16 @@ async function search(input) {
   history.replaceState(null, "", address);
   ready();
 }
+
+// -- a form is sent once, however often its button is pressed; who comes back may send it again
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "yes";
+});
+addEventListener("pageshow", () => { for (const form of document.forms) delete form.dataset.sent; });
 
 // -- copy
 
@@ -289,7 +303,7 @@ function ready() {
   tick();
 }
 
-if (tellZone()) lookAgain();
+if (tellZone()) { document.getElementById("zone")?.setAttribute("value", Intl.DateTimeFormat().resolvedOptions().timeZone); lookAgain(); }
 ready();
 live();
 setInterval(tick, 1000);
