@@ -13,6 +13,8 @@ from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import BEGIN, VirtualClock, add_schedule, begin, claim, tick
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.contract.conftest import Cli
 
 HELLO = ("add", "hello", "--every", "1h", "--", "true")
@@ -95,3 +97,10 @@ def test_status_of_books_that_were_moved_says_so(cli: Cli, postgres_url: str) ->
     cli.ok("db", "copy", str(cli.path), postgres_url)
     assert "were moved to the database" in " ".join(cli.ok("db", "status").split())
     assert "were moved" in cli.json("db", "status")["closed"]
+
+
+def test_nodes_may_be_told_the_database_behind_the_command(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    assert cli("tick", "--database", str(other)).exit_code == 0
+    assert other.exists()
+    assert not cli.path.exists()

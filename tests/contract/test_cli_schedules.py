@@ -193,6 +193,7 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
         (("add", "job", "--at", "2020-01-01T00:00:00Z", "--", "true"), 2, "is in the past"),
         (("add", "job", "--", "true"), 2, "give one of --cron, --every"),
         (("add", "job", "--every", "1h", "--timout", "5s", "--", "true"), 2, "No such option"),
+        (("ls", "--database", "x.db"), 2, "stands before the command, as in duebook --database"),
         (("add", "job", "--rrule", "FREQ=DAILY;UNTIL=20200101", "--", "true"), 2, "no due time"),
         (("show", "\udcff"), 2, "halves of characters"),
         (("add", "job", "--every", "1h"), 2, "give either a COMMAND"),

@@ -15,6 +15,9 @@ __all__ = ["DuebookGroup"]
 
 _EXIT_CODES: Final[dict[type[DuebookError], int]] = {Invalid: 2, NotFound: 3, Unavailable: 4}
 
+_BEFORE: Final = ("--database", "--url", "--token", "--namespace")
+"""Options of the whole command line, which people put behind the command as well."""
+
 
 class DuebookGroup(click.Group):
     """Commands are named as `module:attribute`, so that `--version` imports none of them.
@@ -68,6 +71,8 @@ def _explain(error: click.ClickException) -> str:
     message = error.format_message().removesuffix(".")
     if "unexpected extra argument" in message:
         message += "; put a cron expression in quotes"
+    if isinstance(error, click.NoSuchOption) and error.option_name in _BEFORE:
+        return f"{message} here: it stands before the command, as in duebook {error.option_name} …"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f" (try: {error.ctx.command_path} --help)"
     return message

@@ -41,6 +41,20 @@ ROLES: Final = (*NODE_ROLES, "web")
 TICK_LEASE: Final = timedelta(minutes=1)
 
 
+def _take_database(ctx: click.Context, _: click.Parameter, url: str | None) -> None:
+    if url is not None:
+        ctx.find_root().obj["database_url"] = url
+
+
+_database_option = click.option(
+    "--database",
+    metavar="URL",
+    expose_value=False,
+    callback=_take_database,
+    help="Where the books are. [env: DUEBOOK_DATABASE_URL]",
+)
+
+
 def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What both kinds of nodes can be told."""
     for option in (
@@ -90,6 +104,7 @@ def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("up")
+@_database_option
 @click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it runs.")
 @_node_options
 @_web_options
@@ -126,6 +141,7 @@ def up_command(app: str | None, roles: str, coordination: str | None, **options:
 
 
 @click.command("worker")
+@_database_option
 @click.argument("app", metavar="MODULE:BOOK")
 @_node_options
 def worker_command(app: str, **options: Any) -> None:
@@ -141,6 +157,7 @@ def worker_command(app: str, **options: Any) -> None:
 
 
 @click.command("web")
+@_database_option
 @click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it knows.")
 @_web_options
 @click.option("--quiet", "-q", is_flag=True, help="Show problems only.")
@@ -255,6 +272,7 @@ def _allow_descriptors(slots: int) -> None:
 
 
 @click.command("tick")
+@_database_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
 @json_option
 def tick_command(limit: int, as_json: bool) -> None:
