@@ -457,6 +457,27 @@ def test_stop_and_restart_schedules_act_on_what_runs(store: Store, clock: Virtua
     assert serve.run.parent_run_id not in (run_id, again)
 
 
+def test_a_stop_does_not_wait_until_no_run_does(store: Store) -> None:
+    put_flow(store, CHAIN)
+    ids = [start(store) for _ in range(3)]
+    store.transact(lambda tx: tx.control_flow("default", "chain", tx.now, restarting=True))
+    Advancer(store, batch=1).step()
+    runs = [get_run(store, id_) for id_ in ids]
+    assert {run.reason for run in runs} == {"stopped"}
+    assert sorted(run.attempt for run in runs) == [0, 0, 1]
+
+
+def test_an_advancer_pauses_while_others_look_after_stops(
+    store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_flow(store, CHAIN)
+    store.transact(lambda tx: tx.control_flow("default", "chain", tx.now, restarting=False))
+    monkeypatch.setattr(Advancer, "_control", lambda *_: 0)
+    wake_at = Advancer(store).step()
+    assert wake_at is not None
+    assert clock.now < wake_at < clock.now + SECOND
+
+
 def call(store: Store) -> None:
     """Begin the steps that call a flow."""
     for claimed in claim(store):

@@ -49,6 +49,8 @@ TRY_AGAIN: Final = timedelta(minutes=1)
 """For a run that cannot be advanced."""
 COUNTED_AGAIN: Final = timedelta(milliseconds=50)
 """For a run that may not begin because others count those of its flow or schedule."""
+OTHERS_HOLD: Final = timedelta(milliseconds=20)
+"""Until the next look, when others hold all that waits."""
 MOST_DEPTH: Final = 10
 NEVER_BEGUN: Final = ("missing_target", "depth", "circle")
 """Why runs of flows end of which no step began."""
@@ -69,13 +71,15 @@ class Advancer:
         """Advance what waits; returns when to look again, None when nothing is foreseen."""
         while True:
             wake, now = self._store.read(lambda tx: (tx.earliest_flow(), tx.now))
-            if wake.run_at is not None and wake.run_at <= now:
-                if not self._take_and_advance():
-                    return now + timedelta(milliseconds=20)  # others hold them
-            elif wake.control_at is not None and wake.control_at <= now:
-                self._store.transact(self._control)
-            else:
+            if wake.earliest is None or wake.earliest > now:
                 return wake.earliest
+            taken = 0
+            if wake.run_at is not None and wake.run_at <= now:
+                taken += self._take_and_advance()
+            if wake.control_at is not None and wake.control_at <= now:
+                taken += self._store.transact(self._control)
+            if not taken:
+                return now + OTHERS_HOLD
 
     def _take_and_advance(self) -> int:
         """How many it took; fewer at once after a failure."""
@@ -145,8 +149,10 @@ class Advancer:
         ]
 
     # -- stop and restart schedules
-    def _control(self, tx: Tx) -> None:
-        for control in tx.take_controls(self._limit):
+    def _control(self, tx: Tx) -> int:
+        """Look whether flows are to be stopped or restarted; how many they were."""
+        controls = tx.take_controls(self._limit)
+        for control in controls:
             try:
                 flow = self._shelf.find(tx, control.namespace, control.name, control.digest)
             except Unreadable as error:
@@ -154,6 +160,7 @@ class Advancer:
                 tx.control_flow(control.namespace, control.name, None, restarting=False)
                 continue
             self._control_one(tx, control, flow)
+        return len(controls)
 
     def _control_one(self, tx: Tx, control: FlowControl, flow: Flow) -> None:
         """A stop acts only on what is running; a restart stops, waits, and starts."""
