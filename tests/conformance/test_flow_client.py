@@ -244,6 +244,17 @@ def test_a_restart_keeps_the_params_of_what_it_stopped(
     assert step.around.params == {"DAY": "monday"}
 
 
+def test_a_file_that_changes_meanwhile_does_not_hold_up_a_restart(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    put_flow(store, CHAIN)
+    book.flows.restart("chain")
+    put_flow(store, CHAIN + "description: another\n")
+    clock.advance()
+    Advancer(store).step()
+    assert [run.status for run in book.flows.runs("chain")] == ["running"]
+
+
 def test_a_stop_takes_back_a_restart(book: Book, store: Store, clock: VirtualClock) -> None:
     put_flow(store, CHAIN)
     book.flows.restart("chain")

@@ -1112,7 +1112,7 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: save_flow
--- Flows, or other revisions of them.
+-- Flows, or other revisions of them; a restart under way goes on.
 INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
 SELECT v.namespace, v.name, v.place, v.digest, v.now, v.control_at, v.now
 FROM unnest(:namespace::text[], :name::text[], :place::text[], :digest::text[],
@@ -1120,7 +1120,7 @@ FROM unnest(:namespace::text[], :name::text[], :place::text[], :digest::text[],
     AS v (namespace, name, place, digest, now, control_at)
 ON CONFLICT (namespace, name) DO UPDATE
 SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
-    control_at = excluded.control_at
+    control_at = CASE WHEN flows.restarting THEN flows.control_at ELSE excluded.control_at END
 
 -- name: save_flow_revision
 -- The files of flows as they are now.

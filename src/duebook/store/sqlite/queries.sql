@@ -843,12 +843,12 @@ ORDER BY control_at
 LIMIT :limit
 
 -- name: save_flow
--- A flow, or another revision of it.
+-- A flow, or another revision of it; a restart under way goes on.
 INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
 VALUES (:namespace, :name, :place, :digest, :now, :control_at, :now)
 ON CONFLICT (namespace, name) DO UPDATE
 SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
-    control_at = excluded.control_at
+    control_at = CASE WHEN flows.restarting THEN flows.control_at ELSE excluded.control_at END
 
 -- name: save_flow_revision
 -- The file of a flow as it is now.
