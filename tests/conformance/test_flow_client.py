@@ -32,7 +32,7 @@ from tests.conformance.flow_builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.model.run import Token
+    from duebook.model.run import Run, Token
     from duebook.store.base import Store
     from tests.conformance.builders import VirtualClock
 
@@ -148,6 +148,51 @@ def test_a_called_flow_of_which_nothing_is_to_be_kept_begins_anew(book: Book, st
     book.flows.retry(run.id)
     Advancer(store).step()
     assert [claimed.run.step for claimed in claim(store)] == ["inner"]
+
+
+def failed_within(book: Book, store: Store) -> tuple[Run, Run]:
+    """A run of a flow of which one may be under way, and that of the flow which failed in it."""
+    put_flow(store, "max_active_runs: 1\n" + OUTER.lstrip(), "outer")
+    for name in ("outer.middle", "outer.deep"):
+        put_flow(store, OUTER, name)
+    run = book.flows.start("outer")
+    begin(store)
+    call_and_work(store, bad="failed")
+    return run, steps_of(store, run.id)["inner"]
+
+
+def test_a_called_flow_does_not_go_on_before_its_caller(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    run, called = failed_within(book, store)
+    other = book.flows.start("outer")
+    Advancer(store).step()
+    book.flows.retry(run.id)
+    Advancer(store).step()
+    assert [get_run(store, id_).status for id_ in (run.id, called.id)] == ["queued", "queued"]
+    told = {step.step: step.text for step in book.flows.explain(run.id).steps}
+    assert told["inner"].endswith("it goes on when the run begins")
+    book.flows.stop("outer")
+    assert get_run(store, run.id).status == "cancelled"
+    (before,) = claim(store)
+    settle(store, before.token, "cancelled", reason="flow_cancelled")
+    clock.advance(MINUTE)
+    Advancer(store).step()
+    assert get_run(store, other.id).status == "cancelled"
+    assert get_run(store, called.id).status == "cancelled"
+
+
+def test_a_called_flow_goes_on_as_soon_as_its_caller_does(book: Book, store: Store) -> None:
+    run, called = failed_within(book, store)
+    other = book.flows.start("outer")
+    Advancer(store).step()
+    book.flows.retry(run.id)
+    Advancer(store).step()
+    store.transact(lambda tx: tx.cancel(other.id, "cancelled"))
+    Advancer(store).step()
+    assert [get_run(store, id_).status for id_ in (run.id, called.id)] == ["running", "running"]
+    assert call_and_work(store) == ["bad", "last"]
+    assert get_run(store, run.id).status == "succeeded"
 
 
 def test_a_retry_goes_on_where_the_flow_failed_and_keeps_what_succeeded(

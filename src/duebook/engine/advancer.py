@@ -105,13 +105,16 @@ class Advancer:
         return len(parents)
 
     def _move(self, tx: Tx, parent: FlowParent, begun: Begun, limits: Limits) -> FlowMove:
-        if parent.status == "queued" and parent.ready_at is not None and parent.ready_at > tx.now:
-            return FlowMove(parent, wake_at=parent.ready_at)
+        """Those that go on with a run, or end with it, are woken as soon as it begins or ended."""
         if parent.status == "queued" and parent.run_id not in begun.ids:
-            soon = COUNTED_AGAIN if parent.run_id in begun.held else LOOK_AGAIN
-            return FlowMove(parent, wake_at=tx.now + soon)
-        if parent.status not in ("queued", "running"):
-            return FlowMove(parent)
+            return _held_up(parent, begun, tx.now)
+        if parent.status == "running":
+            return self._next(tx, parent, limits)
+        move = self._next(tx, parent, limits) if parent.status == "queued" else FlowMove(parent)
+        return replace(move, wake=tuple(r.run_id for r in parent.steps if r.status == "queued"))
+
+    def _next(self, tx: Tx, parent: FlowParent, limits: Limits) -> FlowMove:
+        """How a run that has begun goes on."""
         if told := limits.circles.get(parent.run_id):
             return FlowMove(parent, end=FlowEnd("failed", "circle"), error=told)
         if parent.depth > MOST_DEPTH:
@@ -217,7 +220,21 @@ def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
 
 
 def _may_begin(parent: FlowParent, now: datetime) -> bool:
-    return parent.status == "queued" and (parent.ready_at is None or parent.ready_at <= now)
+    if parent.status != "queued" or parent.caller not in (None, "running"):
+        return False
+    return parent.ready_at is None or parent.ready_at <= now
+
+
+def _held_up(parent: FlowParent, begun: Begun, now: datetime) -> FlowMove:
+    """A run that may not begin yet: for others, for its time, or for a caller that is retried."""
+    if parent.caller == "queued":
+        return FlowMove(parent)  # which wakes it
+    if parent.caller not in (None, "running"):
+        return FlowMove(parent, cancel=(parent.run_id,), cancel_reason="flow_cancelled")
+    if parent.ready_at is not None and parent.ready_at > now:
+        return FlowMove(parent, wake_at=parent.ready_at)
+    soon = COUNTED_AGAIN if parent.run_id in begun.held else LOOK_AGAIN
+    return FlowMove(parent, wake_at=now + soon)
 
 
 def _or_again(move: FlowMove, now: datetime) -> FlowMove:

@@ -168,6 +168,8 @@ def _state(at: FlowStanding, name: str) -> str:
 
 def _held(at: FlowStanding, name: str, run: Run) -> str:
     """Why nobody performs a step that is ready."""
+    if run.queue == FLOW_QUEUE and at.run.status == "queued":
+        return "it goes on when the run begins"
     if run.queue == FLOW_QUEUE:
         return at.held.get(run.id, at.scheduler)
     needs = {} if name == CHECK else dict(at.flow.step(name).workers)

@@ -142,7 +142,8 @@ class FlowParent:
     stop_asked: bool
     begun_at: datetime | None
     priority: int
-    user: str
+    caller: RunStatus | None = None
+    """how far the run has come of which it is a step"""
     ready_at: datetime | None = None
     """when it may begin"""
     failures: int = 0
@@ -176,6 +177,8 @@ class FlowMove:
     cancel: tuple[str, ...] = ()
     """runs"""
     cancel_reason: StopReason | None = None
+    wake: tuple[str, ...] = ()
+    """runs of flows that it called, and that waited for it to begin or to end"""
     end: FlowEnd | None = None
     error: str | None = None
     output: str | None = None

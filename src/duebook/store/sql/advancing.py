@@ -138,6 +138,7 @@ class Advancing(People):
                 self._run_again(move, move.again_at)
         ended = [move for move in moves if move.end is not None and move.again_at is None]
         self._after_flows(self._end_flows(ended) if ended else [])
+        self._wake_flows(id_ for move in moves for id_ in move.wake)
         self._let_others_begin(moves)
         self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
 
@@ -452,8 +453,8 @@ def _gates(row: Waiting, limit: int | None) -> dict[Gate, int]:
 
 
 def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:
-    id_, namespace, flow, digest, params, depth, status, stop, begun_at, priority, user, *rest = row
-    ready_at, failures, options = rest
+    id_, namespace, flow, digest, params, depth, status, stop, begun_at, priority, *rest = row
+    caller, ready_at, failures, options = rest
     return FlowParent(
         run_id=id_,
         namespace=namespace,
@@ -465,7 +466,7 @@ def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> Flow
         stop_asked=bool(stop),
         begun_at=time(begun_at),
         priority=priority,
-        user=user,
+        caller=caller,
         ready_at=time(ready_at),
         failures=failures,
         options=options,

@@ -743,11 +743,11 @@ DELETE FROM flow_wakes WHERE run_id IN (SELECT value FROM json_each(:ids))
 -- name: list_parents
 -- The given runs of flows.
 SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
-    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, coalesce(s.created_by, ''),
-    r.ready_at, r.failures, CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END
+    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, c.status, r.ready_at, r.failures,
+    CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END
 FROM flow_runs AS f
 JOIN runs AS r ON r.id = f.run_id
-LEFT JOIN schedules AS s ON s.id = r.schedule_id
+LEFT JOIN runs AS c ON c.id = r.parent_run_id
 WHERE f.run_id IN (SELECT value FROM json_each(:ids))
 
 -- name: list_steps
