@@ -14,6 +14,7 @@ from duebook.flows.lifecycle import next_control
 from duebook.flows.problems import Problem, lines_of
 from duebook.flows.reconcile import Kept
 from duebook.ids import new_id
+from duebook.model.flow import root_of
 from duebook.model.secret import hide_in_lines
 from duebook.store.joined import JoinedStore
 from duebook.store.values import BrokenFile
@@ -65,9 +66,7 @@ class FlowRegistry:
         names. Raises Conflict when one does."""
         tx.lease_flows(self._namespace, [root], self._holder, timedelta())
         names = [
-            flow.name
-            for flow, _ in tx.list_flows(self._namespace)
-            if flow.place.partition("/")[0] == root
+            flow.name for flow, _ in tx.list_flows(self._namespace) if root_of(flow.place) == root
         ]
         if names:
             tx.remove_flows(self._namespace, names)
@@ -100,7 +99,7 @@ class FlowRegistry:
         known = {
             place: file
             for place, file in tx.list_flow_problems(self._namespace).items()
-            if place.partition("/")[0] in roots
+            if root_of(place) in roots
         }
         changed = {change.place for change in found.changes}
         files = {
@@ -154,7 +153,7 @@ class FlowRegistry:
         for name, (flow, place) in flows.items():
             maker = makers.get(name)
             if maker is None:
-                fresh[place.partition("/")[0]].append((flow, place))
+                fresh[root_of(place)].append((flow, place))
             elif _is_ours(maker):
                 self._declare(tx, flow, place, maker)
             else:

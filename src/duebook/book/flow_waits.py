@@ -84,7 +84,7 @@ def _why(tx: Tx, shelf: Shelf, run: Run) -> str | None:
 def _limit(tx: Tx, shelf: Shelf, run: Run) -> int | None:
     """By the revision in force, as whoever lets it begin goes by it."""
     kept, made = tx.get_flow(run.namespace, run.flow or ""), tx.flow_run(run.id)
-    digest = kept.digest if kept is not None else made[0] if made is not None else None
+    digest = kept.digest if kept is not None else made.digest if made is not None else None
     try:
         return shelf.find(tx, run.namespace, run.flow or "", digest).max_concurrent
     except Unreadable:

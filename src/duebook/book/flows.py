@@ -113,13 +113,8 @@ class Flows:
 
         def work(tx: Tx) -> FlowView:
             run = self._run(tx, run_id)
-            found = tx.flow_run(run.id)
-            digest, name = found[0] if found else None, run.flow or ""
-            try:
-                flow = self._shelf.find(tx, self._namespace, name, digest)
-            except Unreadable as error:
-                raise Conflict(str(error)) from None
-            return flow_view(flow, "", digest or "", run.created_at, None, run)
+            flow, digest = _begun_with(tx, run)
+            return flow_view(flow, "", digest, run.created_at, None, run)
 
         return self._store.read(work)
 
@@ -247,13 +242,7 @@ class Flows:
 
         def work(tx: Tx) -> FlowExplanation:
             run, only = self._run_or_step(tx, run_id)
-            found = tx.flow_run(run.id)
-            try:
-                flow = self._shelf.find(
-                    tx, self._namespace, run.flow or "", found[0] if found else None
-                )
-            except Unreadable as error:
-                raise Conflict(str(error)) from None
+            flow, _ = _begun_with(tx, run)
             return explain_flow(standing_of(tx, self._shelf, flow, run), only)
 
         return self._store.read(work)
@@ -332,15 +321,21 @@ def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
     return tx.get_run(run.id)
 
 
+def _begun_with(tx: Tx, run: Run) -> tuple[Flow, str]:
+    """The flow in the revision that a run performs, and its digest; raises Conflict when that is
+    gone."""
+    made = tx.flow_run(run.id)
+    digest = None if made is None else made.digest
+    try:
+        return _SHELF.find(tx, run.namespace, run.flow or "", digest), digest or ""
+    except Unreadable as error:
+        raise Conflict(f"run {run.id}: {error}") from None
+
+
 def _go_on(tx: Tx, run: Run, step: str | None = None) -> None:
     """Flows that it called and that failed go on where they failed, too; raises Conflict."""
     tx.lock_flow_run(run.id)
-    found = tx.flow_run(run.id)
-    digest = None if found is None else found[0]
-    try:
-        flow = Shelf().find(tx, run.namespace, run.flow or "", digest)
-    except Unreadable as error:
-        raise Conflict(f"run {run.id} cannot go on: {error}") from None
+    flow, _ = _begun_with(tx, run)
     rows = {row.step: row for row in tx.list_steps_of(run.id) if row.step is not None}
     states = {name: step_state(row.status, row.reason, row.exit_code) for name, row in rows.items()}
     if step is not None:

@@ -196,9 +196,9 @@ class Advancer:
 def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
     """Those of the run that was stopped last, as far as the flow still has them."""
     runs = tx.list_flow_runs(namespace, flow.name, 1)
-    found = tx.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
+    made = tx.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
     known = {param.name for param in flow.params}
-    return {} if found is None else {name: v for name, v in found[1].items() if name in known}
+    return {} if made is None else {name: v for name, v in made.params.items() if name in known}
 
 
 def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from duebook.flows.problems import Problem
-from duebook.model.flow import Revision
+from duebook.model.flow import Revision, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -96,7 +96,7 @@ def reconcile(
     `unknown`, for somebody is writing there.
     """
     known = {flow.name: flow for flow in kept}
-    ours = {name: flow for name, flow in known.items() if _root(flow.place) in roots}
+    ours = {name: flow for name, flow in known.items() if root_of(flow.place) in roots}
     taken = {name: flow.place for name, flow in known.items() if name not in ours}
     accepted, problems = _accept(found, ours, taken)
     changes = []
@@ -110,10 +110,6 @@ def reconcile(
     order = ("delete", "move", "change", "add", "schedule")
     changes.sort(key=lambda change: (order.index(change.kind), change.name))
     return Reconciled(tuple(changes), problems, {place: found[place] for place in problems})
-
-
-def _root(place: str) -> str:
-    return place.partition("/")[0]
 
 
 def _accept(
@@ -145,7 +141,7 @@ def _accept(
 def _twice(place: str, name: str, owner: str, is_elsewhere: bool) -> Problem:
     told, hint = f'flow "{name}" is in {owner} already', "give one another name"
     if is_elsewhere:
-        root = _root(owner)
+        root = root_of(owner)
         hint += f"; when no node is given {root} any more: duebook flow forget {root}"
     return Problem(place, 1, 1, "name", told, hint)
 

@@ -16,6 +16,7 @@ from duebook.flows.build import build
 from duebook.flows.files import NotReadable, default_name, find, read
 from duebook.flows.problems import Problem
 from duebook.flows.reconcile import Found, reconcile
+from duebook.model.flow import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -83,7 +84,7 @@ class FlowSync:
         current, roots, gone = self._look(self._roots if held is None else held)
         moving = self._settle(current, roots, now)
         unknown = {place for place in moving if place not in self._taken}
-        files = {place: file for place, file in self._taken.items() if _root(place) in roots}
+        files = {place: file for place, file in self._taken.items() if root_of(place) in roots}
         found = reconcile(files, self._registry.kept(), roots, unknown)
         found = self._patient(found, moving, now)
         told = (*gone, *(p for place in sorted(found.problems) for p in found.problems[place]))
@@ -97,7 +98,7 @@ class FlowSync:
     def forget(self, roots: Collection[str]) -> None:
         """What was seen of directories that others look after from now on: it will be old."""
         for known in (self._seen, self._taken):
-            for place in [place for place in known if _root(place) in roots]:
+            for place in [place for place in known if root_of(place) in roots]:
                 del known[place]
 
     def _look(self, names: Collection[str]) -> tuple[dict[str, Found], set[str], list[Problem]]:
@@ -142,7 +143,7 @@ class FlowSync:
         """Take what has stood still; the places that have not."""
         moving = set()
         for place in {*current, *self._seen}:
-            if _root(place) not in roots:
+            if root_of(place) not in roots:
                 continue
             digest = current[place].digest if place in current else ""
             seen = self._seen.get(place)
@@ -171,7 +172,3 @@ class FlowSync:
             return found
         changes = tuple(change for change in found.changes if change.kind != "delete")
         return replace(found, changes=changes)
-
-
-def _root(place: str) -> str:
-    return place.partition("/")[0]

@@ -37,6 +37,7 @@ __all__ = [
     "handler_name",
     "is_shell",
     "program_names",
+    "root_of",
 ]
 
 Event = Literal["init", "success", "failure", "abort", "exit"]
@@ -227,3 +228,8 @@ class Revision:
     """of the whole file"""
     source: str
     """the whole file: its other documents are flows that this one may run"""
+
+
+def root_of(place: str) -> str:
+    """The directory of a place, by its name."""
+    return place.partition("/")[0]

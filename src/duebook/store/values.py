@@ -23,6 +23,7 @@ __all__ = [
     "Account",
     "Batch",
     "Begun",
+    "BegunWith",
     "BrokenFile",
     "FlowControl",
     "FlowWake",
@@ -302,6 +303,14 @@ class BrokenFile(NamedTuple):
     digest: str = ""
     source: str = ""
     """its text, as far as people may see it"""
+
+
+class BegunWith(NamedTuple):
+    """What a run of a flow began with, and keeps to."""
+
+    digest: str | None
+    """of its file; none: there was no such flow"""
+    params: dict[str, Any]
 
 
 class Begun(NamedTuple):

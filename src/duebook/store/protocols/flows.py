@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_target import FlowTarget
     from duebook.model.listing import Found, Place
     from duebook.model.run import Run, Token
-    from duebook.store.values import Begun, BrokenFile, FlowControl, FlowWake, KeptFlow
+    from duebook.store.values import Begun, BegunWith, BrokenFile, FlowControl, FlowWake, KeptFlow
 
 __all__ = ["Flows"]
 
@@ -83,8 +83,8 @@ class Flows(Protocol):
     ) -> None:
         """A run of a flow, by the limits of the schedule of its name if that starts it."""
 
-    def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
-        """Digest, params and depth of a run of a flow; None for any other run."""
+    def flow_run(self, run_id: str) -> BegunWith | None:
+        """What a run of a flow began with; None for any other run."""
 
     def list_steps_of(self, run_id: str) -> list[Run]:
         """The runs of its steps in order, also those that a retry began again."""

@@ -8,13 +8,21 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.errors import Conflict
-from duebook.model.flow import Revision
+from duebook.model.flow import Revision, root_of
 from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import Found
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_run, without_nul
-from duebook.store.values import Begun, BrokenFile, FlowControl, FlowWake, KeptFlow, News
+from duebook.store.values import (
+    Begun,
+    BegunWith,
+    BrokenFile,
+    FlowControl,
+    FlowWake,
+    KeptFlow,
+    News,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -312,9 +320,9 @@ class Advancing(People):
         starts = [s for s in found if getattr(s.spec.target, "name", "") == flow]
         return starts[0] if starts and isinstance(starts[0].spec.target, FlowTarget) else None
 
-    def flow_run(self, run_id: str) -> tuple[str | None, dict[str, Any], int] | None:
+    def flow_run(self, run_id: str) -> BegunWith | None:
         row = self._one("get_flow_run", id=run_id)
-        return None if row is None else (row[0], json.loads(row[1]), row[2])
+        return None if row is None else BegunWith(row[0], json.loads(row[1]))
 
     def list_steps_of(self, run_id: str) -> list[Run]:
         return [read_run(row, self._time) for row in self._all("list_steps_of", id=run_id)]
@@ -399,7 +407,7 @@ class Advancing(People):
             self._run(
                 "insert_flow_problems",
                 namespace=namespace,
-                root=place.partition("/")[0],
+                root=root_of(place),
                 place=place,
                 digest=clean(file.digest),
                 source=clean(file.source),
@@ -416,9 +424,8 @@ class Advancing(People):
         return [place for (place,) in rows]
 
     def get_broken_source(self, namespace: str, place: str) -> str | None:
-        root = place.partition("/")[0]
         found: str | None = self._value(
-            "get_broken_source", namespace=namespace, root=root, place=place
+            "get_broken_source", namespace=namespace, root=root_of(place), place=place
         )
         return found
 

@@ -1281,7 +1281,7 @@ ORDER BY place DESC LIMIT :limit
 
 -- name: get_flow_run
 -- What a run of a flow began with.
-SELECT digest, params, depth FROM flow_runs WHERE run_id = :id
+SELECT digest, params FROM flow_runs WHERE run_id = :id
 
 -- name: insert_flow_start
 -- A run of a flow that somebody starts.
