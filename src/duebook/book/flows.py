@@ -122,8 +122,8 @@ class Flows:
         """What a run of a flow was given; raises NotFound for any other run."""
 
         def work(tx: Tx) -> dict[str, Any]:
-            found = tx.flow_run(self._run(tx, run_id).id)
-            return {} if found is None else found[1]
+            made = tx.flow_run(self._run(tx, run_id).id)
+            return {} if made is None else made.params
 
         return self._store.read(work)
 

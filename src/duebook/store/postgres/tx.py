@@ -15,6 +15,7 @@ from duebook.store.sql.advancing import Advancing, Gate
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
+from duebook.store.sql.flow_files import FlowFiles
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.planning import moved_row
 from duebook.store.sql.quotas import Quotas
@@ -48,6 +49,7 @@ class PostgresTx(
     Quotas,
     Delivering,
     Advancing,
+    FlowFiles,
     Checking,
     Watching,
     Insights,

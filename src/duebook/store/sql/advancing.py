@@ -1,4 +1,4 @@
-"""The advancer's part of a transaction: runs of flows out, what becomes of their steps in."""
+"""Runs of flows in a transaction: what waits out, what becomes of their steps in."""
 
 from __future__ import annotations
 
@@ -7,29 +7,17 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duebook.errors import Conflict
-from duebook.model.flow import Revision, root_of
 from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
-from duebook.model.listing import Found
 from duebook.store.sql.people import People
-from duebook.store.sql.rows import clean, read_run, without_nul
-from duebook.store.values import (
-    Begun,
-    BegunWith,
-    BrokenFile,
-    FlowControl,
-    FlowWake,
-    KeptFlow,
-    News,
-)
+from duebook.store.sql.rows import clean, read_run
+from duebook.store.values import Begun, BegunWith, FlowControl, FlowWake, News
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from duebook.model.flow_run import FlowMove
-    from duebook.model.listing import Place
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run, Token
     from duebook.store.sql.statements import Row, Values
@@ -60,7 +48,7 @@ class Gate(NamedTuple):
 
 
 class Advancing(People):
-    """Runs of flows, and the flows themselves."""
+    """Runs of flows, for those who advance them and for people."""
 
     # -- the advancer
     def take_flows(self, limit: int) -> list[FlowParent]:
@@ -224,10 +212,6 @@ class Advancing(People):
             found[parent_id][step] = None if output is None else json.loads(output)
         return found
 
-    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> Revision | None:
-        row = self._one("get_flow_revision", namespace=namespace, flow=flow, digest=digest)
-        return None if row is None else Revision(*row)
-
     def call_flow(self, token: Token, target: FlowTarget) -> bool:
         row = self._one("call_flow", flow=target.name, **token._asdict())
         if row is None:
@@ -331,6 +315,10 @@ class Advancing(People):
         rows = self._all("list_flow_runs_of", namespace=namespace, flow=flow, limit=limit)
         return [read_run(row, self._time) for row in rows]
 
+    def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:
+        rows = self._all("list_latest_flow_runs", namespace=namespace, names=list(names))
+        return {run.flow or "": run for run in (read_run(row, self._time) for row in rows)}
+
     def lock_flow_run(self, run_id: str) -> bool:
         return self._one("lock_flow_run", id=run_id) is not None
 
@@ -340,111 +328,6 @@ class Advancing(People):
             self._run("forget_step", id=run_id, step=step)
         self.reopen(run_id)
         self._wake_flows([run_id])
-
-    # -- the flows of files
-    def get_flow(self, namespace: str, name: str) -> KeptFlow | None:
-        row = self._one("get_flow", namespace=namespace, name=without_nul(name))
-        if row is None:
-            return None
-        found, place, digest, at = row
-        return KeptFlow(found, place, digest, self._time(at))
-
-    def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
-        return [
-            (KeptFlow(name, place, digest, self._time(at)), maker)
-            for name, place, digest, at, maker in self._all("list_flows", namespace=namespace)
-        ]
-
-    def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
-        rows = self._all("list_flows_named", namespace=namespace, names=list(names))
-        return {
-            name: KeptFlow(name, place, digest, self._time(at)) for name, place, digest, at in rows
-        }
-
-    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
-        first = "" if after is None else str(after[0])
-        rows = self._all("list_flows_after", namespace=namespace, after=first, limit=limit)
-        found = [KeptFlow(row[0], row[1], row[2], self._time(row[3])) for row in rows]
-        return Found(found, (found[-1].name,) if len(found) == limit else None)
-
-    def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:
-        rows = self._all("list_latest_flow_runs", namespace=namespace, names=list(names))
-        return {run.flow or "": run for run in (read_run(row, self._time) for row in rows)}
-
-    def save_flows(
-        self, namespace: str, revisions: Sequence[tuple[Revision, datetime | None]]
-    ) -> None:
-        rows: list[Values] = [
-            {
-                "namespace": namespace,
-                "name": revision.flow,
-                "flow": revision.flow,
-                "digest": revision.digest,
-                "place": revision.place,
-                "source": clean(revision.source),
-                "control_at": control_at,
-                "now": self.now,
-            }
-            for revision, control_at in revisions
-        ]
-        self._many("save_flow_revision", rows)
-        self._many("save_flow", rows)
-        if any(control_at is not None for _, control_at in revisions):
-            self._tell(News.FLOW)
-
-    def move_flow(self, namespace: str, name: str, place: str) -> None:
-        self._run("move_flow", namespace=namespace, name=name, place=place)
-
-    def remove_flows(self, namespace: str, names: Sequence[str]) -> None:
-        self._run("remove_flows", namespace=namespace, names=list(names))
-
-    def save_problems(
-        self, namespace: str, roots: Collection[str], files: Mapping[str, BrokenFile]
-    ) -> None:
-        for root in sorted(roots):
-            self._run("delete_flow_problems", namespace=namespace, root=root)
-        for place, file in sorted(files.items()):
-            self._run(
-                "insert_flow_problems",
-                namespace=namespace,
-                root=root_of(place),
-                place=place,
-                digest=clean(file.digest),
-                source=clean(file.source),
-                problems=clean(json.dumps(file.problems)),
-                now=self.now,
-            )
-
-    def list_flow_problems(self, namespace: str) -> dict[str, BrokenFile]:
-        rows = self._all("list_flow_problems", namespace=namespace)
-        return {place: BrokenFile(json.loads(text), digest) for place, digest, text in rows}
-
-    def list_broken_files(self, namespace: str, limit: int) -> list[str]:
-        rows = self._all("list_broken_files", namespace=namespace, limit=limit)
-        return [place for (place,) in rows]
-
-    def get_broken_source(self, namespace: str, place: str) -> str | None:
-        found: str | None = self._value(
-            "get_broken_source", namespace=namespace, root=root_of(place), place=place
-        )
-        return found
-
-    def lease_flows(
-        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
-    ) -> None:
-        for root in sorted(roots):
-            row = self._one(
-                "take_flow_lease",
-                name=f"flows:{namespace}:{root}",
-                session_id=holder,
-                now=self.now,
-                expires_at=self.now + lease,
-            )
-            if row is None:
-                raise Conflict(f'another node looks after the flows of "{root}"')
-
-    def release_flows(self, holder: str) -> None:
-        self._run("release_lead", id=holder, now=self.now)
 
 
 def _gates(row: Waiting, limit: int | None) -> dict[Gate, int]:

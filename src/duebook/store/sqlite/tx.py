@@ -11,6 +11,7 @@ from duebook.store.sql.advancing import Advancing
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
+from duebook.store.sql.flow_files import FlowFiles
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean, read_run
@@ -48,6 +49,7 @@ class SqliteTx(
     Quotas,
     Delivering,
     Advancing,
+    FlowFiles,
     Checking,
     Watching,
     Insights,

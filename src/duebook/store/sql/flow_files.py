@@ -1,0 +1,128 @@
+"""The flows of files in a transaction: revisions, problems, and who looks after a directory."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import Conflict
+from duebook.model.flow import Revision, root_of
+from duebook.model.listing import Found
+from duebook.store.sql.rows import clean, without_nul
+from duebook.store.sql.statements import Statements
+from duebook.store.values import BrokenFile, KeptFlow, News
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from duebook.model.listing import Place
+    from duebook.store.sql.statements import Values
+
+__all__ = ["FlowFiles"]
+
+
+class FlowFiles(Statements):
+    """Flows by their newest good revision, and what is wrong with files."""
+
+    def get_flow(self, namespace: str, name: str) -> KeptFlow | None:
+        row = self._one("get_flow", namespace=namespace, name=without_nul(name))
+        return None if row is None else self._kept(*row)
+
+    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> Revision | None:
+        row = self._one("get_flow_revision", namespace=namespace, flow=flow, digest=digest)
+        return None if row is None else Revision(*row)
+
+    def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
+        return [
+            (self._kept(*flow), maker)
+            for *flow, maker in self._all("list_flows", namespace=namespace)
+        ]
+
+    def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
+        rows = self._all("list_flows_named", namespace=namespace, names=list(names))
+        return {row[0]: self._kept(*row) for row in rows}
+
+    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
+        first = "" if after is None else str(after[0])
+        rows = self._all("list_flows_after", namespace=namespace, after=first, limit=limit)
+        found = [self._kept(*row) for row in rows]
+        return Found(found, (found[-1].name,) if len(found) == limit else None)
+
+    def _kept(self, name: str, place: str, digest: str, updated_at: Any) -> KeptFlow:
+        return KeptFlow(name, place, digest, self._time(updated_at))
+
+    def save_flows(
+        self, namespace: str, revisions: Sequence[tuple[Revision, datetime | None]]
+    ) -> None:
+        rows: list[Values] = [
+            {
+                "namespace": namespace,
+                "name": revision.flow,
+                "flow": revision.flow,
+                "digest": revision.digest,
+                "place": revision.place,
+                "source": clean(revision.source),
+                "control_at": control_at,
+                "now": self.now,
+            }
+            for revision, control_at in revisions
+        ]
+        self._many("save_flow_revision", rows)
+        self._many("save_flow", rows)
+        if any(control_at is not None for _, control_at in revisions):
+            self._tell(News.FLOW)
+
+    def move_flow(self, namespace: str, name: str, place: str) -> None:
+        self._run("move_flow", namespace=namespace, name=name, place=place)
+
+    def remove_flows(self, namespace: str, names: Sequence[str]) -> None:
+        self._run("remove_flows", namespace=namespace, names=list(names))
+
+    def save_problems(
+        self, namespace: str, roots: Collection[str], files: Mapping[str, BrokenFile]
+    ) -> None:
+        for root in sorted(roots):
+            self._run("delete_flow_problems", namespace=namespace, root=root)
+        for place, file in sorted(files.items()):
+            self._run(
+                "insert_flow_problems",
+                namespace=namespace,
+                root=root_of(place),
+                place=place,
+                digest=clean(file.digest),
+                source=clean(file.source),
+                problems=clean(json.dumps(file.problems)),
+                now=self.now,
+            )
+
+    def list_flow_problems(self, namespace: str) -> dict[str, BrokenFile]:
+        rows = self._all("list_flow_problems", namespace=namespace)
+        return {place: BrokenFile(json.loads(text), digest) for place, digest, text in rows}
+
+    def list_broken_files(self, namespace: str, limit: int) -> list[str]:
+        rows = self._all("list_broken_files", namespace=namespace, limit=limit)
+        return [place for (place,) in rows]
+
+    def get_broken_source(self, namespace: str, place: str) -> str | None:
+        found: str | None = self._value(
+            "get_broken_source", namespace=namespace, root=root_of(place), place=place
+        )
+        return found
+
+    def lease_flows(
+        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
+    ) -> None:
+        for root in sorted(roots):
+            row = self._one(
+                "take_flow_lease",
+                name=f"flows:{namespace}:{root}",
+                session_id=holder,
+                now=self.now,
+                expires_at=self.now + lease,
+            )
+            if row is None:
+                raise Conflict(f'another node looks after the flows of "{root}"')
+
+    def release_flows(self, holder: str) -> None:
+        self._run("release_lead", id=holder, now=self.now)
