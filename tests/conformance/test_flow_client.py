@@ -252,6 +252,17 @@ def test_stop_cancels_what_runs_and_nothing_else(book: Book, store: Store) -> No
     assert (ended.status, ended.reason) == ("cancelled", "stopped")
 
 
+def test_what_has_ended_meanwhile_is_no_obstacle_to_a_stop(book: Book, store: Store) -> None:
+    put_flow(store, CHAIN)
+    ended, running, queued = (book.flows.start("chain").id for _ in range(3))
+    store.transact(lambda tx: tx.cancel(ended, "cancelled"))
+    store.transact(lambda tx: tx.begin_flows([running], {}))
+    store.transact(lambda tx: tx.stop_flows([ended, running, queued], "stopped"))
+    found = [get_run(store, id_) for id_ in (ended, running, queued)]
+    assert [run.status for run in found] == ["cancelled", "running", "cancelled"]
+    assert [run.reason for run in found] == ["cancelled", "stopped", "stopped"]
+
+
 def test_restart_stops_and_starts(book: Book, store: Store, clock: VirtualClock) -> None:
     put_flow(store, CHAIN)
     run = book.flows.start("chain")

@@ -194,8 +194,7 @@ class Flows:
             if not fresh and not restarting:
                 told = "; ".join(stopping(tx, run) for run in runs[:MOST_TOLD])
                 raise Conflict(f'flow "{name}" is stopping already: {told}')
-            for run in fresh:
-                tx.cancel(run.id, "stopped")
+            tx.stop_flows([run.id for run in fresh], "stopped")
             self._note(tx, "stop", name, runs[0].id if runs else "")
             return [tx.get_run(run.id) for run in runs]
 

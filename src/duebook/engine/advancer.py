@@ -28,7 +28,7 @@ from duebook.model.target import TaskTarget
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.flow import Flow
@@ -170,15 +170,15 @@ class Advancer:
         namespace, name, now = control.namespace, control.name, tx.now
         due = due_control(flow, control.controlled_at, now)
         restarting = control.restarting if due is None else due.command == "restart"
-        active = tx.active_flow_runs(namespace, name)
+        active = [run_id for run_id, _ in tx.active_flow_runs(namespace, name)]
         if due is not None and due.command == "stop":
-            self._stop(tx, active)
+            tx.stop_flows(active, "stopped")
         wake_at = next_control(flow, now)
         if restarting:
             ended_at = tx.last_flow_end(namespace, name)
             what, until = restart_step(flow, bool(active), ended_at, now)
             if what == "stop":
-                self._stop(tx, active)
+                tx.stop_flows(active, "stopped")
             elif what == "start":
                 target = FlowTarget(name, tuple(_stopped_params(tx, namespace, flow).items()))
                 tx.start_flow(new_id(), namespace, target, flow.priority, "restart")
@@ -187,10 +187,6 @@ class Advancer:
                 again = until or now + RESTARTING
                 wake_at = again if wake_at is None else min(again, wake_at)
         tx.control_flow(namespace, name, wake_at, restarting)
-
-    def _stop(self, tx: Tx, active: Iterable[tuple[str, str]]) -> None:
-        for run_id, _ in active:
-            tx.cancel(run_id, "stopped")
 
 
 def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:

@@ -67,6 +67,9 @@ class Flows(Protocol):
     def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
         """Id and status of the runs of a flow that have not ended; not those that steps called."""
 
+    def stop_flows(self, run_ids: Sequence[str], reason: str) -> None:
+        """Cancel runs of flows, as far as they have not ended; those under way are asked to end."""
+
     def count_flow_runs(self, namespace: str, flow: str) -> int:
         """How many runs of a flow are under way, those that steps called too."""
 

@@ -263,6 +263,12 @@ class Advancing(People):
             for id_, status in self._all("list_active_flow_runs", namespace=namespace, flow=flow)
         ]
 
+    def stop_flows(self, run_ids: Sequence[str], reason: str) -> None:
+        if run_ids:
+            self._hold(run_ids)  # all of them, before any run is locked
+        for run_id in sorted(run_ids):
+            self._stop_run(run_id, reason)
+
     def count_flow_runs(self, namespace: str, flow: str) -> int:
         return int(self._value("count_flow_under_way", namespace=namespace, flow=flow))
 
