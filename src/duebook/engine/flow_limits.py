@@ -50,39 +50,46 @@ class FlowLimits:
         for parent in parents:
             key = parent.namespace, parent.flow
             flow = self._find(tx, *key, kept.get(key, parent.digest))
-            if flow is None or flow.max_concurrent is None:
-                continue
-            if parent.depth and (told := self._circle(tx, parent)):
-                limits.circles[parent.run_id] = told
-            else:
+            if flow is not None and flow.max_concurrent is not None:
                 limits.most[parent.run_id] = flow.max_concurrent
+        called = [p for p in parents if p.depth and p.run_id in limits.most]
+        for run_id, told in self._circles(tx, called).items() if called else ():
+            limits.circles[run_id] = told
+            del limits.most[run_id]
         return limits
 
-    def _circle(self, tx: Tx, parent: FlowParent) -> str | None:
+    def _circles(self, tx: Tx, called: Sequence[FlowParent]) -> dict[str, str]:
         """What a run was called by holds what it waits for, when it may call that again."""
-        way = self._way_back(tx, parent, set(tx.list_callers(parent.run_id)))
-        if not way:
-            return None
-        told = " → ".join(shorten(name, 100) for name in way)
-        return (
-            f'flow "{parent.flow}" has max_active_runs and would wait for itself: {told}; '
-            "leave out max_active_runs or one of the calls"
-        )
+        callers = tx.list_callers([parent.run_id for parent in called])
+        known: dict[tuple[str, str, str | None], dict[str, list[str]]] = {}
+        circles = {}
+        for parent in called:
+            key = parent.namespace, parent.flow, parent.digest
+            if key not in known:
+                known[key] = self._ways(tx, *key)
+            ways = known[key]
+            way = next(
+                (ways[name] for name in ways if name in callers.get(parent.run_id, ())), None
+            )
+            if way is not None:
+                told = " → ".join(shorten(name, 100) for name in way)
+                circles[parent.run_id] = (
+                    f'flow "{parent.flow}" has max_active_runs and would wait for itself: {told}; '
+                    "leave out max_active_runs or one of the calls"
+                )
+        return circles
 
-    def _way_back(self, tx: Tx, parent: FlowParent, callers: set[str]) -> list[str]:
-        """How a flow may call one of those that called it; empty when it cannot."""
-        ways, seen = [[parent.flow]], {parent.flow}
-        for way in ways:
-            kept = tx.get_flow(parent.namespace, way[-1])
-            digest = parent.digest if kept is None else kept.digest
-            flow = self._find(tx, parent.namespace, way[-1], digest)
-            for name in () if flow is None else _calls(flow):
-                if name in callers:
-                    return [*way, name]
-                if name not in seen:
-                    seen.add(name)
-                    ways.append([*way, name])
-        return []
+    def _ways(self, tx: Tx, namespace: str, flow: str, digest: str | None) -> dict[str, list[str]]:
+        """The flows that a flow may call, and how, the nearest first."""
+        found, todo = dict[str, list[str]](), [[flow]]
+        for way in todo:
+            kept = tx.get_flow(namespace, way[-1])
+            at = self._find(tx, namespace, way[-1], digest if kept is None else kept.digest)
+            for name in () if at is None else _calls(at):
+                if name not in found:
+                    found[name] = [*way, name]
+                    todo.append(found[name])
+        return found
 
     def _find(self, tx: Tx, namespace: str, name: str, digest: str | None) -> Flow | None:
         try:

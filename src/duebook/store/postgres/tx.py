@@ -11,7 +11,7 @@ from duebook.model.run import Run
 from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
-from duebook.store.sql.advancing import Advancing, Gate
+from duebook.store.sql.advancing import Advancing, Gate, columns_of_flows
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
@@ -182,12 +182,8 @@ class PostgresTx(
 
     def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:
         """A flow has no row that only this would lock, so its name is locked."""
-        found = sorted(gates, key=str)
-        names: Values = {
-            "namespaces": [gate.owner for gate in found],
-            "flows": [gate.flow for gate in found],
-        }
-        rows = self._all("lock_flow_names", salt=FLOW_LOCK, **names)
+        flows = sorted((gate.owner, gate.flow) for gate in gates if gate.flow is not None)
+        rows = self._all("lock_flow_names", salt=FLOW_LOCK, **columns_of_flows(flows))
         return {Gate(namespace, flow) for namespace, flow in rows}
 
     def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:

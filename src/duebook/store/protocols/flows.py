@@ -50,8 +50,8 @@ class Flows(Protocol):
         """A step becomes a run of a flow that waits to begin; False when the token is no longer
         current."""
 
-    def list_callers(self, run_id: str) -> list[str]:
-        """The flows by which a run of a flow was called, the nearest first."""
+    def list_callers(self, run_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The flows by which each of these was called, however far away; those that were."""
 
     def take_controls(self, limit: int) -> list[FlowControl]:
         """Flows whose stop or restart schedules want to be looked at; locked."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run, Token
     from duebook.store.sql.statements import Row, Values
 
-__all__ = ["Advancing", "Gate"]
+__all__ = ["Advancing", "Gate", "columns_of_flows"]
 
 
 class Waiting(NamedTuple):
@@ -89,9 +89,9 @@ class Advancing(People):
         if schedules := sorted(gate.owner for gate in gates if gate.flow is None):
             counted = self._all("count_under_way", ids=schedules)
             busy.update({Gate(id_): count for id_, count in counted})
-        for gate in gates:
-            if gate.flow is not None:
-                busy[gate] = self.count_flow_runs(gate.owner, gate.flow)
+        if flows := [(gate.owner, gate.flow) for gate in gates if gate.flow is not None]:
+            counted = self._all("count_flows_under_way", **columns_of_flows(flows))
+            busy.update({Gate(namespace, flow): count for namespace, flow, count in counted})
         return busy
 
     def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
@@ -229,8 +229,11 @@ class Advancing(People):
         self._tell(News.FLOW)
         return True
 
-    def list_callers(self, run_id: str) -> list[str]:
-        return [flow for (flow,) in self._all("list_callers", id=run_id)]
+    def list_callers(self, run_ids: Sequence[str]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for id_, flow in self._all("list_callers", ids=list(run_ids)):
+            found[id_].add(flow)
+        return found
 
     # -- stop and restart schedules
     def take_controls(self, limit: int) -> list[FlowControl]:
@@ -270,7 +273,8 @@ class Advancing(People):
             self._stop_run(run_id, reason)
 
     def count_flow_runs(self, namespace: str, flow: str) -> int:
-        return int(self._value("count_flow_under_way", namespace=namespace, flow=flow))
+        counted = self._all("count_flows_under_way", **columns_of_flows([(namespace, flow)]))
+        return int(counted[0][2])
 
     def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
         found = self._value("get_last_flow_end", namespace=namespace, flow=flow)
@@ -334,6 +338,11 @@ class Advancing(People):
             self._run("forget_step", id=run_id, step=step)
         self.reopen(run_id)
         self._wake_flows([run_id])
+
+
+def columns_of_flows(flows: Sequence[tuple[str, str]]) -> Values:
+    """Namespaces and names, as statements about several flows take them."""
+    return {"namespaces": [place for place, _ in flows], "flows": [flow for _, flow in flows]}
 
 
 def _gates(row: Waiting, limit: int | None) -> dict[Gate, int]:

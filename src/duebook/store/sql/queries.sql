@@ -1233,12 +1233,6 @@ WHERE queue = '@flow' AND status IN ('queued', 'running')
     AND namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
 ORDER BY created_at, id
 
--- name: count_flow_under_way
--- How many runs of a flow are under way, whoever started them.
-SELECT count(*) FROM runs
-WHERE queue = '@flow' AND status IN ('queued', 'running') AND status = 'running'
-    AND namespace = :namespace AND flow = :flow
-
 -- name: list_waiting_for_flow
 -- The first of the runs of a flow that wait to begin.
 SELECT id FROM runs
@@ -1246,15 +1240,6 @@ WHERE queue = '@flow' AND status IN ('queued', 'running') AND status = 'queued'
     AND namespace = :namespace AND flow = :flow
 ORDER BY priority DESC, ready_at, created_at, id
 LIMIT :limit
-
--- name: list_callers
--- The flows by which a run of a flow was called, the nearest first.
-WITH RECURSIVE callers (flow, parent_run_id) AS (
-    SELECT p.flow, p.parent_run_id FROM runs AS r JOIN runs AS p ON p.id = r.parent_run_id
-    WHERE r.id = :id
-    UNION ALL
-    SELECT p.flow, p.parent_run_id FROM callers AS c JOIN runs AS p ON p.id = c.parent_run_id)
-SELECT flow FROM callers
 
 -- name: get_last_flow_end
 -- When the latest run of a flow ended that did.

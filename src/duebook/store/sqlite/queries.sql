@@ -785,6 +785,14 @@ SELECT schedule_id, count(*) FROM runs
 WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status = 'running' AND status IN ('queued', 'running')
 GROUP BY schedule_id
 
+-- name: count_flows_under_way
+-- How many runs of each of these flows are under way, whoever started them.
+SELECT n.value, f.value, (
+    SELECT count(*) FROM runs AS r
+    WHERE r.queue = '@flow' AND r.status IN ('queued', 'running') AND r.status = 'running'
+        AND r.namespace = n.value AND r.flow = f.value)
+FROM json_each(:namespaces) AS n JOIN json_each(:flows) AS f ON f.key = n.key
+
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
 UPDATE runs SET status = 'running', attempt = attempt + 1, session_id = '', claimed_at = :now,
@@ -834,6 +842,15 @@ UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started
     attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
 RETURNING namespace, parent_run_id
+
+-- name: list_callers
+-- The flows by which runs of flows were called.
+WITH RECURSIVE callers (id, flow, parent_run_id) AS (
+    SELECT r.id, p.flow, p.parent_run_id FROM runs AS r JOIN runs AS p ON p.id = r.parent_run_id
+    WHERE r.id IN (SELECT value FROM json_each(:ids))
+    UNION ALL
+    SELECT c.id, p.flow, p.parent_run_id FROM callers AS c JOIN runs AS p ON p.id = c.parent_run_id)
+SELECT id, flow FROM callers
 
 -- name: take_controls
 -- Flows whose stop or restart schedules want to be looked at.
