@@ -263,11 +263,8 @@ def test_what_has_ended_meanwhile_is_no_obstacle_to_a_stop(book: Book, store: St
     assert [run.reason for run in found] == ["cancelled", "stopped", "stopped"]
 
 
-def test_restart_stops_and_starts(book: Book, store: Store, clock: VirtualClock) -> None:
-    put_flow(store, CHAIN)
-    run = book.flows.start("chain")
-    begin(store)
-    Advancer(store).step()
+def restart(book: Book, store: Store, clock: VirtualClock) -> None:
+    """Until the step that runs was stopped, and the flow has begun again."""
     claims = claim_steps(store)
     book.flows.restart("chain")
     Advancer(store).step()
@@ -275,6 +272,14 @@ def test_restart_stops_and_starts(book: Book, store: Store, clock: VirtualClock)
     clock.advance()
     begin(store, "node-2")
     Advancer(store).step()
+
+
+def test_restart_stops_and_starts(book: Book, store: Store, clock: VirtualClock) -> None:
+    put_flow(store, CHAIN)
+    run = book.flows.start("chain")
+    begin(store)
+    Advancer(store).step()
+    restart(book, store, clock)
     assert [found.status for found in book.flows.runs("chain")] == ["running", "cancelled"]
     assert book.flows.runs("chain")[1].id == run.id
     assert book.flows.get("chain").last_run == book.flows.runs("chain")[0]
@@ -287,14 +292,8 @@ def test_a_restart_keeps_the_params_of_what_it_stopped(
     book.flows.start("chain", {"DAY": "monday", "OLD": "y"})
     begin(store)
     Advancer(store).step()
-    claims = claim_steps(store)
     put_flow(store, CHAIN + "params: [{name: DAY, required: true}]\n")
-    book.flows.restart("chain")
-    Advancer(store).step()
-    settle(store, claims["one"].token, "cancelled", reason="flow_cancelled")
-    clock.advance()
-    begin(store, "node-2")
-    Advancer(store).step()
+    restart(book, store, clock)
     (step,) = claim(store, "node-2")
     assert step.around is not None
     assert step.around.params == {"DAY": "monday"}

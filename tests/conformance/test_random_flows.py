@@ -27,11 +27,13 @@ from tests.unit.flows.random_flows import (
     FlowPlan,
     base_of,
     begins,
+    ending_handlers,
     expected_end,
     expected_states,
     fate_of,
     flow_plans,
     flow_text,
+    state_of,
 )
 
 if TYPE_CHECKING:
@@ -136,15 +138,11 @@ class Play:
         return Outcome("succeeded"), None
 
     def word(self, run: Run) -> str:
-        if run.state == "skipped":
-            return "never" if run.reason == "upstream_failed" else "skipped"
-        survives = self.plan.steps[run.step or ""].survival in ("failure", "its code")
-        return "survived" if run.status == "failed" and survives else run.status
+        return state_of(self.plan, run.step or "", run.state, run.reason)
 
     @property
     def handlers(self) -> list[str]:
-        names = [name.removeprefix("handler_on.") for name in self.performed]
-        return [name for name in names if name in ("success", "failure", "abort", "exit")]
+        return ending_handlers(self.performed)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=SLOW)

@@ -129,6 +129,20 @@ def base_of(plan: FlowPlan) -> str:
     return "failed" if "failed" in expected_states(plan).values() else "succeeded"
 
 
+def state_of(plan: FlowPlan, step: str, state: str, reason: str | None) -> str:
+    """What became of a step, in the words above."""
+    if state == "skipped":
+        return "never" if reason == "upstream_failed" else "skipped"
+    survives = plan.steps[step].survival in ("failure", "its code")
+    return "survived" if state == "failed" and survives else state
+
+
+def ending_handlers(begun: list[str]) -> list[str]:
+    """Of all that began, the handlers of the end."""
+    names = [name.removeprefix("handler_on.") for name in begun]
+    return [name for name in names if name in ("success", "failure", "abort", "exit")]
+
+
 @st.composite
 def flow_plans(draw: Any, most: int = 5) -> FlowPlan:
     names = "abcde"[: draw(st.integers(1, most))]

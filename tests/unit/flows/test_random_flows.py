@@ -18,11 +18,13 @@ from tests.unit.flows.random_flows import (
     StepPlan,
     base_of,
     begins,
+    ending_handlers,
     expected_end,
     expected_states,
     fate_of,
     flow_plans,
     flow_text,
+    state_of,
 )
 
 if TYPE_CHECKING:
@@ -82,16 +84,11 @@ class Play:
 
     @property
     def handlers(self) -> list[str]:
-        names = [name.removeprefix("handler_on.") for name in self.begun]
-        return [name for name in names if name in ("success", "failure", "abort", "exit")]
+        return ending_handlers(self.begun)
 
     def word(self, step: str) -> str:
-        """The state of a step in the words of brute force."""
-        state = self.states[step]
-        if state.status == "skipped":
-            return "never" if state.reason == "upstream_failed" else "skipped"
-        survives = self.plan.steps[step].survival in ("failure", "its code")
-        return "survived" if state.status == "failed" and survives else state.status
+        found = self.states[step]
+        return state_of(self.plan, step, found.status, found.reason)
 
 
 @settings(max_examples=150, deadline=None)
