@@ -1,4 +1,4 @@
-"""The commands about flows on the books: ls, show, start, stop, restart, retry."""
+"""The commands about flows on the books: ls, show, start, stop, restart, retry, forget."""
 
 from __future__ import annotations
 
@@ -260,9 +260,9 @@ def _print_steps(book: Book, view: FlowView) -> None:
     rows = []
     for step in view.steps:
         run = done.get(step["name"])
-        status, took, why = ("", "", "") if run is None else _state(run)
+        status, length, why = ("", "", "") if run is None else _state(run)
         own = "" if run is None else short.get(run.id, "")
-        rows.append((step["name"], ", ".join(step["depends"]), status, took, own, why))
+        rows.append((step["name"], ", ".join(step["depends"]), status, length, own, why))
     print_table(("STEP", "AFTER", "LAST", "TOOK", "RUN", "WHY"), rows, shrinks=1)
     for name, *_, why in rows:
         if len(why) > LONG:  # the table may have cut it

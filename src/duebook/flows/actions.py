@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import StepTarget
 
-__all__ = ["KINDS", "SHELL", "read_action", "read_shell", "request_timeout", "written_action"]
+__all__ = ["SHELL", "read_action", "read_shell", "request_timeout", "written_action"]
 
 KINDS: Final = ("command", "script", "exec", "task", "http", "event", "call", "executor", "type")
 SHELL: Final = ("/bin/sh", "-e", "-c")

@@ -19,11 +19,11 @@ from duebook.flows.steps import (
     draft_steps,
     finish,
     read_conditions,
-    with_variable,
+    read_variables,
 )
 from duebook.flows.timing import read_seconds, read_times
-from duebook.flows.values import read_env, read_labels_of, read_params
-from duebook.flows.variables import Scope, identifier, value_template, walk
+from duebook.flows.values import read_labels_of, read_params
+from duebook.flows.variables import Scope, identifier, walk
 from duebook.flows.words import FLOW, HANDLERS
 from duebook.ids import check_name, is_name
 from duebook.model.fields import read_flag, read_labels, read_name, read_positive_length
@@ -229,12 +229,8 @@ class _Builder:
                 self._section.problem(node, "schedule", told, "give it a default")
 
     def _env(self, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
-        found = []
-        for name, node, text in read_env(self._section):
-            made = self._section.judge(node, f"env.{name}", "", value_template, text, scope)
-            found.append((name, made))
-            scope = with_variable(scope, name, made)
-        return tuple(found), _unshadowed(scope)
+        found, scope = read_variables(self._section, scope)
+        return found, _unshadowed(scope)
 
     def _steps(self, scope: Scope, around: Surroundings) -> tuple[tuple[Step, ...], Scope]:
         """The steps in their order, and what a handler may name."""

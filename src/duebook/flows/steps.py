@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
     from duebook.flows.problems import Problems
 
-__all__ = ["Draft", "Surroundings", "draft_step", "draft_steps", "finish", "read_conditions"]
+__all__ = [
+    "Draft",
+    "Surroundings",
+    "draft_step",
+    "draft_steps",
+    "finish",
+    "read_conditions",
+    "read_variables",
+]
 
 _NAME: Final = re.compile(r"[^\"'\\{}$`]{1,100}")
 _WHOLE_COMMAND: Final = re.compile(r"`([^`]+)`|\$\(([^()]+)\)")
@@ -140,7 +148,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
     section = draft.section
     if around.working_dir is not None and "working_dir" not in section and _takes_directory(draft):
         section.inherit("working_dir", around.working_dir)
-    env, scope = _env(section, scope)
+    env, scope = read_variables(section, scope)
     target, payload = read_action(section, scope, read_shell(section, around.shell), around.local)
     if "signal_on_stop" in section:
         section.read("signal_on_stop", _signal, "")
@@ -186,16 +194,17 @@ def _inner(section: Section, key: str, table: Any) -> Section:
     return Section(node, section.at(key), section.problems, table)
 
 
-def _env(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
+def read_variables(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
+    """Those of `env` as templates, and the scope of what may name them."""
     found = []
     for name, node, text in read_env(section):
         made = section.judge(node, f"env.{name}", "", value_template, text, scope)
         found.append((name, made))
-        scope = with_variable(scope, name, made)
+        scope = _with_variable(scope, name, made)
     return tuple(found), scope
 
 
-def with_variable(scope: Scope, name: str, template: str) -> Scope:
+def _with_variable(scope: Scope, name: str, template: str) -> Scope:
     """A scope that knows one more variable, and whether others can change it."""
     try:
         check_value(template, scope, name)

@@ -1,4 +1,4 @@
-"""Reads when a flow starts, stops and restarts, and lengths of time in seconds."""
+"""Reads when a flow starts, stops and restarts, when a step is tried again, and lengths of time."""
 
 from __future__ import annotations
 

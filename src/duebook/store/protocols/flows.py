@@ -95,8 +95,8 @@ class Flows(Protocol):
     def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
         """The newest first."""
 
-    def lock_flow_run(self, run_id: str) -> bool:
-        """Nobody advances it before the transaction ends; False when it is no run of a flow."""
+    def lock_flow_run(self, run_id: str) -> None:
+        """Nobody advances this run of a flow before the transaction ends."""
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
         """Go on with a run of a flow that has ended, as if these steps had not begun."""

@@ -329,8 +329,8 @@ class Advancing(People):
         rows = self._all("list_latest_flow_runs", namespace=namespace, names=list(names))
         return {run.flow or "": run for run in (read_run(row, self._time) for row in rows)}
 
-    def lock_flow_run(self, run_id: str) -> bool:
-        return self._one("lock_flow_run", id=run_id) is not None
+    def lock_flow_run(self, run_id: str) -> None:
+        self._all("lock_flow_run", id=run_id)
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
         for step in sorted(forgotten):
