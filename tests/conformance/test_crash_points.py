@@ -305,7 +305,7 @@ def test_the_steps_reach_the_statements_that_matter() -> None:
         "request_cancel",
         "end_flow_run",
         "retry_flow",
-        "forget_steps",
+        "forget_all_steps",
         "rest_flow",
         "call_flow",
         "insert_called",

@@ -1111,6 +1111,15 @@ UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 RETURNING namespace, parent_run_id
 
+-- name: delete_skipped_steps
+-- Steps that were not to run, and may do so now.
+DELETE FROM runs WHERE parent_run_id = :id AND step = ANY (:steps::text[]) AND attempt = 0
+
+-- name: forget_steps
+-- Steps that begin again: what became of them before stays, and their names as what began them.
+UPDATE runs SET step = NULL, trigger = trigger || ':' || step
+WHERE parent_run_id = :id AND step = ANY (:steps::text[])
+
 -- name: list_callers
 -- The flows by which runs of flows were called.
 WITH RECURSIVE callers (id, flow, parent_run_id) AS (

@@ -155,7 +155,7 @@ class Advancing(People):
         told = clean(move.error)
         self._end_attempt(id_, "failed", told, None)
         if self._run("retry_flow", id=id_, ready_at=at, reason=reason, error=told):
-            self._run("forget_steps", id=id_)
+            self._run("forget_all_steps", id=id_)
 
     def _row_of(self, move: FlowMove) -> Values:
         """What all runs of a flow's steps have in common."""
@@ -333,9 +333,9 @@ class Advancing(People):
         self._all("lock_flow_run", id=run_id)
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
-        for step in sorted(forgotten):
-            self._run("delete_skipped_step", id=run_id, step=step)
-            self._run("forget_step", id=run_id, step=step)
+        steps = sorted(forgotten)
+        self._run("delete_skipped_steps", id=run_id, steps=steps)
+        self._run("forget_steps", id=run_id, steps=steps)
         self.reopen(run_id)
         self._wake_flows([run_id])
 

@@ -1294,18 +1294,10 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     failures = failures + 1, ready_at = :ready_at, reason = :reason, error = :error
 WHERE id = :id AND session_id = '' AND status || '' = 'running'
 
--- name: forget_steps
+-- name: forget_all_steps
 -- All steps of a flow that is run once more.
-UPDATE runs SET step = NULL, trigger = trigger || ':' || step WHERE parent_run_id = :id AND step IS NOT NULL
-
--- name: forget_step
--- A step that begins again: what became of it before stays, and its name as what began it.
 UPDATE runs SET step = NULL, trigger = trigger || ':' || step
-WHERE parent_run_id = :id AND step = :step
-
--- name: delete_skipped_step
--- A step that was not to run, and may do so now.
-DELETE FROM runs WHERE parent_run_id = :id AND step = :step AND attempt = 0
+WHERE parent_run_id = :id AND step IS NOT NULL
 
 -- name: take_flow_lease
 -- Who may change the flows of a directory, for a while; no row when another does.
