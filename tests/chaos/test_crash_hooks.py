@@ -24,6 +24,13 @@ def test_every_point_is_a_statement_of_the_store() -> None:
 
 def kill_at(fleet: Fleet, point: str, patience: float = 3 * LEASE) -> bool:
     """Whether a node reached the point in time, and died of it."""
+    if point.startswith(("*", "keeper")):  # who dies of it does not take over from others
+        with fleet.fault(point):
+            return _dies_at(fleet, point, patience)
+    return _dies_at(fleet, point, patience)
+
+
+def _dies_at(fleet: Fleet, point: str, patience: float) -> bool:
     leaves = point.endswith(("end_session", "release_lead"))
     node = fleet.start(kill_at=point, shutdown_grace=0)
     if leaves:
