@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 
-.PHONY: setup test lint types contracts unit browser screenshots test-kills test-zones test-pgbouncer chaos run story bench clean help
+.PHONY: setup test lint types contracts unit browser screenshots test-kills test-long test-zones test-pgbouncer chaos run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ unit: $(READY) browser
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples
+
+test-long: $(READY) ## more random histories and requests than make test has time for
+	$(BIN)/python -m pytest -n 2 -m long tests
 
 test-zones: $(READY) ## the long proof: all IANA zones, 2000 to 2050
 	$(BIN)/python -m pytest -n 2 -m zones tests/zones

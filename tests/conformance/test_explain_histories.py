@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from duebook.book import Book
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(n, marks=pytest.mark.long) for n in range(10, 30))]
+)
 def test_every_due_time_has_one_account(book: Book, clock: VirtualClock, seed: int) -> None:
     history = History(book, clock, seed)
     for _ in range(50):

@@ -88,7 +88,16 @@ def running(store: Store) -> Iterator[Running]:
     opened.close()
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(
+    ("store", "mode"),
+    [
+        ("sqlite", GenerationMode.POSITIVE),
+        ("postgres", GenerationMode.POSITIVE),
+        ("postgres", GenerationMode.NEGATIVE),
+        pytest.param("sqlite", GenerationMode.NEGATIVE, marks=pytest.mark.long),
+    ],
+    indirect=["store"],
+)
 def test_no_request_breaks_an_operation_or_its_promise(
     running: Running, mode: GenerationMode
 ) -> None:
