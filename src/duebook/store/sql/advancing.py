@@ -171,11 +171,7 @@ class Advancing(People):
         }
 
     def _stop_run(self, run_id: str, reason: str) -> None:
-        how: Values = {"id": run_id, "now": self.now, "reason": reason}
-        if row := self._one("cancel_queued_run", **how):
-            self._tell_runs([run_id])
-            self._wake_owner(*row)
-        else:
+        if not self._cancel_queued([run_id], reason):
             self._ask_to_end(run_id, reason)
 
     @abstractmethod

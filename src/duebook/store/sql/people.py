@@ -326,28 +326,28 @@ class People(Lists):
         self._tell(News.WORK)
 
     def cancel(self, run_id: str, reason: str) -> str:
-        how: Values = {"id": run_id, "now": self.now, "reason": clean(reason)}
         self._hold([run_id])
-        row = self._one("cancel_queued_run", **how)
-        if row:
-            self._tell_runs([run_id])
-            self._wake_owner(*row)
+        if self._cancel_queued([run_id], reason):
             return "cancelled"
         run = self.get_run(run_id)
         if run.status != "running":
             raise Conflict(f"run {run_id} has ended already: {run.status}")
-        self._ask_to_end(run_id, how["reason"])
+        self._ask_to_end(run_id, clean(reason) or "")
         return "requested"
 
     def withdraw(self, run_ids: Sequence[str], reason: str) -> list[str]:
         self._hold(run_ids)
+        return self._cancel_queued(run_ids, reason)
+
+    def _cancel_queued(self, run_ids: Sequence[str], reason: str) -> list[str]:
+        """Those that nobody has begun end here, and who waits for them is woken; returns them."""
         how: Values = {"now": self.now, "reason": clean(reason)}
         found = [(id_, self._one("cancel_queued_run", id=id_, **how)) for id_ in sorted(run_ids)]
-        withdrawn = [(id_, row) for id_, row in found if row]
-        self._tell_runs([id_ for id_, _ in withdrawn])
-        for _, row in withdrawn:
+        cancelled = [(id_, row) for id_, row in found if row]
+        self._tell_runs([id_ for id_, _ in cancelled])
+        for _, row in cancelled:
             self._wake_owner(*row)
-        return [id_ for id_, _ in withdrawn]
+        return [id_ for id_, _ in cancelled]
 
     def find_run(self, namespace: str, text: str) -> str:
         rows = self._all("find_runs", namespace=namespace, prefix=text) if text else []
