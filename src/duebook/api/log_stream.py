@@ -135,7 +135,7 @@ class LogStream(Stream):
         run, lines = await self._tail.after(self._place)
         if lines:
             self._place = lines[-1][0]
-        ended = run.status not in ("queued", "running")
+        ended = not run.is_active
         new = [sent("line", log_form(line), place_text(place)) for place, line in lines]
         return new, sent("end", run_form(run)) if ended else None
 

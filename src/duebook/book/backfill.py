@@ -66,6 +66,6 @@ def _is_of(run: Run, queued_at: datetime) -> bool:
 
 
 def _shall_run_again(run: Run, reprocess: str | None) -> bool:
-    if run.status in ("queued", "running"):
+    if run.is_active:
         return False
     return reprocess == "all" or (reprocess == "failed" and run.status != "succeeded")

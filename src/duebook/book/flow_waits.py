@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from duebook.explain.flow_runs import ACTIVE, FlowStanding
+from duebook.explain.flow_runs import FlowStanding
 from duebook.explain.words import length_text
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.model.flow_target import FLOW_QUEUE
@@ -24,7 +24,7 @@ MOST_TOLD: Final = 3
 
 def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
     """Why a run does not begin, for others, or steps of it, for others or for want of a worker."""
-    if run is None or run.status not in ACTIVE:
+    if run is None or not run.is_active:
         return ()
     runs = [run, *tx.list_steps_of(run.id)]
     steps = {each.id: "" if each.step is None else f'step "{each.step}": ' for each in runs}
@@ -39,7 +39,7 @@ def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
 def standing_of(tx: Tx, shelf: Shelf, flow: Flow, run: Run) -> FlowStanding:
     """What there is to know about a run; of one that has ended, only what is left of it."""
     steps = {step.step: step for step in tx.list_steps_of(run.id) if step.step is not None}
-    if run.status not in ACTIVE:
+    if not run.is_active:
         return FlowStanding(flow, run, steps, {}, (), {}, tx.now)
     queues = {load.queue.name: load for load in tx.list_queues()}
     held = _held_up(tx, shelf, [run, *steps.values()])
@@ -49,7 +49,7 @@ def standing_of(tx: Tx, shelf: Shelf, flow: Flow, run: Run) -> FlowStanding:
 def stopping(tx: Tx, run: Run) -> str:
     """Since when a run of a flow is stopping, and what it waits for."""
     since = run.cancel_requested_at or tx.now
-    active = [step for step in tx.list_steps_of(run.id) if step.status in ACTIVE]
+    active = [step for step in tx.list_steps_of(run.id) if step.is_active]
     steps = ", ".join(f'"{s.step}" ({s.status}{_where(s)})' for s in active[:MOST_TOLD])
     more = f" and {len(active) - MOST_TOLD:,} more" if len(active) > MOST_TOLD else ""
     what = f"step {steps}{more}" if active else "a scheduler to look at it"

@@ -314,7 +314,7 @@ def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
     """Go on with a run of a flow; raises Conflict when that is not possible."""
     if run.parent_run_id is not None:
         raise Conflict(f"run {run.id} is a step; retry the run of its flow, {run.parent_run_id}")
-    if run.status in ("queued", "running"):
+    if run.is_active:
         raise Conflict(f"run {run.id} has not ended: {run.status}")
     _go_on(tx, run, step)
     return tx.get_run(run.id)

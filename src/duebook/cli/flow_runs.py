@@ -97,7 +97,7 @@ def show_command(name: str, as_json: bool) -> None:
             print_runs(book, runs)
         for told in view.waits:
             click.echo(printable(told))
-        if view.last_run is not None and view.last_run.status in ("queued", "running"):
+        if view.last_run is not None and view.last_run.is_active:
             click.echo(f"what each step waits for: duebook explain {view.name}")
 
 
@@ -221,7 +221,7 @@ def _watch(book: Book, run: Run, quiet: bool) -> Run:
     looked_at = time.monotonic()
     while True:
         current = book.runs.get(run.id)
-        ended = current.status not in ("queued", "running")
+        ended = not current.is_active
         for step in book.flows.steps(run.id):
             state = f"{step.status} {step.attempt}" if step.status == "running" else step.status
             if step.step is None or seen.get(step.id) == state:

@@ -56,7 +56,7 @@ def logs_command(run: str, follow: bool, step: str | None, times: bool, as_json:
             _check_step(book, found, step)
         log, collected, nothing = _Log(book, found, step), list[dict[str, Any]](), True
         while True:
-            ended, more = book.runs.get(found.id).status not in ("queued", "running"), False
+            ended, more = not book.runs.get(found.id).is_active, False
             for piece in log.new():
                 more, nothing = True, False
                 if as_json:
@@ -104,7 +104,7 @@ class _Log:
         self.width = max((min(len(name), WIDEST) for name, _ in sources), default=0)
         logs = [self._lines(name, run) for name, run in sources if run.id not in self._read]
         yield from heapq.merge(*logs, key=lambda piece: piece.line.at)
-        ended = {run.id for _, run in sources if run.status not in ("queued", "running")}
+        ended = {run.id for _, run in sources if not run.is_active}
         self._read |= ended - {self._run.id}
 
     def _sources(self, run: Run, name: str) -> Iterator[tuple[str, Run]]:

@@ -124,7 +124,7 @@ def _active(book: Book, text: str) -> str:
             what, runs = "flow", book.flows.runs(text, 1_000)
         except NotFound:
             return find_run(book, text)
-    active = [run.id for run in runs if run.status in ("queued", "running")]
+    active = [run.id for run in runs if run.is_active]
     if not active:
         raise Conflict(f'{what} "{text}" has no active run')
     if len(active) > 1:

@@ -289,7 +289,7 @@ def _rendered(form: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _await(book: Book, run: Run, quiet: bool) -> Run:
     shown, began, hinted = None, time.monotonic(), False
-    while run.status in ("queued", "running"):
+    while run.is_active:
         if run.status != shown and not quiet:
             shown = run.status
             click.echo(f"run {run.id} {run.status}", err=True)

@@ -29,7 +29,6 @@ __all__ = [
     "flow_explanation_form",
 ]
 
-ACTIVE: Final = ("queued", "running")
 _INIT: Final = handler_name("init")
 
 
@@ -139,7 +138,7 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
 
 def _not_begun(at: FlowStanding, step: Step) -> str:
     """Why a step has no run yet."""
-    if at.run.status not in ACTIVE:
+    if not at.run.is_active:
         return "never began: the run has ended"
     if at.run.status == "queued":
         return "waits until the run begins"
@@ -147,7 +146,7 @@ def _not_begun(at: FlowStanding, step: Step) -> str:
     if at.now < begins_at:
         return f"waits until {at.clock.time(begins_at)}, by delay_sec"
     for name, words in ((CHECK, "the preconditions of the flow"), (_INIT, "the handler init")):
-        if name in at.steps and at.steps[name].status in ACTIVE:
+        if name in at.steps and at.steps[name].is_active:
             return f"waits for {words} ({at.steps[name].status})"
     if pending := [name for name in step.depends if _is_pending(at, name)]:
         return f"waits for {', '.join(f'{name} ({_state(at, name)})' for name in pending)}"
@@ -159,7 +158,7 @@ def _not_begun(at: FlowStanding, step: Step) -> str:
 
 
 def _is_pending(at: FlowStanding, name: str) -> bool:
-    return name not in at.steps or at.steps[name].status in ACTIVE
+    return name not in at.steps or at.steps[name].is_active
 
 
 def _state(at: FlowStanding, name: str) -> str:

@@ -94,6 +94,11 @@ class Run:
     """the flow that it is a run of, or of which it is a step"""
 
     @property
+    def is_active(self) -> bool:
+        """Whether it has not ended."""
+        return self.status in ("queued", "running")
+
+    @property
     def state(self) -> RunState:
         """Its status in the word that people use: what was not to run at all was skipped."""
         return run_state(self.status, self.reason)

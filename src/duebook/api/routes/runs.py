@@ -114,7 +114,7 @@ def get_log(
     if "text/plain" in accept:
         return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
     after = lines[-1][0] if lines else place
-    ended = run.status not in ("queued", "running") and len(lines) < limit
+    ended = not run.is_active and len(lines) < limit
     return listed(
         [{"place": place_text(at)} | log_form(line) for at, line in lines],
         None if ended else place_text(after),

@@ -318,7 +318,7 @@ class People(Lists):
 
     def reopen(self, run_id: str) -> None:
         run = self.get_run(run_id)
-        if run.status in ("queued", "running"):
+        if run.is_active:
             raise Conflict(f"run {run_id} has not ended: {run.status}")
         self._end_attempt(run_id, run.status, run.error, run.exit_code)
         if not self._run("reopen_run", id=run_id, now=self.now):

@@ -93,7 +93,7 @@ def get_flow(visit: Visiting, name: str) -> Response:
         most=MOST_DRAWN,
         lines=marked(seen["source"], [] if seen["broken"] else seen["problems"]),
         current=marked(seen["broken"] or "", seen["problems"]),
-        active=any(run.status in ("queued", "running") for run in seen["runs"]),
+        active=any(run.is_active for run in seen["runs"]),
         done=DONE.get(done or ""),
         **seen,
     )

@@ -156,7 +156,7 @@ def get_run(
         more=more,
         begun=after is None and not (last and len(lines) == LINES),
         find=find,
-        stream=stream if run.status in ("queued", "running") else "",
+        stream=stream if run.is_active else "",
         done=visit.request.query_params.get("done"),
     )
 
@@ -172,13 +172,13 @@ def _whole(book: Book, run: Run) -> Run | None:
 
 def _again(run: Run, whole: Run | None) -> str | None:
     """The run of the flow that can go on from this step; its own id for what is no step."""
-    if run.status in ("queued", "running"):
+    if run.is_active:
         return None
     if run.parent_run_id is None:
         return run.id
     if whole is None:
         return None
-    ended = whole.status not in ("queued", "running") and whole.parent_run_id is None
+    ended = not whole.is_active and whole.parent_run_id is None
     return whole.id if ended and run.step and not run.step.startswith(HANDLER) else None
 
 
