@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,15 @@ def test_there_is_news_soon_after_anybody_gave_others_something_to_do(
     now_of_read(there)
     clock.advance(SECOND)
     assert not here.news(0)
+
+
+def test_news_are_heard_by_whichever_thread_asks_next(backend: Backend) -> None:
+    here, there = backend.open(), backend.open()
+    here.news(0)
+    for number in range(5):
+        add_run(there, add_schedule(there, f"job-{number}"))
+        with ThreadPoolExecutor(1) as another:
+            assert another.submit(lambda: eventually(lambda: here.news(0.1))).result()
 
 
 def test_who_waits_for_news_is_woken_by_them(backend: Backend) -> None:

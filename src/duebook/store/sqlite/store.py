@@ -73,6 +73,7 @@ class SqliteStore:
         self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._opening = threading.Lock()
         self._identity = _identity(path)
+        self._watcher: sqlite3.Connection | None = None
         self._seen: int | None = None
         self._closed = False
         self._closing = threading.Event()
@@ -164,13 +165,20 @@ class SqliteStore:
         if self._identity != _identity(self._path):
             raise Conflict(f"{self._path} was removed or replaced while it was in use")
         with translated(self._path):
-            version = int(self._reader().execute("PRAGMA data_version").fetchone()[0])
+            version = int(self._watch().execute("PRAGMA data_version").fetchone()[0])
         seen, self._seen = self._seen, version
         if version == seen:
             return False
         with suppress(Unavailable), translated(self._path):  # a copy may yet be given up
             refuse_moved(self._reader(), self._path)
         return True
+
+    def _watch(self) -> sqlite3.Connection:
+        """One for all threads: the numbers of two connections say nothing about each other."""
+        self._refuse_closed()
+        if self._watcher is None:
+            self._watcher = connect(self._path, readonly=True)
+        return self._watcher
 
     def wait_for_log(self, seen: int, timeout: float) -> int:
         """A look at the end of the log costs next to nothing."""
@@ -191,18 +199,23 @@ class SqliteStore:
         self._writer.close()
         for _, connection in self._open:
             connection.close()
+        if self._watcher is not None:
+            self._watcher.close()
 
     def _reader(self) -> sqlite3.Connection:
         """This thread's own connection, which cannot write."""
-        if self._closed:
-            raise Unavailable(f"{self._path} is closed")
-        refuse_fork(self._pid)
+        self._refuse_closed()
         connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
         if connection is None:
             connection = connect(self._path, readonly=True)
             self._readers.connection = connection
             self._keep(connection)
         return connection
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise Unavailable(f"{self._path} is closed")
+        refuse_fork(self._pid)
 
     def _keep(self, connection: sqlite3.Connection) -> None:
         """Until the store or its thread ends: web servers begin and end threads all the time."""
