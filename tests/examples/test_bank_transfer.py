@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from duebook.book import Book
 from examples import bank_transfer
-from tests.integration.nodes import DRIVER, LEASE, NodeProcess, World, open_world
+from tests.integration.nodes import DRIVER, LEASE, NodeProcess, World, open_world, state
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ BALANCE = 1_000
 WORKERS = 3
 FEED = 40
 """Transfers asked for just before each kill, so that the workers have something in hand."""
+TRIES = 100
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -72,11 +73,26 @@ class Bank:
                 self._expected[target] += amount
 
     def kill_one(self) -> None:
-        """At a moment that nothing here has chosen: the only way to it is to let time pass."""
+        """At a moment that nothing here has chosen: the only way to it is to let time pass.
+
+        It is stopped there, and killed if it has something in hand; else it may go on for now.
+        """
         worker = self._workers.pop(self._chance.randrange(len(self._workers))).wait_ready(60)
-        self.ask(FEED)
-        threading.Event().wait(self._chance.uniform(0, 0.15))
+        for _ in range(TRIES):
+            self.ask(FEED)
+            threading.Event().wait(self._chance.uniform(0, 0.15))
+            worker.send(signal.SIGSTOP)
+            eventually(lambda: state(worker.pid) == "T")
+            if self._is_at_work(worker):
+                break
+            worker.send(signal.SIGCONT)
         worker.end(signal.SIGKILL)
+
+    def _is_at_work(self, worker: NodeProcess) -> bool:
+        held = f"{self._books}runs AS r JOIN {self._books}node_sessions AS n ON n.id = r.session_id"
+        of_worker = f"r.status = 'running' AND n.pid = {worker.pid}"
+        ((number,),) = self._read(f"SELECT count(*) FROM {held} WHERE {of_worker}")  # noqa: S608
+        return bool(number)
 
     def runs(self) -> dict[object, object]:
         """How many there are, by status."""
@@ -112,7 +128,7 @@ def work_through(world: World, kills: int, number: int) -> None:
         bank.kill_one()
         bank.hire()
     eventually(lambda: bank.runs().keys() <= {"succeeded", "failed", "cancelled"}, 120)
-    assert bank.lost() >= kills / 4, "the kills did not meet the work"
+    assert bank.lost() >= kills / 2, "the kills did not meet the work"
     bank.check()
 
 
