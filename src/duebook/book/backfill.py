@@ -1,23 +1,27 @@
-"""Which past due times a backfill runs: those without a run, and the runs to open again; which
-of its runs can still be taken back."""
+"""Which past due times a backfill runs: those without a run, and the runs to open again; how they
+are queued, and which of them can still be taken back."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid
+from duebook.model.plan import Fire
 from duebook.planner import DueTimes, instant_before
 from duebook.settings import RETENTION
+from duebook.targets.event import end_at_once
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.plan import Snapshot
     from duebook.model.run import Run
     from duebook.store.base import Tx
 
-__all__ = ["find_missing", "find_queued"]
+__all__ = ["fill", "find_missing", "find_queued"]
 
 MOST_BACKFILLED: Final = 10_000
 
@@ -44,6 +48,21 @@ def find_missing(
     have = {run.due_at for run in runs} | set(due.put_in_until(decided))
     missing = [at for at in due.among(instant_before(since), decided) if at not in have]
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
+
+
+def fill(
+    tx: Tx, snapshot: Snapshot, missing: Sequence[datetime], again: Sequence[Run]
+) -> list[str]:
+    """The ids of the runs that are made and opened again for them."""
+    if snapshot.spec.instant:
+        fires = [Fire(at, "backfill") for at in missing]
+        ended = [replace(f, ended=end_at_once(snapshot, f, tx.now)) for f in fires]
+        ids = tx.create_ended(snapshot, ended)
+    else:
+        ids = tx.create_backfill(snapshot, missing)
+    for run in again:
+        tx.reopen(run.id)
+    return [*ids, *(run.id for run in again)]
 
 
 def find_queued(

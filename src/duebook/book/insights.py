@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.bulk import count_for
-from duebook.book.schedules import with_problems
+from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview, fold_steps
 from duebook.planner import DueTimes

@@ -1,15 +1,14 @@
-"""What people do with schedules: define, change, pause, move, ask."""
+"""What people do with schedules: define, change, pause, move, fill."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
-from duebook.book.backfill import find_missing, find_queued
+from duebook.book.backfill import fill, find_missing, find_queued
 from duebook.book.bulk import Wanted, act_on, create_all, first_state, read_all
 from duebook.book.checks import (
     check_definition,
@@ -22,26 +21,18 @@ from duebook.book.checks import (
     split_enabled,
 )
 from duebook.book.quotas import admit, refuse_large_payload
-from duebook.book.rendering import render_form
+from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range
 from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.explain import Explanation, explain_at, explain_between
 from duebook.ids import new_id
 from duebook.model.acted import ACTIONS, Withdrawn
-from duebook.model.edited import Drafted, Edited
+from duebook.model.edited import Drafted
 from duebook.model.fields import check_payload, read_text
-from duebook.model.filters import (
-    check_page,
-    load_ledger_filter,
-    load_schedule_filter,
-    load_sort,
-)
-from duebook.model.hidden import keep_hidden
-from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.filters import load_schedule_filter
+from duebook.model.listing import Listing
 from duebook.model.plan import DueException, Fire
-from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
-from duebook.model.secret import keep_secrets
-from duebook.model.target import CommandTarget, TaskTarget, payload_variables
+from duebook.model.schedule import load_changes
+from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,
     plan,
@@ -52,62 +43,39 @@ from duebook.planner import (
     upcoming_after,
 )
 from duebook.targets.event import end_at_once, with_events
-from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
-from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
     from typing import Unpack
 
+    from duebook.book.schedule_reader import Listed, Moments
     from duebook.model.acted import Acted, Action
-    from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import Plan, Snapshot
     from duebook.model.policies import Definition
     from duebook.model.run import Run
-    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
     from duebook.store.base import Store, Tx
-    from duebook.store.values import LedgerEntry
+    from duebook.targets.task import Tasks
 
-    # inside the class below `list` is a method
-    Entries = Listing[LedgerEntry]
-    Explanations = list[Explanation]
-    Listed = Listing[Schedule]
-    Moments = list[datetime]
-    Revisions = list[Revision]
-    RunList = list[Run]
-    Said = list[DueException]
+    RunList = list[Run]  # inside the class below `list` is a method
 
-__all__ = ["Declared", "Schedules", "with_problems"]
+__all__ = ["Declared", "Schedules"]
 
 Declared = Literal["created", "changed", "unchanged"]
-
-
-MOST_EXPLAINED: Final = 1_000
-MOST_PREVIEWED: Final = 10_000
 WITHDRAWN_AT_ONCE: Final = 500
 """Runs that one transaction takes back."""
-LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
-_SHAPES: Final = {
-    "name": ("s",),
-    "-name": ("s",),
-    "created_at": ("is",),
-    "-created_at": ("is",),
-    "next_due_at": ("is", "s"),
-}
-"""What a place is made of in each order."""
 
 
-class Schedules:
+class Schedules(ScheduleReader):
     """What people do with schedules. Every method takes a name or an id; raises NotFound."""
 
     def __init__(
         self, store: Store, namespace: str, tasks: Tasks | None = None, by: str = ""
     ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._tasks = tasks or Tasks()
+        super().__init__(store, namespace, tasks)
         self._audit = ScheduleAudit(namespace, by)
 
     @overload
@@ -247,44 +215,6 @@ class Schedules:
         self._audit.edited(tx, schedule, snapshot.spec, spec, maker)
         return tx.get_schedule(schedule.id)
 
-    def get(self, name: str) -> Schedule:
-        """One schedule, with its latest run."""
-
-        def work(tx: Tx) -> Schedule:
-            schedule_id = self._find(tx, name)
-            latest = tx.latest_runs([schedule_id])
-            (schedule,) = with_problems(tx, [tx.get_schedule(schedule_id)])
-            return replace(schedule, last_run=latest.get(schedule_id))
-
-        return self._store.read(work)
-
-    def list(
-        self,
-        *,
-        sort: ScheduleSort = "name",
-        cursor: str | None = None,
-        limit: int = 100,
-        **wanted: Unpack[SchedulesWanted],
-    ) -> Listed:
-        """A page of schedules, each with its latest run; `next_cursor` is where the next begins.
-
-        Filters: `status`, `label` ("team:sales", or an object, or several), `text` (a part of the
-        name, or its beginning: "etl-*"), `due_before`, `target` (task, task:NAME, flow,
-        flow:NAME, command, http or event) and `problem`. Sorted by `name`, `-name`, `created_at`,
-        `-created_at`, or `next_due_at`: then what nothing is due of comes last. A page may be
-        short, and have a next one. Raises InvalidFilter with every wrong one, and BadCursor.
-        """
-        check_page(limit)
-        found, order = load_schedule_filter(dict(wanted)), load_sort(sort)
-        asked = ["schedules", self._namespace, found.asked, order]
-        after = read_cursor(asked, cursor, *_SHAPES[order])
-
-        def work(tx: Tx) -> Listed:
-            page = tx.list_schedules(self._namespace, found, order, after, limit)
-            return Listing(with_problems(tx, page.rows), write_cursor(asked, page.last))
-
-        return self._store.read(work)
-
     def update(
         self, name: str, by: str = "", version: int | None = None, **changes: Any
     ) -> Schedule:
@@ -327,7 +257,7 @@ class Schedules:
         by: str,
     ) -> Schedule:
         """Put a form in force, and switch the schedule on or off if it says so."""
-        spec, enabled = _read_edit(form, current, schedule.name)
+        spec, enabled = read_edit(form, current, schedule.name)
         edited = self._edit(tx, schedule, spec, by)
         return self._switch(tx, edited, enabled) if form.get("enabled") is not None else edited
 
@@ -343,10 +273,6 @@ class Schedules:
             tx.pause([plan_pause(snapshot, tx.now)], None)
             return self._audit.acted(tx, "pause", snapshot)
         return schedule
-
-    def revisions(self, name: str) -> Revisions:
-        """Every definition that was in force, the first one first; also of deleted schedules."""
-        return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name, deleted=True)))
 
     def delete(self, name: str, version: int | None = None) -> None:
         """Queued runs are cancelled, running ones finish, the name is free again.
@@ -418,17 +344,6 @@ class Schedules:
             return tx.get_run(run_id)
 
         return self._store.transact(work)
-
-    def render(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What `trigger` would execute now: `target` and `payload`, their templates rendered.
-
-        Nothing is queued, and secrets are hidden. Raises TemplateFailed, which is an Invalid.
-        """
-        if payload is not None:
-            check_payload("payload", payload)
-        return self._store.read(
-            lambda tx: render_form(tx, tx.snapshot(self._find(tx, name)), payload)
-        )
 
     def reschedule(
         self, name: str, at: str | datetime, due_at: str | datetime | None = None
@@ -516,7 +431,7 @@ class Schedules:
         `dry_run` nothing happens, and the due times that would run are returned. Raises Invalid
         for a range that is not over, before the retention horizon, or of too many due times.
         """
-        since, until = _range(start, end)
+        since, until = read_range(start, end)
         if reprocess not in (None, "failed", "all"):
             raise Invalid(f'reprocess "{shorten(reprocess)}" is not one of failed, all')
 
@@ -525,15 +440,7 @@ class Schedules:
             missing, again = find_missing(tx, snapshot, since, until, reprocess)
             if dry_run:
                 return sorted([*missing, *(run.due_at for run in again if run.due_at)])
-            if snapshot.spec.instant:
-                fires = [Fire(at, "backfill") for at in missing]
-                ended = [replace(f, ended=end_at_once(snapshot, f, tx.now)) for f in fires]
-                ids = tx.create_ended(snapshot, ended)
-            else:
-                ids = tx.create_backfill(snapshot, missing)
-            for run in again:
-                tx.reopen(run.id)
-            if queued := [*ids, *(run.id for run in again)]:
+            if queued := fill(tx, snapshot, missing, again):
                 times = {"start": since, "end": until}
                 how = {"reprocess": reprocess, "runs": len(queued)}
                 self._audit.told(tx, "backfill", snapshot, **times, **how)
@@ -552,7 +459,7 @@ class Schedules:
 
         `queued_at` tells which one: the `ready_at` of the runs that it returned.
         """
-        since, until = _range(start, end)
+        since, until = read_range(start, end)
         moment = parse_instant(queued_at)
         idle, begun = self._store.read(
             lambda tx: find_queued(tx, self._find(tx, name), since, until, moment)
@@ -571,107 +478,12 @@ class Schedules:
             self._audit.told(tx, "undo_backfill", snapshot, runs=taken)
         return taken
 
-    def preview(self, name: str, count: int = 10) -> Moments:
-        """The next due times, with what was said about single ones."""
-        if not isinstance(count, int) or not 0 < count <= MOST_PREVIEWED:
-            raise Invalid(f"count {shorten(count)} is no number 1 to {MOST_PREVIEWED:,}")
-
-        def work(tx: Tx) -> Moments:
-            snapshot = tx.snapshot(self._find(tx, name))
-            due, place = DueTimes.of(snapshot, tx.now), upcoming_after(snapshot, tx.now)
-            most = snapshot.spec.max_runs
-            left = count if most is None else min(count, max(most - snapshot.fired, 0))
-            return list(islice(due.among(place, LAST), left))
-
-        return self._store.read(work)
-
-    def preview_update(self, name: str, count: int = 10, **changes: Any) -> Edited:
-        """What `update` would do to the definition and the next due times; nothing is changed.
-
-        Raises InvalidSchedule as `update` does.
-        """
-
-        def work(tx: Tx) -> Edited:
-            snapshot = tx.snapshot(self._find(tx, name))
-            form = load_changes(snapshot.spec.to_json(), changes)
-            spec, _ = _read_edit(form, snapshot.spec, snapshot.name)
-            spec = spec.anchored(tx.get_schedule(snapshot.schedule_id).created_at)
-            refuse_templates(spec)
-            refuse_payload(self._tasks, spec)
-            place = upcoming_after(snapshot, tx.now)
-            was, will = (
-                list(islice(DueTimes.of(of, tx.now).among(place, LAST), count))
-                for of in (snapshot, replace(snapshot, spec=spec))
-            )
-            return Edited(snapshot.spec, spec, was, will)
-
-        return self._store.read(work)
-
-    def explain(
-        self,
-        name: str,
-        at: str | datetime | None = None,
-        start: str | datetime | None = None,
-        end: str | datetime | None = None,
-        tz: str | None = None,
-    ) -> Explanation | Explanations:
-        """What became of a due time and why, in a sentence; or of each from `start` to `end`.
-
-        `at` may be a wall time without an offset: it is read in the schedule's zone. Sentences
-        tell times in `tz`, or in that zone. Deleted schedules answer as well.
-        """
-        told_in = None if tz is None else zone_name(tz)
-
-        def work(tx: Tx) -> Explanation | Explanations:
-            schedule_id = self._find(tx, name, deleted=True)
-            if at is not None:
-                return explain_at(tx, schedule_id, at, told_in)
-            if start is None or end is None:
-                raise Invalid("explain needs `at`, or `start` and `end`")
-            span = _range(start, end)
-            return explain_between(tx, schedule_id, *span, MOST_EXPLAINED, told_in)
-
-        return self._store.read(work)
-
-    def ledger(
-        self,
-        name: str,
-        limit: int = 20,
-        *,
-        cursor: str | None = None,
-        **wanted: Unpack[EntriesWanted],
-    ) -> Entries:
-        """The newest due times that did not become runs, and why; also of deleted schedules.
-
-        Filters: `reason`, and `since` and `until` for their due times. Raises InvalidFilter and
-        BadCursor.
-        """
-        check_page(limit)
-        found = load_ledger_filter(dict(wanted))
-
-        def work(tx: Tx) -> Entries:
-            schedule_id = self._find(tx, name, deleted=True)
-            asked = ["ledger", schedule_id, found.asked]
-            page = tx.list_ledger(schedule_id, found, read_cursor(asked, cursor, "ii"), limit)
-            return Listing(page.rows, write_cursor(asked, page.last))
-
-        return self._store.read(work)
-
-    def exceptions(self, name: str) -> Said:
-        """What was said about due times to come: skipped ones and moved ones."""
-        return self._store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
-
     def _exists(self, tx: Tx, name: str) -> bool:
         try:
             self._find(tx, name)
         except NotFound:
             return False
         return True
-
-    def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
-        if not isinstance(name, str):
-            raise Invalid(f"name {shorten(name)} is no text")
-        return tx.find_schedule(self._namespace, name, deleted)
 
     def _of_version(self, tx: Tx, name: str, version: int | None) -> Schedule:
         schedule = tx.get_schedule(self._find(tx, name))
@@ -726,42 +538,7 @@ def _planned(snapshot: Snapshot, now: datetime) -> Plan:
     return with_events(plan(snapshot, now), snapshot, now)
 
 
-def _read_edit(form: dict[str, Any], current: ScheduleSpec, name: str) -> tuple[ScheduleSpec, bool]:
-    """A form that replaces a definition: what it hides stays as it is; and whether it is on."""
-    definition, enabled, wrong = split_enabled(form)
-    if wrong:
-        raise InvalidSchedule(wrong)
-    definition["target"] = keep_hidden(definition.get("target"), current.target)
-    if "payload" in definition:
-        definition["payload"] = keep_secrets(definition["payload"], current.payload)
-    return load_spec(definition, name), enabled
-
-
-def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
-    """Those whose task no live worker knows say so, as long as nothing else is wrong."""
-    tasks = {
-        schedule.id: schedule.spec.target.name
-        for schedule in schedules
-        if schedule.spec and isinstance(schedule.spec.target, TaskTarget)
-        if schedule.status == "active" and schedule.problem is None
-    }
-    unknown = set(tasks.values()) - tx.list_known_tasks() if tasks else set()
-    return [
-        replace(schedule, problem=f'no live worker knows task "{tasks[schedule.id]}"')
-        if tasks.get(schedule.id) in unknown
-        else schedule
-        for schedule in schedules
-    ]
-
-
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
     """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
     moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
     return next(moved, due_at)
-
-
-def _range(start: str | datetime, end: str | datetime) -> tuple[datetime, datetime]:
-    since, until = parse_instant(start), parse_instant(end)
-    if until < since:
-        raise Invalid(f"end {format_instant(until)} is before start {format_instant(since)}")
-    return since, until

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from duebook.book.schedules import MOST_EXPLAINED
+from duebook.book.schedule_reader import MOST_EXPLAINED
 from duebook.cli.arguments import count_option, name_argument, read_moment
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped

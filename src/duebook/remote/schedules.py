@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Unpack
 
-    from duebook.book.schedules import (
+    from duebook.book.schedule_reader import (
         Entries,
         Explanations,
         Listed,
         Moments,
         Revisions,
-        RunList,
         Said,
     )
+    from duebook.book.schedules import RunList
     from duebook.explain import Explanation
     from duebook.model.acted import Acted, Action
     from duebook.model.edited import Edited

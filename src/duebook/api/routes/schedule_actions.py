@@ -39,7 +39,7 @@ from duebook.api.schemas.schedules import (
     UndoBackfillRequest,
     WithdrawnShape,
 )
-from duebook.book.schedules import MOST_PREVIEWED
+from duebook.book.schedule_reader import MOST_PREVIEWED
 from duebook.explain import Explanation, explanation_form
 from duebook.model.fields import check_payload, one_of, read_flag, read_instant, read_text
 from duebook.model.forms import edit_form, run_form, schedule_form

@@ -1,0 +1,254 @@
+"""What people ask about schedules: what they are, what comes next, and what became of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.book.checks import refuse_payload, refuse_templates, split_enabled
+from duebook.book.rendering import render_form
+from duebook.errors import Invalid, shorten
+from duebook.explain import Explanation, explain_at, explain_between
+from duebook.model.edited import Edited
+from duebook.model.fields import check_payload
+from duebook.model.filters import (
+    check_page,
+    load_ledger_filter,
+    load_schedule_filter,
+    load_sort,
+)
+from duebook.model.hidden import keep_hidden
+from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.secret import keep_secrets
+from duebook.model.target import TaskTarget
+from duebook.planner import DueTimes, upcoming_after
+from duebook.targets.task import Tasks
+from duebook.timetext import format_instant, parse_instant
+from duebook.triggers.zones import zone_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Unpack
+
+    from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
+    from duebook.model.plan import DueException
+    from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import LedgerEntry
+
+    # inside the class below `list` is a method
+    Entries = Listing[LedgerEntry]
+    Explanations = list[Explanation]
+    Listed = Listing[Schedule]
+    Moments = list[datetime]
+    Revisions = list[Revision]
+    Said = list[DueException]
+
+__all__ = ["ScheduleReader", "read_edit", "read_range", "with_problems"]
+
+MOST_EXPLAINED: Final = 1_000
+MOST_PREVIEWED: Final = 10_000
+LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+_SHAPES: Final = {
+    "name": ("s",),
+    "-name": ("s",),
+    "created_at": ("is",),
+    "-created_at": ("is",),
+    "next_due_at": ("is", "s"),
+}
+"""What a place is made of in each order."""
+
+
+class ScheduleReader:
+    """Nothing here changes the books. Every method takes a name or an id; raises NotFound."""
+
+    def __init__(self, store: Store, namespace: str, tasks: Tasks | None = None) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._tasks = tasks or Tasks()
+
+    def get(self, name: str) -> Schedule:
+        """One schedule, with its latest run."""
+
+        def work(tx: Tx) -> Schedule:
+            schedule_id = self._find(tx, name)
+            latest = tx.latest_runs([schedule_id])
+            (schedule,) = with_problems(tx, [tx.get_schedule(schedule_id)])
+            return replace(schedule, last_run=latest.get(schedule_id))
+
+        return self._store.read(work)
+
+    def list(
+        self,
+        *,
+        sort: ScheduleSort = "name",
+        cursor: str | None = None,
+        limit: int = 100,
+        **wanted: Unpack[SchedulesWanted],
+    ) -> Listed:
+        """A page of schedules, each with its latest run; `next_cursor` is where the next begins.
+
+        Filters: `status`, `label` ("team:sales", or an object, or several), `text` (a part of the
+        name, or its beginning: "etl-*"), `due_before`, `target` (task, task:NAME, flow,
+        flow:NAME, command, http or event) and `problem`. Sorted by `name`, `-name`, `created_at`,
+        `-created_at`, or `next_due_at`: then what nothing is due of comes last. A page may be
+        short, and have a next one. Raises InvalidFilter with every wrong one, and BadCursor.
+        """
+        check_page(limit)
+        found, order = load_schedule_filter(dict(wanted)), load_sort(sort)
+        asked = ["schedules", self._namespace, found.asked, order]
+        after = read_cursor(asked, cursor, *_SHAPES[order])
+
+        def work(tx: Tx) -> Listed:
+            page = tx.list_schedules(self._namespace, found, order, after, limit)
+            return Listing(with_problems(tx, page.rows), write_cursor(asked, page.last))
+
+        return self._store.read(work)
+
+    def revisions(self, name: str) -> Revisions:
+        """Every definition that was in force, the first one first; also of deleted schedules."""
+        return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name, deleted=True)))
+
+    def render(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
+        """What `trigger` would execute now: `target` and `payload`, their templates rendered.
+
+        Nothing is queued, and secrets are hidden. Raises TemplateFailed, which is an Invalid.
+        """
+        if payload is not None:
+            check_payload("payload", payload)
+        return self._store.read(
+            lambda tx: render_form(tx, tx.snapshot(self._find(tx, name)), payload)
+        )
+
+    def preview(self, name: str, count: int = 10) -> Moments:
+        """The next due times, with what was said about single ones."""
+        if not isinstance(count, int) or not 0 < count <= MOST_PREVIEWED:
+            raise Invalid(f"count {shorten(count)} is no number 1 to {MOST_PREVIEWED:,}")
+
+        def work(tx: Tx) -> Moments:
+            snapshot = tx.snapshot(self._find(tx, name))
+            due, place = DueTimes.of(snapshot, tx.now), upcoming_after(snapshot, tx.now)
+            most = snapshot.spec.max_runs
+            left = count if most is None else min(count, max(most - snapshot.fired, 0))
+            return list(islice(due.among(place, LAST), left))
+
+        return self._store.read(work)
+
+    def preview_update(self, name: str, count: int = 10, **changes: Any) -> Edited:
+        """What `update` would do to the definition and the next due times; nothing is changed.
+
+        Raises InvalidSchedule as `update` does.
+        """
+
+        def work(tx: Tx) -> Edited:
+            snapshot = tx.snapshot(self._find(tx, name))
+            form = load_changes(snapshot.spec.to_json(), changes)
+            spec, _ = read_edit(form, snapshot.spec, snapshot.name)
+            spec = spec.anchored(tx.get_schedule(snapshot.schedule_id).created_at)
+            refuse_templates(spec)
+            refuse_payload(self._tasks, spec)
+            place = upcoming_after(snapshot, tx.now)
+            was, will = (
+                list(islice(DueTimes.of(of, tx.now).among(place, LAST), count))
+                for of in (snapshot, replace(snapshot, spec=spec))
+            )
+            return Edited(snapshot.spec, spec, was, will)
+
+        return self._store.read(work)
+
+    def explain(
+        self,
+        name: str,
+        at: str | datetime | None = None,
+        start: str | datetime | None = None,
+        end: str | datetime | None = None,
+        tz: str | None = None,
+    ) -> Explanation | Explanations:
+        """What became of a due time and why, in a sentence; or of each from `start` to `end`.
+
+        `at` may be a wall time without an offset: it is read in the schedule's zone. Sentences
+        tell times in `tz`, or in that zone. Deleted schedules answer as well.
+        """
+        told_in = None if tz is None else zone_name(tz)
+
+        def work(tx: Tx) -> Explanation | Explanations:
+            schedule_id = self._find(tx, name, deleted=True)
+            if at is not None:
+                return explain_at(tx, schedule_id, at, told_in)
+            if start is None or end is None:
+                raise Invalid("explain needs `at`, or `start` and `end`")
+            span = read_range(start, end)
+            return explain_between(tx, schedule_id, *span, MOST_EXPLAINED, told_in)
+
+        return self._store.read(work)
+
+    def ledger(
+        self,
+        name: str,
+        limit: int = 20,
+        *,
+        cursor: str | None = None,
+        **wanted: Unpack[EntriesWanted],
+    ) -> Entries:
+        """The newest due times that did not become runs, and why; also of deleted schedules.
+
+        Filters: `reason`, and `since` and `until` for their due times. Raises InvalidFilter and
+        BadCursor.
+        """
+        check_page(limit)
+        found = load_ledger_filter(dict(wanted))
+
+        def work(tx: Tx) -> Entries:
+            schedule_id = self._find(tx, name, deleted=True)
+            asked = ["ledger", schedule_id, found.asked]
+            page = tx.list_ledger(schedule_id, found, read_cursor(asked, cursor, "ii"), limit)
+            return Listing(page.rows, write_cursor(asked, page.last))
+
+        return self._store.read(work)
+
+    def exceptions(self, name: str) -> Said:
+        """What was said about due times to come: skipped ones and moved ones."""
+        return self._store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
+
+    def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
+        if not isinstance(name, str):
+            raise Invalid(f"name {shorten(name)} is no text")
+        return tx.find_schedule(self._namespace, name, deleted)
+
+
+def read_edit(form: dict[str, Any], current: ScheduleSpec, name: str) -> tuple[ScheduleSpec, bool]:
+    """A form that replaces a definition: what it hides stays as it is; and whether it is on."""
+    definition, enabled, wrong = split_enabled(form)
+    if wrong:
+        raise InvalidSchedule(wrong)
+    definition["target"] = keep_hidden(definition.get("target"), current.target)
+    if "payload" in definition:
+        definition["payload"] = keep_secrets(definition["payload"], current.payload)
+    return load_spec(definition, name), enabled
+
+
+def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+    """Those whose task no live worker knows say so, as long as nothing else is wrong."""
+    tasks = {
+        schedule.id: schedule.spec.target.name
+        for schedule in schedules
+        if schedule.spec and isinstance(schedule.spec.target, TaskTarget)
+        if schedule.status == "active" and schedule.problem is None
+    }
+    unknown = set(tasks.values()) - tx.list_known_tasks() if tasks else set()
+    return [
+        replace(schedule, problem=f'no live worker knows task "{tasks[schedule.id]}"')
+        if tasks.get(schedule.id) in unknown
+        else schedule
+        for schedule in schedules
+    ]
+
+
+def read_range(start: str | datetime, end: str | datetime) -> tuple[datetime, datetime]:
+    since, until = parse_instant(start), parse_instant(end)
+    if until < since:
+        raise Invalid(f"end {format_instant(until)} is before start {format_instant(since)}")
+    return since, until
