@@ -91,9 +91,13 @@ class NodeProcess:
         return self._err.read_text()
 
     def wait_ready(self, timeout: float = 10) -> NodeProcess:
+        """Until it has said so; it may have ended since."""
+
         def ready() -> bool:
-            assert self.process.poll() is None, self.log
-            return any(line.startswith("ready") for line in self.output.splitlines())
+            ended = self.process.poll() is not None
+            said = any(line.startswith("ready") for line in self.output.splitlines())
+            assert said or not ended, self.log
+            return said
 
         eventually(ready, timeout)
         return self

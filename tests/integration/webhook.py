@@ -24,10 +24,11 @@ class Webhook:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if webhook.status == 204:
+                status = webhook.status  # once: it may change meanwhile
+                if status == 204:
                     webhook.got.append(event)
                 webhook.before_answer()
-                self.send_response(webhook.status)
+                self.send_response(status)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None: ...
