@@ -51,7 +51,7 @@ class Bouncer:
         users.write_text(f'"{USER}" "{PASSWORD}"\n')
         give(users)
         self._process = launch([program, str(self._file)], self.folder)
-        eventually(self._answers, 30)
+        eventually(self._answers)
 
     @property
     def _file(self) -> Path:

@@ -56,7 +56,7 @@ class Kafka:
         self._folder = folder
         self.cluster = Process(folder, "cluster")
         self._consumers: list[Process] = []
-        eventually(lambda: self.cluster.lines, 30)
+        eventually(lambda: self.cluster.lines)
         self.servers = self.cluster.lines[0].strip()
 
     def consume(self, topic: str) -> Process:

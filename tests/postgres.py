@@ -118,7 +118,7 @@ class Server:
         }
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self._process = self._launch("postgres", "-D", str(self.folder / "data"), *words)
-        eventually(self._answers, 30)
+        eventually(self._answers)
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it: SIGQUIT as after a crash, SIGINT in order."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+PATIENCE: Final = 60.0
+"""Seconds after which something is taken to hang. On two cores with twenty processes that want them
+a command with half a second to do was seen to take twenty; a test that is about how soon something
+happens says its own limit."""
 
 
-def eventually(condition: Callable[[], T], timeout: float = 5.0) -> T:
+def eventually(condition: Callable[[], T], timeout: float = PATIENCE) -> T:
     """What `condition` returns, as soon as that is true; fails the test after `timeout` seconds."""
     pause = threading.Event()
     deadline = time.monotonic() + timeout

@@ -21,7 +21,7 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Fault, Witness
 from tests.conformance.flow_builders import put_flow
 from tests.integration.nodes import SAY, World, state
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,16 +174,16 @@ class Fleet:
         member.process.send(signal.SIGSTOP)
         eventually(lambda: state(member.process.pid) == "T")
 
-    def wait_stopped(self, member: Member, timeout: float = 20) -> None:
+    def wait_stopped(self, member: Member, timeout: float = PATIENCE) -> None:
         """Until it has stopped itself at the point that it was given."""
         eventually(lambda: state(member.process.pid) == "T", timeout)
 
-    def wait_more(self, name: str, number: int = 2, timeout: float = 30) -> None:
+    def wait_more(self, name: str, number: int = 2, timeout: float = PATIENCE) -> None:
         """Until so many more runs of the schedule have begun."""
         before = len(self.world.evidence("start", name))
         eventually(lambda: len(self.world.evidence("start", name)) >= before + number, timeout)
 
-    def drain(self, timeout: float = 60) -> None:
+    def drain(self, timeout: float = PATIENCE) -> None:
         """Until everything that was due has been decided and has ended.
 
         It is not waited for completion: that is noticed up to a minute later, when the run of the
@@ -209,7 +209,7 @@ class Fleet:
         living = [member for member in self.members if member.alive]
         for member in living:
             member.process.send(signal.SIGTERM)
-        codes = [member.process.process.wait(30) for member in living]
+        codes = [member.process.wait_end() for member in living]
         assert not any(codes), [member.process.log[-2000:] for member in living]
         eventually(lambda: not self.world.working())
 

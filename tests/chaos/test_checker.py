@@ -87,7 +87,7 @@ def original(
         ]
         fleet.node()
         doomed = fleet.start(kill_at="settler before:settle_runs")
-        doomed.process.process.wait(20)
+        doomed.process.wait_end()
         fleet.wait_more("queue", 1)
         fleet.wait_more("failing", 1)
         fleet.settle_accounts()

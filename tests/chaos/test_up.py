@@ -42,7 +42,7 @@ def test_five_nodes_execute_each_due_time_once(fleet: Fleet) -> None:
         fleet.start_up()
     for member in fleet.members:
         member.process.wait_ready()
-    fleet.world.wait_evidence("end", "once", timeout=20)
+    fleet.world.wait_evidence("end", "once")
     fleet.wait_more("all-1", 3)
     fleet.settle_accounts()
     assert len(fleet.world.book.runs.list("once")) == 1

@@ -77,7 +77,7 @@ class Bank:
 
         It is stopped there, and killed if it has something in hand; else it may go on for now.
         """
-        worker = self._workers.pop(self._chance.randrange(len(self._workers))).wait_ready(60)
+        worker = self._workers.pop(self._chance.randrange(len(self._workers))).wait_ready()
         for _ in range(TRIES):
             self.ask(FEED)
             threading.Event().wait(self._chance.uniform(0, 0.15))

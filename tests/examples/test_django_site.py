@@ -88,13 +88,13 @@ def test_an_order_and_its_confirmation_are_one_transaction(site: Site) -> None:
         ("ann@example.org", False)
     ]
     node = site.work()
-    site.world.wait_for(run.id, "succeeded", timeout=30)
+    site.world.wait_for(run.id, "succeeded")
     assert site.world.book.runs.get(run.id).output == "ann@example.org"
     assert site.shell("Order.objects.get().confirmed") is True
     schedule = site.world.book.schedules.get("count_orders")
     assert schedule.created_by == "code:project"
     counted = site.world.trigger("count_orders")
-    site.world.wait_for(counted, "succeeded", timeout=30)
+    site.world.wait_for(counted, "succeeded")
     assert site.world.book.runs.get(counted).output == 1
     assert "tasks: confirm, count_orders" in node.output
     assert node.end() == 0

@@ -42,7 +42,7 @@ def test_an_order_leads_to_a_receipt(
             found = client.get(f"/receipts/{first}").json()
             return found if found["status"] == "succeeded" else None
 
-        assert eventually(ended, 10)["output"] == {"sent_to": "ann@example.org"}
+        assert eventually(ended)["output"] == {"sent_to": "ann@example.org"}
     eventually(lambda: threading.active_count() <= before)
 
 

@@ -27,7 +27,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.store.opening import open_store
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class NodeProcess:
     def log(self) -> str:
         return self._err.read_text()
 
-    def wait_ready(self, timeout: float = 10) -> NodeProcess:
+    def wait_ready(self) -> NodeProcess:
         """Until it has said so; it may have ended since."""
 
         def ready() -> bool:
@@ -99,15 +99,19 @@ class NodeProcess:
             assert said or not ended, self.log
             return said
 
-        eventually(ready, timeout)
+        eventually(ready)
         return self
 
     def send(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def end(self, number: int = signal.SIGTERM, timeout: float = 15) -> int:
+    def end(self, number: int = signal.SIGTERM) -> int:
         self.send(number)
-        return self.process.wait(timeout)
+        return self.wait_end()
+
+    def wait_end(self) -> int:
+        """Its exit code, once it has ended."""
+        return self.process.wait(PATIENCE)
 
     def family(self) -> list[int]:
         """What lives of the node and of all that it started."""
@@ -154,7 +158,7 @@ class World:
     def cli_argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "duebook", "--database", self.place, *words]
 
-    def cli(self, *words: str, timeout: float = 20) -> subprocess.CompletedProcess[str]:
+    def cli(self, *words: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603
             self.cli_argv(*words),
             env=self.env,
@@ -200,17 +204,17 @@ class World:
     def status(self, run: str) -> str:
         return self.book.runs.get(run).status
 
-    def wait_for(self, run: str, *statuses: str, timeout: float = 10) -> None:
+    def wait_for(self, run: str, *statuses: str, timeout: float = PATIENCE) -> None:
         eventually(lambda: self.status(run) in statuses, timeout)
 
     def dues(self, name: str) -> Counter[float]:
         """How often a command began for each due time."""
         return Counter(e.due for e in self.evidence("start", name))
 
-    def wait_for_more(self, name: str, number: int, timeout: float = 30) -> None:
+    def wait_for_more(self, name: str, number: int) -> None:
         """Until commands have begun for so many more due times."""
         before = len(self.dues(name))
-        eventually(lambda: len(self.dues(name)) >= before + number, timeout)
+        eventually(lambda: len(self.dues(name)) >= before + number)
 
     def come_to_rest(self, names: list[str]) -> None:
         """Pause these schedules, and wait until their runs have ended."""
@@ -221,8 +225,7 @@ class World:
                 run.status not in ("queued", "running")
                 for name in names
                 for run in self.book.runs.list(name, limit=1_000)
-            ),
-            30,
+            )
         )
 
     def working(self) -> list[int]:
@@ -239,7 +242,7 @@ class World:
         ]
 
     def wait_evidence(
-        self, word: str, schedule: str, number: int = 1, timeout: float = 10
+        self, word: str, schedule: str, number: int = 1, timeout: float = PATIENCE
     ) -> list[Evidence]:
         def there() -> list[Evidence]:
             found = self.evidence(word, schedule)
@@ -249,7 +252,7 @@ class World:
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Straight from the file, without Duebook."""
-        connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)
+        connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=PATIENCE)
         try:
             return connection.execute(sql, parameters).fetchall()
         finally:

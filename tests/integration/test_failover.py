@@ -55,9 +55,9 @@ def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(
         world.wait_for_more("job", 3)
         primary.stop(signal.SIGQUIT)
         for node in nodes:
-            eventually(lambda node=node: said(node, "the server is read-only"), 20)  # type: ignore[misc]
+            eventually(lambda node=node: said(node, "the server is read-only"))  # type: ignore[misc]
         standby.promote()
-        world.wait_for_more("job", int(2 * LEASE) + 2, timeout=60)
+        world.wait_for_more("job", int(2 * LEASE) + 2)
         check_books(world, ["job"])
         for node in nodes:
             waiting = said(node, "waiting for it and trying again")
@@ -79,11 +79,11 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
         with psycopg.connect(primary.url("postgres"), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             admin.execute("SELECT pg_reload_conf()")
-            eventually(lambda: said(node, "the server is read-only"), 20)
+            eventually(lambda: said(node, "the server is read-only"))
             admin.execute("SET default_transaction_read_only = off")
             admin.execute("ALTER SYSTEM RESET ALL")
             admin.execute("SELECT pg_reload_conf()")
-        world.wait_for_more("job", 3, timeout=60)
+        world.wait_for_more("job", 3)
         check_books(world, ["job"])
         assert said(node, BACK)
 
@@ -100,11 +100,11 @@ def test_a_run_that_ends_while_the_database_is_gone_is_settled_when_it_is_back(
         primary.stop(signal.SIGINT)
         world.go.touch()
         world.wait_evidence("end", "job")
-        eventually(lambda: said(node, "waiting for it and trying again"), 20)
-        eventually(lambda: said(node, " DEBUG "), 20)  # the settle was tried
+        eventually(lambda: said(node, "waiting for it and trying again"))
+        eventually(lambda: said(node, " DEBUG "))  # the settle was tried
         primary.start()
-        eventually(lambda: said(node, BACK), 20)
-        eventually(lambda: complete(world, run), 20)
+        eventually(lambda: said(node, BACK))
+        eventually(lambda: complete(world, run))
         assert world.book.runs.get(run).attempt == 1
         assert len(said(node, BACK)) == 1
         waiting = said(node, "waiting for it and trying again")
@@ -131,15 +131,15 @@ def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
         world.wait_evidence("beat", "job")
         world.node()
         proxy.mode = "blackhole"
-        eventually(lambda: any(e.attempt == 2 for e in world.evidence("start", "job")), 30)
+        eventually(lambda: any(e.attempt == 2 for e in world.evidence("start", "job")))
         first = [e.at for e in world.evidence() if e.attempt == 1]
         (second,) = [e.at for e in world.evidence("start", "job") if e.attempt == 2]
         assert max(first) < second, "the first was at an end before"
         assert said(cut_off, "session is lost: the lease could not be renewed in time")
-        eventually(lambda: said(cut_off, "see that the server is running"), 30)
+        eventually(lambda: said(cut_off, "see that the server is running"))
         proxy.mode = "pass"
-        eventually(lambda: said(cut_off, BACK), 30)
-        eventually(lambda: said(cut_off, "this node goes on as session"), 30)
+        eventually(lambda: said(cut_off, BACK))
+        eventually(lambda: said(cut_off, "this node goes on as session"))
         world.go.touch()
         world.wait_for(run, "succeeded")
         assert world.book.runs.get(run).attempt == 2

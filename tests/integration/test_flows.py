@@ -186,7 +186,7 @@ def test_a_flow_is_stopped_while_a_condition_is_judged(world: World) -> None:
     register(world, write_flow(world, "asking", text))
     world.node()
     run = world.book.flows.start("asking")
-    eventually(world.evidence_file.read_text, 20)
+    eventually(world.evidence_file.read_text)
     world.book.flows.stop("asking")
     assert ended(world, run, 20).status == "cancelled"
     assert steps(world, run)["a"].reason == "flow_cancelled"
@@ -201,7 +201,7 @@ def test_the_service_is_stopped_and_started_again(world: World) -> None:
     first = ended(world, run)
     assert (first.status, first.reason) == ("cancelled", "stopped")
     assert "handler_on.abort" in steps(world, first)
-    again = eventually(lambda: [r for r in world.book.flows.runs("service") if r.id != run.id], 20)
+    again = eventually(lambda: [r for r in world.book.flows.runs("service") if r.id != run.id])
     eventually(lambda: "serve" in steps(world, again[0]))
     world.book.flows.stop("service")
     assert ended(world, again[0]).status == "cancelled"
@@ -211,10 +211,10 @@ def test_a_worker_that_is_killed_during_a_step_costs_that_step_only(world: World
     register(world, write_flow(world, "held", HELD))
     killed = world.node()
     run = world.book.flows.start("held")
-    eventually(lambda: "held" in world.evidence_file.read_text().split(), 20)
+    eventually(lambda: "held" in world.evidence_file.read_text().split())
     killed.end(signal.SIGKILL)
     world.node()
-    eventually(lambda: world.evidence_file.read_text().split().count("held") == 2, 40)
+    eventually(lambda: world.evidence_file.read_text().split().count("held") == 2)
     world.go.touch()
     assert ended(world, run).status == "succeeded"
     assert world.evidence_file.read_text().split() == ["first", "held", "held", "last"]
@@ -252,7 +252,7 @@ def test_an_example_survives_that_its_workers_are_killed_over_and_over(
     seen = 0
     for _ in range(2):
         node = world.node()
-        eventually(lambda: far(world, run) > seen or is_over(world, run), 30)  # noqa: B023
+        eventually(lambda: far(world, run) > seen or is_over(world, run))  # noqa: B023
         node.end(signal.SIGKILL)
         seen = far(world, run)
     world.node()
@@ -285,7 +285,7 @@ def test_the_service_goes_on_elsewhere_when_its_worker_is_killed(world: World) -
     eventually(lambda: "serve" in steps(world, run) and steps(world, run)["serve"].started_at)
     killed.end(signal.SIGKILL)
     world.node()
-    eventually(lambda: steps(world, run)["serve"].attempt == 2, 30)
+    eventually(lambda: steps(world, run)["serve"].attempt == 2)
     world.book.flows.stop("service")
     assert ended(world, run).status == "cancelled"
     assert steps(world, run)["handler_on.abort"].status == "succeeded"
@@ -294,7 +294,7 @@ def test_the_service_goes_on_elsewhere_when_its_worker_is_killed(world: World) -
 def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> None:
     register(world, EXAMPLES)
     world.node()
-    told = world.cli("flow", "start", "handlers", "--param", "fail=yes", "--wait", timeout=60)
+    told = world.cli("flow", "start", "handlers", "--param", "fail=yes", "--wait")
     assert told.returncode == 5, told.stderr
     assert "work  failed" in told.stdout
     assert told.stdout.splitlines()[-1] == "handlers failed: step work failed"
@@ -310,7 +310,7 @@ def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> No
 
 
 def up(world: World, folder: Path) -> None:
-    world.up("--flows", str(folder)).wait_ready(20)
+    world.up("--flows", str(folder)).wait_ready()
 
 
 def test_a_new_flow_with_a_catchup_window_catches_up_nothing_after_a_restart(world: World) -> None:
@@ -319,7 +319,7 @@ def test_a_new_flow_with_a_catchup_window_catches_up_nothing_after_a_restart(wor
     up(world, folder)
     text = 'schedule: "0 * * * *"\ncatchup_window: 6h\nsteps: [{name: a, command: "true"}]\n'
     write_flow(world, "fresh", text)
-    eventually(lambda: [s.name for s in world.book.schedules.list()] == ["fresh"], 20)
+    eventually(lambda: [s.name for s in world.book.schedules.list()] == ["fresh"])
     watermark = world.book.schedules.get("fresh").watermark
     assert watermark is not None
     assert (datetime.now(UTC) - watermark).total_seconds() < 60
@@ -333,9 +333,9 @@ def test_a_deleted_flow_is_never_started_again(world: World) -> None:
     text = 'schedule: "* * * * * *"\noverlap_policy: all\nsteps: [{name: a, command: "true"}]\n'
     folder = write_flow(world, "gone", text)
     up(world, folder)
-    eventually(lambda: runs_of(world, "gone"), 30)
+    eventually(lambda: runs_of(world, "gone"))
     (folder / "gone.yaml").unlink()
-    eventually(lambda: not world.book.flows.list(), 20)
+    eventually(lambda: not world.book.flows.list())
     assert list(world.book.schedules.list()) == []
     before = len(runs_of(world, "gone", 1_000))
     eventually(
@@ -349,10 +349,10 @@ def test_a_changed_schedule_takes_effect(world: World) -> None:
     never = 'schedule: "0 0 29 2 *"\nsteps: [{name: a, command: "true"}]\n'
     folder = write_flow(world, "moved", never)
     up(world, folder)
-    eventually(lambda: list(world.book.schedules.list()), 20)
+    eventually(lambda: list(world.book.schedules.list()))
     assert runs_of(world, "moved") == []
     write_flow(world, "moved", never.replace("0 0 29 2 *", "* * * * * *"))
-    eventually(lambda: runs_of(world, "moved"), 30)
+    eventually(lambda: runs_of(world, "moved"))
 
 
 def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: World) -> None:
@@ -362,16 +362,16 @@ def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: Wo
     )
     folder = write_flow(world, "missed", text)
     up(world, folder)
-    eventually(lambda: runs_of(world, "missed"), 30)
+    eventually(lambda: runs_of(world, "missed"))
     world.nodes[0].end()
     stopped = datetime.now(UTC)
-    eventually(lambda: (datetime.now(UTC) - stopped).total_seconds() > 5, 10)
+    eventually(lambda: (datetime.now(UTC) - stopped).total_seconds() > 5)
     up(world, folder)
 
     def due_times() -> list[datetime]:
         return sorted(run.due_at for run in runs_of(world, "missed", 1_000) if run.due_at)
 
-    eventually(lambda: any(at > stopped for at in due_times()), 30)
+    eventually(lambda: any(at > stopped for at in due_times()))
     shutil.rmtree(folder)
     found = due_times()
     gaps = {(late - early).total_seconds() for early, late in itertools.pairwise(found)}
@@ -385,7 +385,7 @@ def test_nodes_that_race_over_a_directory_in_a_storm_agree_and_start_nothing_twi
     folder = write_flow(world, "steady", text)
     nodes = [world.up("--flows", str(folder)) for _ in range(2)]
     for node in nodes:
-        node.wait_ready(30)
+        node.wait_ready()
     for number in range(60):
         write_flow(world, f"new-{number}", text.replace("* * * * * *", f"{number} 3 * * *"))
         if number % 3 == 1:
@@ -395,9 +395,9 @@ def test_nodes_that_race_over_a_directory_in_a_storm_agree_and_start_nothing_twi
     nodes[0].end()  # perhaps the one that looks after it
     write_flow(world, "late", text.replace("* * * * * *", "0 4 * * *"))
     wanted = {path.stem for path in folder.iterdir()}
-    eventually(lambda: {flow.name for flow in world.book.flows.list()} == wanted, 60)
+    eventually(lambda: {flow.name for flow in world.book.flows.list()} == wanted)
     assert {schedule.name for schedule in world.book.schedules.list(limit=100)} == wanted
-    eventually(lambda: len(runs_of(world, "steady")) > 2, 30)
+    eventually(lambda: len(runs_of(world, "steady")) > 2)
     due = [run.due_at for run in runs_of(world, "steady", 1_000)]
     assert len(due) == len(set(due))
     for node in nodes:

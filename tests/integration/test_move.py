@@ -36,11 +36,11 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         waiting = new.node()
         old.wait_for_more("a", 3)
         copy = old.start("db", "copy", str(old.path), postgres_url)
-        eventually(lambda: "waiting" in copy.log, 20)
+        eventually(lambda: "waiting" in copy.log)
         assert "long" in copy.log
         old.go.touch()
-        assert copy.process.wait(30) == 0, copy.log
-        assert node.process.wait(30) != 0, "a node of the old books ends by itself"
+        assert copy.wait_end() == 0, copy.log
+        assert node.wait_end() != 0, "a node of the old books ends by itself"
         assert "were moved to the database" in node.log
         new.wait_for_more("a", 3)
         second = new.node()
@@ -63,11 +63,11 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
         old.wait_for_more("a", 3)
         words = ("db", "copy", str(old.path), postgres_url)
         killed = old.start(*words)
-        eventually(lambda: "copied" in killed.log or killed.process.poll() is not None, 20)
+        eventually(lambda: "copied" in killed.log or killed.process.poll() is not None)
         killed.end(signal.SIGKILL)
         again = old.start(*words)
-        assert again.process.wait(30) == 0, again.log
-        assert node.process.wait(30) != 0
+        assert again.wait_end() == 0, again.log
+        assert node.wait_end() != 0
         new.node()
         new.wait_for_more("a", 3)
         _check(new, names)

@@ -164,7 +164,7 @@ def test_of_a_flood_the_head_and_the_tail_are_kept(world: World, node: NodeProce
     flood = "echo FIRST; yes 'a line of no use to anybody who reads this log' | head -c 8000000"
     world.add("flood", flood + "; echo; echo LAST")
     run = world.trigger("flood")
-    world.wait_for(run, "succeeded", timeout=30)
+    world.wait_for(run, "succeeded")
     lines = [row[0] for row in world.query("SELECT text FROM run_logs ORDER BY seq")]
     assert lines[0] == "FIRST"
     assert lines[-1] == "LAST"

@@ -25,7 +25,7 @@ def test_a_command_that_ends_politely_at_shutdown_is_begun_again(world: World) -
     world.add("polite", POLITE)
     run = world.trigger("polite")
     world.wait_for(run, "running")
-    assert node.end(signal.SIGTERM, timeout=20) == 0
+    assert node.end(signal.SIGTERM) == 0
     world.wait_for(run, "queued")
 
 
@@ -34,7 +34,7 @@ def test_a_node_that_runs_out_of_descriptors_goes_on(world: World) -> None:
     world.add("many", "sleep 0.2", overlap="allow")
     runs = [world.trigger("many") for _ in range(30)]
     for run in runs:
-        world.wait_for(run, "succeeded", timeout=30)
+        world.wait_for(run, "succeeded")
 
 
 def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
@@ -42,5 +42,5 @@ def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
     node.wait_ready()
     for file in world.path.parent.glob(f"{world.path.name}*"):
         file.unlink()
-    assert node.process.wait(15) == 1
+    assert node.wait_end() == 1
     assert "was removed or replaced while it was in use" in node.log

@@ -68,8 +68,8 @@ def test_a_run_that_kills_its_nodes_ends_as_poison(world: World) -> None:
     world.add("killer", SAY + 'say start; kill -9 "$NODE_PID"; sleep 600', max_takeovers=1)
     first = world.node(lease=1)
     run = world.trigger("killer")
-    first.process.wait(5)
-    world.node(lease=1).process.wait(10)
+    first.wait_end()
+    world.node(lease=1).wait_end()
     third = world.node(lease=1)
     world.wait_for(run, "failed")
     assert world.query("SELECT reason, attempt, losses FROM runs") == [("poison", 2, 2)]
@@ -107,7 +107,7 @@ def test_a_node_told_to_end_finishes_short_work(world: World) -> None:
     world.wait_evidence("start", "short")
     node.send(signal.SIGTERM)
     world.go.touch()
-    assert node.process.wait(10) == 0
+    assert node.wait_end() == 0
     assert world.status(run) == "succeeded"
     _check_left(world, "short")
 
@@ -120,7 +120,7 @@ def test_ctrl_c_in_a_terminal_spares_the_commands(world: World) -> None:
     world.wait_evidence("start", "short")
     os.killpg(node.pid, signal.SIGINT)
     world.go.touch()
-    assert node.process.wait(10) == 0
+    assert node.wait_end() == 0
     assert world.status(run) == "succeeded"
     _check_left(world, "short")
 
@@ -363,7 +363,7 @@ def test_up_on_a_full_disk_says_so(on_small_disk: World) -> None:
     world = on_small_disk
     _fill(world)
     node = world.up()
-    assert node.process.wait(10) == 4
+    assert node.wait_end() == 4
     assert "error:" in node.log
     assert "Traceback" not in node.log
     assert "full" in node.log

@@ -72,7 +72,7 @@ def test_the_books_balance_after_a_kill_a_stop_and_a_crash_of_the_server(
         server.stop(signal.SIGQUIT)
         server.start()
         stopped.send(signal.SIGCONT)
-        world.wait_for_more("s3", int(2 * LEASE) + 2, timeout=60)
+        world.wait_for_more("s3", int(2 * LEASE) + 2)
         check_books(world, names)
 
 
@@ -100,9 +100,9 @@ def test_a_node_at_rest_asks_for_its_pulse_and_for_nothing_else(postgres_url: st
         node = Node(store, spawner, NodeOptions(lease=3 * SECOND))
         thread = threading.Thread(target=node.run)
         thread.start()
-        eventually(lambda: points.count("after:renew_all") >= 3, 10)
+        eventually(lambda: points.count("after:renew_all") >= 3)
         began = len(points)
-        eventually(lambda: points.count("after:renew_all") >= 6, 10)
+        eventually(lambda: points.count("after:renew_all") >= 6)
         seen = set(points[began:])
         node.stop()
         thread.join(10)

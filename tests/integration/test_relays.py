@@ -74,7 +74,7 @@ def dies(process: NodeProcess, at: object) -> None:
     def died() -> bool:
         return process.process.poll() is not None
 
-    eventually(died, 30)
+    eventually(died)
     assert process.process.returncode == -signal.SIGKILL, (at, process.log)
 
 
@@ -99,7 +99,7 @@ def test_relays_killed_at_every_point_of_their_work_with_the_books_lose_nothing(
         publish(world)
         dies(killed, point)
     relay(world)
-    eventually(lambda: len(dict(webhook.heard)) == EACH * len(points), 30)
+    eventually(lambda: len(dict(webhook.heard)) == EACH * len(points))
     caught_up(world)
     check(world, webhook.heard)
 
@@ -121,7 +121,7 @@ def test_a_relay_killed_before_its_receiver_answers_sends_that_again_under_the_s
     assert reached.wait(30)
     before = webhook.heard
     relay(world)
-    eventually(lambda: len(dict(webhook.heard)) == EACH, 30)
+    eventually(lambda: len(dict(webhook.heard)) == EACH)
     caught_up(world)
     assert before[-1] in webhook.heard[len(before) :]
     check(world, webhook.heard)
@@ -136,15 +136,15 @@ def test_two_relays_publish_what_is_committed_late_and_go_on_when_one_is_killed(
     with psycopg.connect(on_postgres.place) as late:
         book.events.publish("orders", {"n": -1}, key="key-0", connection=late)
         publish(on_postgres, 20)
-        eventually(lambda: len(dict(webhook.heard)) == 20, 30)
-    eventually(lambda: len(dict(webhook.heard)) == 21, 30)
+        eventually(lambda: len(dict(webhook.heard)) == 20)
+    eventually(lambda: len(dict(webhook.heard)) == 21)
     with psycopg.connect(on_postgres.place) as late:
         book.events.publish("orders", {"n": -2}, key="key-1", connection=late)
         publish(on_postgres, 20)
         killed.end(signal.SIGKILL)
         publish(on_postgres, 20)
-        eventually(lambda: len(dict(webhook.heard)) == 61, 30)
-    eventually(lambda: len(dict(webhook.heard)) == 62, 30)
+        eventually(lambda: len(dict(webhook.heard)) == 61)
+    eventually(lambda: len(dict(webhook.heard)) == 62)
     caught_up(on_postgres)
     check(on_postgres, webhook.heard)
 
@@ -166,21 +166,21 @@ def test_kafka_gets_all_of_it_though_relays_are_killed_at_every_point(
             dies(killed, point)
         killed = relay(on_postgres)
         publish(on_postgres)
-        eventually(lambda: len(dict(got())) == EACH * (len(POINTS) + 1), 60)
+        eventually(lambda: len(dict(got())) == EACH * (len(POINTS) + 1))
         caught_up(on_postgres)
         kafka.cluster.pause()
         publish(on_postgres)
-        eventually(lambda: in_transit(killed.pid, kafka.servers) > SENT, 30)
+        eventually(lambda: in_transit(killed.pid, kafka.servers) > SENT)
         killed.end(signal.SIGKILL)
         kafka.cluster.resume()
         relay(on_postgres)
-        eventually(lambda: len(dict(got())) == EACH * (len(POINTS) + 2), 60)
+        eventually(lambda: len(dict(got())) == EACH * (len(POINTS) + 2))
         caught_up(on_postgres)
         check(on_postgres, got())
 
 
 def caught_up(world: World) -> None:
-    eventually(lambda: [lag.behind for lag in world.book.events.lags()] == [0], 30)
+    eventually(lambda: [lag.behind for lag in world.book.events.lags()] == [0])
 
 
 def in_transit(pid: int, server: str) -> int:

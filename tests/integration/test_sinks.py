@@ -78,7 +78,7 @@ def test_kafka_gets_every_event_with_its_key_and_headers(
     book.events.add_sink("bus", "kafka", "orders", servers=kafka.servers, prefix="shop.")
     relay.step()
     publish(book, 50)
-    eventually(lambda: len(consumer.lines) >= 50, 60)
+    eventually(lambda: len(consumer.lines) >= 50)
     found = messages(consumer)
     check([(message["key"], message["value"]["n"]) for message in found], 50)
     assert len(found) == 50
@@ -99,17 +99,17 @@ def test_a_broker_that_is_stopped_and_goes_on_loses_nothing_and_holds_up_nobody_
     book.events.add_sink("hooks", "webhook", "orders", url=webhook.url)
     relay.step()
     publish(book, 20)
-    eventually(lambda: len(consumer.lines) >= 20, 60)
+    eventually(lambda: len(consumer.lines) >= 20)
     kafka.cluster.pause()
     publish(book, 20, first=20)
-    eventually(lambda: len(webhook.got) == 40, 30)
+    eventually(lambda: len(webhook.got) == 40)
     kafka.cluster.resume()
     publish(book, 20, first=40)
-    eventually(lambda: len({m["value"]["n"] for m in messages(consumer)}) == 60, 60)
+    eventually(lambda: len({m["value"]["n"] for m in messages(consumer)}) == 60)
     check([(m["key"], m["value"]["n"]) for m in messages(consumer)], 60)
     ids = {(m["headers"]["ce_id"], m["value"]["n"]) for m in messages(consumer)}
     assert len(ids) == 60, "a duplicate has the same id"
-    eventually(lambda: len(webhook.got) == 60, 30)
+    eventually(lambda: len(webhook.got) == 60)
     check([(got["partitionkey"], got["data"]["n"]) for got in webhook.got], 60)
 
 
@@ -122,7 +122,7 @@ def test_a_webhook_that_is_busy_for_a_while_gets_all_of_it_in_order(
     publish(book, 10)
     eventually(lambda: [lag.failing > 0 for lag in book.events.lags()] == [True])
     webhook.status = 204
-    eventually(lambda: len(webhook.got) >= 10, 30)
+    eventually(lambda: len(webhook.got) >= 10)
     check([(got["partitionkey"], got["data"]["n"]) for got in webhook.got], 10)
     assert book.events.dead_letters() == []
 
@@ -135,7 +135,7 @@ def test_a_sink_is_served_by_its_latest_definition_and_not_when_it_is_gone(
         relay.step()
         publish(book, 5)
         eventually(lambda: len(webhook.got) == 5)
-        eventually(lambda: [lag.behind for lag in book.events.lags()] == [0], 30)
+        eventually(lambda: [lag.behind for lag in book.events.lags()] == [0])
         book.events.add_sink("hooks", "webhook", url=other.url)
         relay.step()
         publish(book, 5, first=5)

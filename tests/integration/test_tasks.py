@@ -116,7 +116,7 @@ def test_a_program_s_own_node_keeps_prints_only_when_it_is_asked_to(tmp_path: Pa
         for keep_prints, kept in ((False, []), (True, ["hello"])):
             with book.running(slots=1, keep_prints=keep_prints):
                 run_id = book.enqueue(chat).id
-                eventually(partial(has_succeeded, book, run_id), 10)
+                eventually(partial(has_succeeded, book, run_id))
             assert [line.text for _, line in book.runs.log(run_id)] == kept
 
 
@@ -216,7 +216,7 @@ def test_the_process_of_a_task_uses_the_books_of_its_node(world: World) -> None:
     world._begin(argv, elsewhere).wait_ready()
     team = Book(world.book.store, "team")
     run_id = team.enqueue("enqueues").id
-    eventually(lambda: team.runs.get(run_id).status == "succeeded", 10)
+    eventually(lambda: team.runs.get(run_id).status == "succeeded")
     assert team.runs.get(team.runs.get(run_id).output).task == "quick"
     assert not (world.folder / "other.db").exists()
 
@@ -240,7 +240,7 @@ def test_a_task_can_be_cancelled(world: World, kind: str) -> None:
     run_id = run(world, kind)
     world.wait_evidence("start", kind)
     assert world.book.runs.cancel(run_id) == "requested"
-    world.wait_for(run_id, "cancelled", timeout=15)
+    world.wait_for(run_id, "cancelled")
     if kind == "process":  # it hears nothing, and is killed
         assert not children(node)
     else:
@@ -252,7 +252,7 @@ def test_a_task_can_be_cancelled(world: World, kind: str) -> None:
 def test_a_task_ends_at_its_timeout(world: World, kind: str) -> None:
     worker(world)
     run_id = run(world, kind, timeout="1s")
-    world.wait_for(run_id, "failed", timeout=15)
+    world.wait_for(run_id, "failed")
     assert world.book.runs.get(run_id).reason == "timeout"
     assert not world.evidence("end")
 
@@ -260,7 +260,7 @@ def test_a_task_ends_at_its_timeout(world: World, kind: str) -> None:
 def test_a_thread_that_hears_nothing_is_written_off(world: World) -> None:
     node = worker(world, slots=2)
     run_id = run(world, "deaf", timeout="1s")
-    world.wait_for(run_id, "failed", timeout=15)
+    world.wait_for(run_id, "failed")
     assert "its slot is written off" in node.log
     other = run(world, "quick")
     world.wait_for(other, "succeeded")
@@ -271,8 +271,8 @@ def test_a_thread_that_hears_nothing_is_written_off(world: World) -> None:
 
 def test_a_node_without_any_slot_left_ends(world: World) -> None:
     node = worker(world, slots=1)
-    world.wait_for(run(world, "deaf", timeout="1s"), "failed", timeout=15)
-    assert node.process.wait(15) != 0
+    world.wait_for(run(world, "deaf", timeout="1s"), "failed")
+    assert node.wait_end() != 0
     assert "every slot is held by a task that does not end" in node.log
 
 
@@ -298,7 +298,7 @@ def test_a_worker_with_a_task_that_hears_nothing_still_ends(world: World) -> Non
     node = worker(world, shutdown_grace=0.2)
     run_id = run(world, "deaf")
     world.wait_evidence("start", "deaf")
-    assert node.end(timeout=20) == 0
+    assert node.end() == 0
     assert world.status(run_id) == "queued"
 
 
@@ -310,7 +310,7 @@ def test_an_event_loop_that_is_blocked_costs_no_lease(world: World) -> None:
     jammed, waits = run(world, "jam"), run(world, "loop")
     world.wait_evidence("start", "jam")
     lived = "SELECT max(seen_at) - min(started_at) FROM node_sessions WHERE ended_at IS NULL"
-    eventually(lambda: world.query(lived)[0][0] > 2 * LEASE * 1_000_000, 20)
+    eventually(lambda: world.query(lived)[0][0] > 2 * LEASE * 1_000_000)
     world.go.touch()
     world.wait_for(jammed, "succeeded")
     world.wait_for(waits, "succeeded")
@@ -326,7 +326,7 @@ def test_a_node_in_a_thread_handles_no_signals_and_can_be_stopped(tmp_path: Path
     thread.start()
     try:
         run_id = book.enqueue(answer).id
-        eventually(lambda: book.runs.get(run_id).status == "succeeded", 10)
+        eventually(lambda: book.runs.get(run_id).status == "succeeded")
         assert book.runs.get(run_id).output == 42
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:

@@ -35,7 +35,7 @@ LOCAL = f"dbk_local_{'a' * 43}"
 
 def door(node: NodeProcess) -> httpx2.Client:
     """A client with the address and the token that a node printed."""
-    found = OPEN.search(node.wait_ready(20).output)
+    found = OPEN.search(node.wait_ready().output)
     assert found is not None, node.output
     return httpx2.Client(base_url=found[1], headers={"Authorization": f"Bearer {found[2]}"})
 
@@ -129,7 +129,7 @@ def test_a_node_ends_though_somebody_reads_a_stream(world: World) -> None:
         with api.stream("GET", place, headers={"Accept": "text/event-stream"}) as stream:
             node.send(signal.SIGTERM)
             assert list(stream.iter_lines()) == []
-    assert node.process.wait(10) == 0
+    assert node.wait_end() == 0
 
 
 def test_web_alone_plans_and_performs_nothing(world: World) -> None:
@@ -153,7 +153,7 @@ def test_without_the_role_nothing_is_served(world: World) -> None:
 def test_the_local_token_stays_over_restarts(world: World) -> None:
     outputs = []
     for _ in range(2):
-        node = world.start("web", "--port", "0").wait_ready(20)
+        node = world.start("web", "--port", "0").wait_ready()
         outputs.append(OPEN.search(node.output))
         node.end()
     first, second = outputs
@@ -195,7 +195,7 @@ def test_binding_beyond_loopback_without_a_token_is_refused(world: World, host: 
 
 def test_beyond_loopback_only_the_tokens_of_the_books_open(world: World) -> None:
     _, text = Tokens(world.book.store).create("ops", "viewer", "*")
-    node = world.start("web", "--host", "0.0.0.0", "--port", "0").wait_ready(20)  # noqa: S104
+    node = world.start("web", "--host", "0.0.0.0", "--port", "0").wait_ready()  # noqa: S104
     found = re.search(r"open: http://0\.0\.0\.0:([0-9]+)/login$", node.output, re.MULTILINE)
     assert found is not None, node.output
     base = f"http://127.0.0.1:{found[1]}"

@@ -263,7 +263,7 @@ def test_a_watcher_hints_at_changes(tmp_path: Path) -> None:
             (tmp_path / f"a{next(numbers)}.yaml").write_text(ONE)
             return hints.wait(0.1)
 
-        eventually(changed, 20)
+        eventually(changed)
     finally:
         watcher.close()
 

@@ -185,9 +185,9 @@ def test_a_listener_that_hears_nothing_any_more_notices(
     monkeypatch.setattr(hints, "LOOK_UP", 0.1)
     assert store.news(0) == ~News(0)
     proxy.mode = "blackhole"
-    assert eventually(lambda: store.news(0.1), 20) == News.LOOK, "nobody tells it anything"
+    assert eventually(lambda: store.news(0.1)) == News.LOOK, "nobody tells it anything"
     proxy.mode = "pass"
-    eventually(lambda: store.news(0.1) == ~News(0), 20)
+    eventually(lambda: store.news(0.1) == ~News(0))
 
 
 def test_connections_that_are_reset_come_back(store: PostgresStore, proxy: Proxy) -> None:
