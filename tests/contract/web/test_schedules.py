@@ -348,11 +348,12 @@ def test_the_ledger_tells_both_zones_and_never_shows_a_failure_as_well(
     at = claimed.run.due_at
     assert at is not None
     viewer.client.cookies.set("duebook_zone", "Asia/Tokyo")
-    there, here = at.astimezone(ZoneInfo("Asia/Tokyo")), "02:30"
+    there = at.astimezone(ZoneInfo("Asia/Tokyo"))
+    here = f"{at.astimezone(ZoneInfo(DAILY['tz'])):%H:%M}"  # 02:30, unless the clock left it out
     for query in (
         {"at": f"{there:%Y-%m-%dT%H:%M}"},
         {"from": f"{there:%Y-%m-%dT00:00}", "to": f"{there:%Y-%m-%dT23:59}"},
-        {"at": f"{due}T02:30", "times": "schedule"},
+        {"at": f"{due}T{here}", "times": "schedule"},
     ):
         page = viewer.ok("/schedules/job", **query)
         ledger = page.source.partition('class="plain-list ledger"')[2].partition("</ol>")[0]
