@@ -223,6 +223,36 @@ def test_a_run_is_repeated_from_a_step_on(book: Book, store: Store) -> None:
     assert work(store) == ["good", "join", "handler_on.exit"]
 
 
+def test_from_a_step_on_after_a_failed_init_all_begins_with_that(book: Book, store: Store) -> None:
+    put_flow(store, CHAIN + 'handler_on: {init: "true"}')
+    run = book.flows.start("chain")
+    begin(store)
+    assert work(store, **{"handler_on.init": "failed"}) == ["handler_on.init"]
+    book.flows.retry(run.id, step="two")
+    assert work(store, one="failed") == ["handler_on.init", "one"]
+    with pytest.raises(Conflict, match='step "two" cannot run: "one" before it failed'):
+        book.flows.retry(run.id, step="two")
+    book.flows.retry(run.id, step="one")
+    assert work(store) == ["one", "two"]
+    assert get_run(store, run.id).status == "succeeded"
+
+
+def test_a_called_flow_that_a_stop_cut_off_keeps_what_it_has_when_another_step_begins_again(
+    book: Book, store: Store
+) -> None:
+    for name in ("outer", "outer.middle", "outer.deep"):
+        put_flow(store, OUTER, name)
+    run = book.flows.start("outer")
+    begin(store)
+    while work_once(store, {}) != ["good"]:
+        pass
+    book.flows.stop("outer")
+    call_and_work(store, bad="cancelled")
+    assert get_run(store, run.id).status == "cancelled"
+    book.flows.retry(run.id, step="last")
+    assert call_and_work(store) == ["bad", "last"]
+
+
 def test_a_run_of_a_flow_is_retried_like_any_other_and_its_steps_are_not(
     book: Book, store: Store
 ) -> None:

@@ -11,7 +11,7 @@ from duebook.book.flow_waits import standing_of, stopping, waits_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain.flow_runs import explain_flow
 from duebook.flows.build import build
-from duebook.flows.lifecycle import again, retried
+from duebook.flows.lifecycle import again, from_step, retried
 from duebook.flows.problems import Problem
 from duebook.flows.render import check_params
 from duebook.flows.shelf import Shelf, Unreadable
@@ -218,7 +218,7 @@ class Flows:
         """Go on with a run that has ended from where it failed, or from a step on.
 
         What succeeded stays. The run keeps its revision and its params. Raises Conflict when it
-        has not ended, or nothing failed.
+        has not ended, nothing failed, or the step could not run.
         """
 
         def work(tx: Tx) -> Run:
@@ -337,11 +337,10 @@ def _go_on(tx: Tx, run: Run, step: str | None = None) -> None:
     flow, _ = _begun_with(tx, run)
     rows = {row.step: row for row in tx.list_steps_of(run.id) if row.step is not None}
     states = {name: step_state(row.status, row.reason, row.exit_code) for name, row in rows.items()}
-    if step is not None:
-        tx.reopen_flow(run.id, again(flow, states, step))
-        return
-    forgotten = retried(flow, states)
+    forgotten = retried(flow, states) if step is None else again(flow, states, step)
     called = forgotten & rows.keys() & {each.name for each in flow.steps}
+    if step is not None:
+        called -= from_step(flow, step)
     tx.reopen_flow(run.id, forgotten - {name for name in called if _goes_on(tx, rows[name])})
 
 

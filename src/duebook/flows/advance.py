@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     _Permission = Literal["go", "wait"] | Skip
 
-__all__ = ["advance", "flow_status", "is_continued"]
+__all__ = ["advance", "blocked_by", "flow_status", "is_continued"]
 
 _HANDLER: Final[dict[str, Event]] = {
     "succeeded": "success",
@@ -124,6 +124,20 @@ def _permission(
     if "wait" in verdicts:
         return "wait"
     return Skip(step.name, "upstream_skipped") if "upstream_skipped" in verdicts else "go"
+
+
+def blocked_by(flow: Flow, name: str, states: Mapping[str, StepState]) -> str | None:
+    """The earliest step because of which a step will be skipped; None when it may still run."""
+    steps = {step.name: step for step in flow.steps}
+    obstacle, at = None, steps[name]
+    while found := [
+        step
+        for step in map(steps.__getitem__, at.depends)
+        if _verdict(step, states.get(step.name)) not in ("go", "wait")
+    ]:
+        at = found[0]
+        obstacle = at.name
+    return obstacle
 
 
 def _verdict(step: Step, state: StepState | None) -> str:

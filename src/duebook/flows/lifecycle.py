@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from duebook.errors import Conflict, NotFound, shorten
-from duebook.flows.advance import is_continued
+from duebook.flows.advance import blocked_by, is_continued
 from duebook.flows.graph import after
 from duebook.model.flow import CHECK, HANDLED, handler_name
 
@@ -24,6 +24,7 @@ __all__ = [
     "RestartStep",
     "again",
     "due_control",
+    "from_step",
     "next_control",
     "restart_step",
     "retried",
@@ -32,6 +33,9 @@ __all__ = [
 GRACE: Final = timedelta(minutes=1)
 """A stop or restart that nobody saw for longer is over: there is no catching up."""
 _INIT: Final = handler_name("init")
+_ENDINGS: Final = frozenset(handler_name(event) for event in HANDLED if event != "init")
+_OF_THE_FLOW: Final = ("init_failed", "flow_cancelled", "flow_timeout")
+"""Why steps end when the flow does, or never comes to them."""
 
 
 def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:
@@ -41,26 +45,58 @@ def retried(flow: Flow, states: Mapping[str, StepState]) -> frozenset[str]:
     Raises Conflict while any is active, or when nothing failed.
     """
     _refuse_active(states)
-    dropped = {name for name in (CHECK, _INIT) if name in states and _failed(states[name])}
+    dropped = _lost_openings(states) | _without_their_turn(flow, states)
     dropped |= {step.name for step in flow.steps if not _stays(step, states.get(step.name))}
-    endings = {handler_name(event) for event in HANDLED if event != "init"} & set(states)
+    endings = _ENDINGS & set(states)
     if not dropped and not any(_failed(states[name]) for name in endings):
         raise Conflict(f'flow "{flow.name}" has no failed step; run it again instead')
     return frozenset(dropped | endings)
 
 
 def again(flow: Flow, states: Mapping[str, StepState], step: str) -> frozenset[str]:
-    """The steps that begin again when a run is repeated from one step on: it and all after it.
+    """The steps that begin again when a run is repeated from one step on: it, all after it, and
+    those that never had their turn, with what should have come before them.
 
-    Raises NotFound for a step that the flow does not have, and Conflict while any is active.
+    Raises NotFound for a step that the flow does not have, and Conflict while any is active, or
+    when it could not run.
     """
+    repeated = from_step(flow, step)
+    _refuse_active(states)
+    if CHECK in states and states[CHECK].status == "skipped":
+        raise Conflict(f'the conditions of flow "{flow.name}" were not met; run it again instead')
+    dropped = repeated | _lost_openings(states) | _without_their_turn(flow, states)
+    left = {name: state for name, state in states.items() if name not in dropped}
+    if (obstacle := blocked_by(flow, step, left)) is not None:
+        status = left[obstacle].status
+        how = status if status == "failed" else f"was {status}"
+        raise Conflict(
+            f'step "{step}" cannot run: "{obstacle}" before it {how}; '
+            "retry from that step, or without one from where the flow failed"
+        )
+    return frozenset(dropped | (_ENDINGS & set(states)))
+
+
+def from_step(flow: Flow, step: str) -> frozenset[str]:
+    """A step and all after it; raises NotFound for one that the flow does not have."""
     graph = {each.name: each.depends for each in flow.steps}
     if step not in graph:
         raise NotFound(f'flow "{flow.name}" has no step "{shorten(step)}"')
-    _refuse_active(states)
-    endings = {handler_name(event) for event in HANDLED if event != "init"}
-    missing = {name for name in graph if name not in states}
-    return frozenset({step} | after(graph, [step]) | missing | (endings & set(states)))
+    return after(graph, [step]) | {step}
+
+
+def _lost_openings(states: Mapping[str, StepState]) -> set[str]:
+    return {name for name in (CHECK, _INIT) if name in states and _failed(states[name])}
+
+
+def _without_their_turn(flow: Flow, states: Mapping[str, StepState]) -> set[str]:
+    """Steps that ended for what became of the whole flow, and not of those before them."""
+    if CHECK in states and _failed(states[CHECK]):
+        return {step.name for step in flow.steps}
+    return {
+        step.name
+        for step in flow.steps
+        if step.name not in states or states[step.name].reason in _OF_THE_FLOW
+    }
 
 
 def _stays(step: Step, state: StepState | None) -> bool:

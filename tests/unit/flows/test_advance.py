@@ -342,6 +342,58 @@ def test_running_again_from_a_step_takes_all_after_it_along() -> None:
         again(of, states, "x")
 
 
+def test_from_a_step_on_after_a_failed_beginning_that_begins_again_too() -> None:
+    of = flow(step("a"), step("b"), step("c", "b"), on=("init", "failure"))
+    states = dict.fromkeys("abc", StepState("skipped", "init_failed"))
+    states |= {"handler_on.init": FAILED, "handler_on.failure": DONE}
+    assert again(of, states, "c") == {"a", "b", "c", "handler_on.init", "handler_on.failure"}
+
+
+def test_from_a_step_on_what_a_stop_cut_off_goes_on_too() -> None:
+    cut_off = StepState("cancelled", "flow_cancelled")
+    states = {"a": DONE, "b": DONE, "c": cut_off, "d": replace(cut_off, status="skipped")}
+    assert again(DIAMOND, states, "b") == {"b", "c", "d"}
+
+
+def test_a_step_that_would_be_skipped_is_not_begun_again() -> None:
+    never = StepState("skipped", "upstream_failed")
+    of = flow(step("a"), step("b", "a"), step("c", "b"))
+    with pytest.raises(Conflict, match='step "c" cannot run: "a" before it failed; retry from'):
+        again(of, {"a": FAILED, "b": never, "c": never}, "c")
+    unmet = StepState("skipped", "upstream_skipped")
+    with pytest.raises(Conflict, match='step "c" cannot run: "a" before it was skipped'):
+        again(of, {"a": UNMET, "b": unmet, "c": unmet}, "c")
+    conditional = flow(*of.steps, preconditions=(Condition("x", True),))
+    with pytest.raises(Conflict, match='conditions of flow "f" were not met; run it again'):
+        again(conditional, {CHECK: UNMET, **dict.fromkeys("abc", UNMET)}, "a")
+
+
+def test_conditions_that_could_not_be_judged_are_judged_again_before_all_steps() -> None:
+    of = flow(step("a"), step("b"), preconditions=(Condition("x", True),))
+    states = {CHECK: FAILED, "a": UNMET, "b": UNMET}
+    assert retried(of, states) == again(of, states, "a") == {CHECK, "a", "b"}
+
+
+@settings(max_examples=150)
+@given(flows(), st.data())
+def test_a_step_that_is_begun_again_runs_or_that_is_refused(of: Flow, data: st.DataObject) -> None:
+    history = History(of)
+    history.play(data.draw)
+    wanted = data.draw(st.sampled_from(of.steps)).name
+    try:
+        dropped = again(of, history.states, wanted)
+    except Conflict:
+        return
+    states = {name: state for name, state in history.states.items() if name not in dropped}
+    begun: list[str] = []
+    while (found := advance(of, Standing(NOON, states), NOON + of.delay)).end is None:
+        begun += found.start
+        states |= {skip.step: StepState("skipped", skip.reason) for skip in found.skip}
+        states |= dict.fromkeys(found.start, DONE)
+    assert wanted in begun
+    assert found.end.status != "cancelled"
+
+
 def test_of_stops_and_restarts_that_are_due_the_newest_counts_and_old_ones_are_over() -> None:
     of = flow(step("a"), stop=(cron("0 12 * * *"),), restart=(cron("0 6,12 * * *"),))
     minute = timedelta(minutes=1)
