@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.engine.advancer import Advancer
+from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import LogLine
 from duebook.store.sqlite import SqliteStore
@@ -109,8 +110,20 @@ def test_a_retry_tells_of_a_file_that_changed_since(greet: Cli) -> None:
     put_flow(store, GREET + "\n# mended\n", "greet")
     store.close()
     told = greet.ok("flow", "retry", "greet", "--step", "think")
-    assert "after this run began; the run keeps to the former one" in told
+    assert "its file has changed since this run began; the run keeps to the former" in told
     assert "to use the new one: duebook flow start greet\n" in told
+
+
+def test_a_retry_does_not_tell_of_a_file_that_says_the_same_under_another_name(greet: Cli) -> None:
+    greet.ok("flow", "start", "greet")
+    greet.ok("flow", "stop", "greet")
+    store = SqliteStore(greet.path)
+    put_flow(store, GREET + "\n# mended\n", "greet")
+    digest = put_flow(store, GREET, "greet")
+    moved = Revision("greet", "flows/hello.yaml", digest, GREET)
+    store.transact(lambda tx: tx.save_flows("default", [(moved, None)]))
+    store.close()
+    assert "has changed" not in greet.ok("flow", "retry", "greet", "--step", "think")
 
 
 def test_mistakes_have_their_exit_codes(greet: Cli) -> None:

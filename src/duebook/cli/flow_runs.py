@@ -183,13 +183,12 @@ def _tell_of_newer(book: Book, run: Run) -> None:
     """A run goes on with the file that it began with, which may not be what people expect."""
     name = run.flow or ""
     try:
-        changed_at = book.flows.get(name).updated_at
+        newest = book.flows.get(name)
     except NotFound:
         return
-    if changed_at > run.created_at:
-        told = f"note: its file changed {relative(changed_at - utc_now())}, after this run began"
-        click.echo(f"{told}; the run keeps to the former one\nto use the new one: ", nl=False)
-        click.echo(f"duebook flow start {name}")
+    if newest.digest != book.flows.performed(run.id).digest:
+        click.echo("note: its file has changed since this run began; the run keeps to the former")
+        click.echo(f"to use the new one: duebook flow start {name}")
 
 
 def _latest(book: Book, name: str) -> str | None:

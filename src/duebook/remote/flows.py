@@ -46,8 +46,8 @@ class RemoteFlows(Flows):
     def params(self, run_id: str) -> NoReturn:
         raise needs_database("params()")
 
-    def performed(self, run_id: str) -> NoReturn:
-        raise needs_database("performed()")
+    def performed(self, run_id: str) -> FlowView:
+        return _view(self._server.get("flows", "runs", _text(run_id)))
 
     def forget(self, directory: str) -> NameList:
         names: NameList = self._server.post("flows", "forget", body={"directory": directory})[

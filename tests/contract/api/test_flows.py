@@ -71,7 +71,12 @@ def test_operators_start_flows_and_see_their_steps(operator: Api, store: Store) 
     (step,) = operator.ok("GET", f"flows/runs/{run['id']}/steps")["items"]
     assert (step["step"], step["parent_run_id"]) == ("think", run["id"])
     assert [r["id"] for r in operator.ok("GET", "flows/greet/runs")["items"]] == [run["id"]]
-    assert operator.ok("GET", "flows/greet")["last_run"]["status"] == "running"
+    flow = operator.ok("GET", "flows/greet")
+    assert flow["last_run"]["status"] == "running"
+    put_flow(store, GREET + "# mended", "greet")
+    performed = operator.ok("GET", f"flows/runs/{run['id']}")
+    assert (performed["digest"], performed["steps"]) == (flow["digest"], flow["steps"])
+    assert operator.ok("GET", "flows/greet")["digest"] != flow["digest"]
 
 
 def test_a_start_is_done_once_by_its_key(operator: Api) -> None:

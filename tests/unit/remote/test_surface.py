@@ -23,7 +23,6 @@ OF_THE_DATABASE = {
     "flows.broken_file",
     "flows.broken_source",
     "flows.params",
-    "flows.performed",
     "events.consume",
     "events.consumer",
     "events.serve",

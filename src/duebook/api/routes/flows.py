@@ -107,6 +107,12 @@ def restart_flow(ask: Writing, name: str) -> Response:
     return ask.write(lambda book: Answer(flow_form(book.flows.restart(name))))
 
 
+@operations("GET", "/runs/{run_id}", Role.VIEWER, FlowShape, errors=(404, 409))
+def get_performed_flow(ask: Here, run_id: str) -> Response:
+    """The flow as a run performs it, by the file that it began with; `last_run` is that run."""
+    return Answer(flow_form(ask.book.flows.performed(run_id))).response()
+
+
 @operations("GET", "/runs/{run_id}/steps", Role.VIEWER, StepList, errors=(404,))
 def list_steps(ask: Here, run_id: str) -> Response:
     """The runs of the steps of a run, in the order in which they were made."""
