@@ -11,7 +11,7 @@ from duebook.book.flow_registry import FlowRegistry
 from duebook.errors import Conflict, NotFound
 from duebook.flows.keeping import RENEW, FlowKeeper
 from duebook.flows.sync import FlowSync
-from tests.conformance.builders import MINUTE, get_runs, tick
+from tests.conformance.builders import LEASE, MINUTE, begin, get_runs, tick
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -282,14 +282,43 @@ def test_of_two_nodes_one_looks_after_a_directory_and_the_other_follows(
 ) -> None:
     first, second = backend.open(), backend.open()
     mine = Folder(tmp_path, first)
-    assert mine.registry.hold(["flows"])
+    assert mine.registry.hold(["flows"])[0]
     other = FlowRegistry(second, "default")
-    assert not other.hold(["flows"])
+    assert other.hold(["flows"]) == (set(), 60)
     clock.advance(2 * MINUTE)
-    assert other.hold(["flows"])
-    assert not mine.registry.hold(["flows"])
+    assert other.hold(["flows"])[0]
+    assert not mine.registry.hold(["flows"])[0]
     other.release()
-    assert mine.registry.hold(["flows"])
+    assert mine.registry.hold(["flows"])[0]
+
+
+@pytest.mark.parametrize("is_buried", [False, True])
+def test_a_directory_is_free_when_the_session_of_the_node_is_over_that_looked_after_it(
+    backend: Backend, tmp_path: Path, clock: VirtualClock, is_buried: bool
+) -> None:
+    first, second = backend.open(), backend.open()
+    mine, registry = Folder(tmp_path, first).registry, FlowRegistry(second, "default")
+    other = FlowKeeper([tmp_path / "flows"], registry)
+    mine.owned_by(begin(first, "node-1"))
+    assert mine.hold(["flows"])[0] == {"flows"}
+    clock.advance(LEASE / 2)
+    other.owned_by(begin(second, "node-2"))
+    assert other.step() == LEASE.total_seconds() / 2, "when it might be free"
+    clock.advance(LEASE / 2)
+    if is_buried:
+        assert second.transact(lambda tx: tx.bury()) == ["node-1"]
+    assert registry.hold(["flows"])[0] == {"flows"}
+    assert mine.hold(["flows"])[0] == set()
+
+
+def test_a_node_that_looks_after_a_directory_does_not_lead_for_that(
+    folder: Folder, store: Store
+) -> None:
+    begin(store)
+    folder.registry.owned_by("node-1")
+    assert folder.registry.hold(["flows"])[0]
+    (node,) = store.read(lambda tx: tx.list_nodes())
+    assert not node.leads
 
 
 def test_nodes_with_some_directories_in_common_look_after_each_directory(
@@ -322,7 +351,7 @@ def test_a_node_that_looks_after_a_directory_again_begins_with_what_is_there(
     eventually(lambda: keeper.step() and list(book.flows.list()))
     old = book.flows.get("etl").digest
     clock.advance(2 * MINUTE)  # it was stopped, or cut off
-    assert second.registry.hold(["flows"]) == {"flows"}
+    assert second.registry.hold(["flows"])[0] == {"flows"}
     first.write("etl.yaml", "steps: [{name: work, comand: x}]")
     second.sync()
     assert book.flows.problems() != []

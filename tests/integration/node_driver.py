@@ -6,7 +6,7 @@ and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a
 seconds by which the clock is wrong. `kill_at`, `stop_at`: a point, when it is first reached, or
 first after the point `armed_by`. `seen`: a file for every point that was reached. `deaf`: no hint
 comes or goes. `descriptors`: the most that it may have.
-`app`: a program as MODULE:BOOK, whose tasks it knows.
+`app`: a program as MODULE:BOOK, whose tasks it knows. `flows`: a directory that it looks after.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(place: str, options: dict[str, Any]) -> None:
             coordination=options.get("coordination", "all"),
             http_allow=read_networks(options.get("http_allow", "")),
         )
-        node = Node(store, spawner, node_options, _tasks(options))
+        node = Node(store, spawner, node_options, _tasks(options), chores=_chores(store, options))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: node.stop())
         sys.stdout.write("ready\n")
@@ -75,6 +75,14 @@ def _tasks(options: dict[str, Any]) -> Any:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     module, _, name = options["app"].partition(":")
     return getattr(importlib.import_module(module), name).tasks
+
+
+def _chores(store: Store, options: dict[str, Any]) -> list[Any]:
+    from duebook.book.flow_registry import FlowRegistry
+    from duebook.flows.keeping import FlowKeeper
+
+    roots = [Path(options["flows"])] if "flows" in options else []
+    return [FlowKeeper(roots, FlowRegistry(store, "default"))] if roots else []
 
 
 def _open(place: str, options: dict[str, Any]) -> Store:

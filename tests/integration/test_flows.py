@@ -16,7 +16,7 @@ from duebook.book.flow_registry import FlowRegistry
 from duebook.cli.output import run_name
 from duebook.errors import NotFound
 from duebook.flows.sync import FlowSync
-from tests.integration.nodes import ROOT, World, open_world
+from tests.integration.nodes import LEASE, ROOT, World, open_world
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Run
 
+SLACK = 5.0
+"""Seconds, for a machine that is busy."""
 EXAMPLES = ROOT / "examples" / "flows"
 HELD = """
 steps:
@@ -376,6 +378,20 @@ def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: Wo
     found = due_times()
     gaps = {(late - early).total_seconds() for early, late in itertools.pairwise(found)}
     assert gaps == {2.0}, "none is missing and none is there twice"
+
+
+def test_a_directory_whose_node_is_killed_is_looked_after_by_another_within_a_lease(
+    world: World,
+) -> None:
+    folder = write_flow(world, "first", 'steps: [{name: a, command: "true"}]')
+    killed = world.node(flows=str(folder))
+    eventually(world.book.flows.list, 20)
+    heir = world.node(flows=str(folder))
+    eventually(lambda: "another node looks after flows" in heir.log, 20)
+    killed.end(signal.SIGKILL)
+    eventually(lambda: "this node looks after flows" in heir.log, LEASE + SLACK)
+    write_flow(world, "second", 'steps: [{name: a, command: "true"}]')
+    eventually(lambda: len(world.book.flows.list()) == 2, 20)
 
 
 def test_nodes_that_race_over_a_directory_in_a_storm_agree_and_start_nothing_twice(

@@ -43,15 +43,33 @@ class FlowRegistry:
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
-        self._holder = new_id()
+        self._session_id = new_id()
+        self._held: set[str] = set()
         self._refused: dict[str, Problem] = {}
         """by place: schedules that could not be made just now"""
 
-    def hold(self, roots: Collection[str]) -> set[str]:
-        return {root for root in roots if self._lease(root)}
+    def owned_by(self, session_id: str) -> None:
+        self._session_id = session_id
+
+    def hold(self, roots: Collection[str]) -> tuple[set[str], float]:
+        others = self._others(set(roots) - self._held)
+        self._held = {root for root in roots if root not in others and self._lease(root)}
+        return set(self._held), min(others.values(), default=LEASE.total_seconds())
+
+    def _others(self, roots: Collection[str]) -> dict[str, float]:
+        """Those that other nodes look after, and in how many seconds that could be over.
+
+        They are only asked about: most of the time the others go on with them.
+        """
+
+        def work(tx: Tx) -> dict[str, float]:
+            leases = tx.leases_of_others(self._namespace, roots, self._session_id)
+            return {root: (until - tx.now).total_seconds() for root, until in leases.items()}
+
+        return self._store.read(work) if roots else {}
 
     def _lease(self, root: str) -> bool:
-        work = lambda tx: tx.lease_flows(self._namespace, [root], self._holder, LEASE)  # noqa: E731
+        work = lambda tx: tx.lease_flows(self._namespace, [root], self._session_id, LEASE)  # noqa: E731
         try:
             self._store.transact(work)
         except Conflict:
@@ -59,12 +77,12 @@ class FlowRegistry:
         return True
 
     def release(self) -> None:
-        self._store.transact(lambda tx: tx.release_flows(self._holder))
+        self._store.transact(lambda tx: tx.release_flows(self._session_id))
 
     def forget(self, tx: Tx, root: str) -> list[str]:
         """Delete the flows of a directory that no node looks after, with their schedules; their
         names. Raises Conflict when one does."""
-        tx.lease_flows(self._namespace, [root], self._holder, timedelta())
+        tx.lease_flows(self._namespace, [root], self._session_id, timedelta())
         names = [
             flow.name for flow, _ in tx.list_flows(self._namespace) if root_of(flow.place) == root
         ]
@@ -117,13 +135,13 @@ class FlowRegistry:
     def _save(
         self, tx: Tx, found: Reconciled, files: Mapping[str, BrokenFile], roots: Collection[str]
     ) -> None:
-        tx.lease_flows(self._namespace, roots, self._holder, LEASE)
+        tx.lease_flows(self._namespace, roots, self._session_id, LEASE)
         texts = {place: _shown(file.source) for place, file in found.broken.items()}
         whole = {place: file._replace(source=texts.get(place, "")) for place, file in files.items()}
         tx.save_problems(self._namespace, roots, whole)
 
     def _apply(self, tx: Tx, changes: Sequence[Change], roots: Collection[str]) -> None:
-        tx.lease_flows(self._namespace, roots, self._holder, LEASE)
+        tx.lease_flows(self._namespace, roots, self._session_id, LEASE)
         kept = tx.get_flows(self._namespace, [change.name for change in changes])
         for change in changes:
             found = kept.get(change.name)

@@ -84,6 +84,9 @@ class Chore(Protocol):
     @property
     def name(self) -> str: ...
 
+    def owned_by(self, session_id: str) -> None:
+        """The session under which its node goes on from now on, called before it begins, too."""
+
     def start(self, ring: Callable[[], None]) -> None:
         """It begins; `ring` has it step early."""
 
@@ -267,6 +270,8 @@ class Node:
         )
         for owner in (self._dispatcher, self._ticker, self._second_ticker):
             owner.session_id = session.id
+        for chore, _ in self._chores:
+            chore.owned_by(session.id)
         try:
             self._keeper.renew()
         except Unavailable:  # it has begun all the same

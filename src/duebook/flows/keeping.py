@@ -31,8 +31,12 @@ _log: Final = logging.getLogger(__name__)
 class LeasedRegistry(Registry, Protocol):
     """A registry that several nodes share."""
 
-    def hold(self, roots: Collection[str]) -> set[str]:
-        """Which of these directories this node may look after, for a minute from now on."""
+    def owned_by(self, session_id: str) -> None:
+        """Whose the leases are from now on; they end when that node does."""
+
+    def hold(self, roots: Collection[str]) -> tuple[set[str], float]:
+        """Which of these directories this node may look after, for a minute from now on; and in
+        how many seconds the others might be free."""
 
     def release(self) -> None:
         """Let others do so."""
@@ -51,9 +55,14 @@ class FlowKeeper:
         self._watcher: Watcher | None = None
         self._held_at = float("-inf")
         self._held: set[str] = set()
+        self._others_wait = RENEW
+        """seconds until those of others might be free"""
         self._others: set[str] = set()
         """directories that another node looks after"""
         self._told: set[Problem] = set()
+
+    def owned_by(self, session_id: str) -> None:
+        self._registry.owned_by(session_id)
 
     def start(self, ring: Callable[[], None]) -> None:
         """Begin to watch."""
@@ -65,8 +74,9 @@ class FlowKeeper:
         now = time.monotonic()
         if self._held != set(self._names) or now - self._held_at >= RENEW:
             self._hold(now)
+        longest = min(RENEW, self._others_wait)
         if not self._held:
-            return RENEW
+            return longest
         synced = self._sync.step(now, self._held)
         if synced.is_late:
             self._held_at = float("-inf")
@@ -76,10 +86,10 @@ class FlowKeeper:
             if problem not in self._told:
                 _log.warning("flows: %s", problem)
         self._told = set(synced.problems)
-        return min(synced.wait, RENEW)
+        return min(synced.wait, longest)
 
     def _hold(self, now: float) -> None:
-        held = self._registry.hold(self._names)
+        held, self._others_wait = self._registry.hold(self._names)
         if gained := held - self._held:
             _log.info("flows: this node looks after %s", ", ".join(sorted(gained)))
         self._sync.forget(self._held - held)

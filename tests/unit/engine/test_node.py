@@ -16,7 +16,7 @@ from duebook.model.run import Token
 from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from duebook.store.values import Pulse
@@ -54,9 +54,27 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+class Idle:
+    """A chore with nothing to do."""
+
+    name = "idle"
+    session_id: str | None = None
+
+    def owned_by(self, session_id: str) -> None:
+        self.session_id = session_id
+
+    def start(self, ring: Callable[[], None]) -> None: ...
+
+    def step(self) -> float:
+        return 60.0
+
+    def close(self) -> None: ...
+
+
 @pytest.fixture
 def node(store: Store) -> Iterator[Node]:
-    made = Node(store, Spawner(), NodeOptions(lease=timedelta(minutes=1)))  # type: ignore[arg-type]
+    options = NodeOptions(lease=timedelta(minutes=1))
+    made = Node(store, Spawner(), options, chores=[Idle()])  # type: ignore[arg-type]
     made._prepare()
     yield made
     made._slots.close()
@@ -65,7 +83,8 @@ def node(store: Store) -> Iterator[Node]:
 def sessions(node: Node) -> set[str | None]:
     """Under which sessions its parts work."""
     parts = (node._keeper, node._dispatcher, node._ticker, node._second_ticker)
-    return {part.session_id for part in parts}
+    chores = [chore.session_id for chore, _ in node._chores if isinstance(chore, Idle)]
+    return {*(part.session_id for part in parts), *chores}
 
 
 @pytest.mark.parametrize("lost", ["pulses_lost", "commits_lost"])

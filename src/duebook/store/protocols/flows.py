@@ -140,9 +140,15 @@ class Flows(Protocol):
         """The text of a file with which something is wrong; None when nothing is."""
 
     def lease_flows(
-        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
+        self, namespace: str, roots: Iterable[str], session_id: str, lease: timedelta
     ) -> None:
-        """Look after the flows of directories for a while; raises Conflict when another does."""
+        """Look after the flows of directories for a while; raises Conflict when another does that
+        lives."""
 
-    def release_flows(self, holder: str) -> None:
+    def leases_of_others(
+        self, namespace: str, roots: Iterable[str], session_id: str
+    ) -> dict[str, datetime]:
+        """The directories that others look after, and until when, unless they prolong it."""
+
+    def release_flows(self, session_id: str) -> None:
         """Let others look after them."""

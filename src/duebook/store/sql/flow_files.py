@@ -111,18 +111,30 @@ class FlowFiles(Statements):
         return found
 
     def lease_flows(
-        self, namespace: str, roots: Iterable[str], holder: str, lease: timedelta
+        self, namespace: str, roots: Iterable[str], session_id: str, lease: timedelta
     ) -> None:
         for root in sorted(roots):
             row = self._one(
                 "take_flow_lease",
-                name=f"flows:{namespace}:{root}",
-                session_id=holder,
+                name=_lease_name(namespace, root),
+                session_id=session_id,
                 now=self.now,
                 expires_at=self.now + lease,
             )
             if row is None:
                 raise Conflict(f'another node looks after the flows of "{root}"')
 
-    def release_flows(self, holder: str) -> None:
-        self._run("release_lead", id=holder, now=self.now)
+    def leases_of_others(
+        self, namespace: str, roots: Iterable[str], session_id: str
+    ) -> dict[str, datetime]:
+        names = {_lease_name(namespace, root): root for root in roots}
+        rows = self._all("list_flow_leases", names=list(names), id=session_id)
+        ends = {names[name]: self._time(until) for name, until in rows}
+        return {root: until for root, until in ends.items() if until > self.now}
+
+    def release_flows(self, session_id: str) -> None:
+        self._run("release_flow_leases", id=session_id, now=self.now)
+
+
+def _lease_name(namespace: str, root: str) -> str:
+    return f"flows:{namespace}:{root}"

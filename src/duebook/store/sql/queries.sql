@@ -209,7 +209,7 @@ WHERE started_at <= :until AND (ended_at IS NULL OR ended_at >= :since)
 ORDER BY started_at
 
 -- name: release_lead
--- A leader that leaves lets others lead at once.
+-- A node that leaves lets others lead, and look after its directories of flows, at once.
 UPDATE leases SET expires_at = :now WHERE session_id = :id AND expires_at > :now
 
 -- name: keep_lead
@@ -1042,7 +1042,9 @@ ORDER BY node, started_at
 SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.labels, n.started_at,
     n.seen_at, n.expires_at, n.clock_ahead,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
-    EXISTS (SELECT 1 FROM leases AS l WHERE l.session_id = n.id AND l.expires_at > :now)
+    EXISTS (
+        SELECT 1 FROM leases AS l
+        WHERE l.name = 'scheduler' AND l.session_id = n.id AND l.expires_at > :now)
 FROM node_sessions AS n
 WHERE n.ended_at IS NULL AND n.expires_at > :now
 ORDER BY n.node, n.started_at, n.id
@@ -1306,7 +1308,15 @@ VALUES (:name, 1, :session_id, :expires_at)
 ON CONFLICT (name) DO UPDATE
 SET session_id = excluded.session_id, expires_at = excluded.expires_at, term = leases.term + 1
 WHERE leases.session_id = excluded.session_id OR leases.expires_at <= :now
+    OR EXISTS (
+        SELECT 1 FROM node_sessions AS n
+        WHERE n.id = leases.session_id AND (n.ended_at IS NOT NULL OR n.expires_at <= :now))
 RETURNING term
+
+-- name: release_flow_leases
+-- Others may change the flows of the directories that a node looked after.
+UPDATE leases SET expires_at = :now
+WHERE session_id = :id AND expires_at > :now AND name <> 'scheduler'
 
 -- name: delete_lost_wakes
 -- Retention: wakes of runs that are forgotten.

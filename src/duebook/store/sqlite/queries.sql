@@ -891,6 +891,15 @@ DELETE FROM flows WHERE namespace = :namespace AND name IN (SELECT value FROM js
 SELECT name, place, digest, updated_at FROM flows
 WHERE namespace = :namespace AND name IN (SELECT value FROM json_each(:names))
 
+-- name: list_flow_leases
+-- Until when others look after directories of flows, unless they prolong it: no longer than they live.
+SELECT l.name, CASE
+    WHEN n.ended_at < l.expires_at THEN n.ended_at
+    WHEN n.expires_at < l.expires_at THEN n.expires_at
+    ELSE l.expires_at END
+FROM leases AS l LEFT JOIN node_sessions AS n ON n.id = l.session_id
+WHERE l.name IN (SELECT value FROM json_each(:names)) AND l.session_id <> :id
+
 -- name: list_latest_flow_runs
 -- The newest run of each of the given flows.
 SELECT * FROM run_details WHERE id IN (
