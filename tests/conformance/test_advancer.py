@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.engine.advancer import Advancer
+from duebook.engine.flow_controls import FlowControls
 from duebook.engine.settling import conclude
 from duebook.engine.steps import Ready, StepRoom
 from duebook.flows.shelf import Shelf
@@ -472,7 +473,7 @@ def test_an_advancer_pauses_while_others_look_after_stops(
 ) -> None:
     put_flow(store, CHAIN)
     store.transact(lambda tx: tx.control_flow("default", "chain", tx.now, restarting=False))
-    monkeypatch.setattr(Advancer, "_control", lambda *_: 0)
+    monkeypatch.setattr(FlowControls, "step", lambda *_: 0)
     wake_at = Advancer(store).step()
     assert wake_at is not None
     assert clock.now < wake_at < clock.now + SECOND

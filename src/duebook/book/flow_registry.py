@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.bulk import delete_all
@@ -20,7 +20,7 @@ from duebook.store.joined import JoinedStore
 from duebook.store.values import BrokenFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from duebook.flows.reconcile import Change, Reconciled
     from duebook.model.flow import Flow, Revision
@@ -35,6 +35,17 @@ LONGEST_TEXT: Final = 200_000
 """Characters that are kept of a file with which something is wrong."""
 PREFIX: Final = "flows:"
 """How the schedules of flows say who made them."""
+
+
+class _Made(NamedTuple):
+    """A schedule of the name of a flow."""
+
+    id: str
+    maker: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.maker.startswith(PREFIX)
 
 
 class FlowRegistry:
@@ -88,7 +99,7 @@ class FlowRegistry:
         ]
         if names:
             tx.remove_flows(self._namespace, names)
-            self._unschedule(tx, names)
+            self._unschedule(tx, self._made(tx, names))
         tx.save_problems(self._namespace, [root], {})
         return names
 
@@ -160,39 +171,42 @@ class FlowRegistry:
         tx.save_flows(
             self._namespace, [(revision, next_control(flow, tx.now)) for flow, revision in revised]
         )
-        self._unschedule(tx, [*gone, *(flow.name for flow, _ in revised if not flow.start)])
+        made = self._made(tx, [change.name for change in changes])
+        ended = {*gone, *(flow.name for flow, _ in revised if not flow.start)}
+        self._unschedule(tx, {name: found for name, found in made.items() if name in ended})
         flows = ((change.flow, change.place) for change in changes if change.flow is not None)
-        self._schedule(tx, {flow.name: (flow, place) for flow, place in flows if flow.start})
+        self._schedule(tx, {flow.name: (flow, place) for flow, place in flows if flow.start}, made)
 
-    def _schedule(self, tx: Tx, flows: Mapping[str, tuple[Flow, str]]) -> None:
+    def _schedule(
+        self, tx: Tx, flows: Mapping[str, tuple[Flow, str]], made: Mapping[str, _Made]
+    ) -> None:
         """The new ones of each directory together, unless one of them is refused."""
-        makers = self._makers(tx, flows)
         fresh: dict[str, list[tuple[Flow, str]]] = defaultdict(list)
         for name, (flow, place) in flows.items():
-            maker = makers.get(name)
-            if maker is None:
+            found = made.get(name)
+            if found is None:
                 fresh[root_of(place)].append((flow, place))
-            elif _is_ours(maker):
-                self._declare(tx, flow, place, maker)
+            elif found.is_ours:
+                self._declare(tx, flow, place, found.maker)
             else:
                 told = f'it cannot be scheduled: somebody else made a schedule "{name}"'
                 hint = "delete that, or give the flow another name"
                 self._refused[place] = Problem(place, 1, 1, "schedule", told, hint)
-        for root, found in fresh.items():
-            forms = [{"name": flow.name, **(flow.schedule_form() or {})} for flow, _ in found]
+        for root, ready in fresh.items():
+            forms = [{"name": flow.name, **(flow.schedule_form() or {})} for flow, _ in ready]
             try:
                 self._schedules(tx, PREFIX + root).create_many(forms, PREFIX + root)
             except Unavailable:
                 raise
             except DuebookError:
-                for flow, place in found:
+                for flow, place in ready:
                     self._declare(tx, flow, place, PREFIX + root)
 
-    def _makers(self, tx: Tx, names: Iterable[str]) -> dict[str, str]:
-        """Who made the schedules of these names, those that there are."""
-        taken = tx.list_taken(self._namespace, list(names))
+    def _made(self, tx: Tx, names: Sequence[str]) -> dict[str, _Made]:
+        """The schedules of these names that there are, all of them locked in one order."""
+        taken = tx.list_taken(self._namespace, names)
         users = {s.schedule_id: s.owner.user for s in tx.snapshots(sorted(taken.values()))}
-        return {name: users[id_] for name, id_ in taken.items() if id_ in users}
+        return {name: _Made(id_, users[id_]) for name, id_ in taken.items() if id_ in users}
 
     def _declare(self, tx: Tx, flow: Flow, place: str, by: str) -> None:
         """`by` is who made it, perhaps for another directory where its file was before."""
@@ -207,14 +221,9 @@ class FlowRegistry:
     def _schedules(self, tx: Tx, by: str) -> Schedules:
         return Schedules(JoinedStore(tx), self._namespace, by=by)
 
-    def _unschedule(self, tx: Tx, names: Sequence[str]) -> None:
+    def _unschedule(self, tx: Tx, made: Mapping[str, _Made]) -> None:
         """Only what flows made: a schedule of somebody else stays."""
-        ids = tx.list_taken(self._namespace, names).values() if names else ()
-        ours = [
-            snapshot.schedule_id
-            for snapshot in (tx.snapshots(sorted(ids)) if ids else ())
-            if _is_ours(snapshot.owner.user)
-        ]
+        ours = [found.id for found in made.values() if found.is_ours]
         if ours:
             delete_all(tx, ScheduleAudit(self._namespace, "flows"), ours)
 
@@ -222,7 +231,3 @@ class FlowRegistry:
 def _shown(source: str) -> str:
     """A text that nobody runs, without its secrets."""
     return "\n".join(hide_in_lines(lines_of(source[:LONGEST_TEXT])))
-
-
-def _is_ours(maker: str) -> bool:
-    return maker.startswith(PREFIX)

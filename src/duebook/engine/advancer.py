@@ -12,17 +12,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.engine.flow_controls import FlowControls
 from duebook.engine.flow_limits import FlowLimits, Limits
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import advance
-from duebook.flows.lifecycle import due_control, next_control, restart_step
 from duebook.flows.render import check_params
 from duebook.flows.shelf import Shelf, Unreadable
 from duebook.ids import new_id
 from duebook.model.enqueued import step_spec
 from duebook.model.flow import CHECK
 from duebook.model.flow_run import FlowEnd, FlowMove, NewStep, Standing, step_state
-from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
 from duebook.timetext import format_duration
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.flow_run import FlowParent
     from duebook.store.base import Store, Tx
-    from duebook.store.values import Begun, FlowControl
+    from duebook.store.values import Begun
 
 __all__ = ["Advancer"]
 
@@ -43,8 +42,6 @@ log = logging.getLogger(__name__)
 BATCH: Final = 500
 LOOK_AGAIN: Final = timedelta(seconds=5)
 """For a run that may not begin yet: the end of the others wakes it, should that be a flow's."""
-RESTARTING: Final = timedelta(seconds=1)
-"""How often a restart looks whether what it stopped has ended."""
 TRY_AGAIN: Final = timedelta(minutes=1)
 """For a run that cannot be advanced."""
 COUNTED_AGAIN: Final = timedelta(milliseconds=50)
@@ -63,6 +60,7 @@ class Advancer:
         self._store = store
         self._shelf = Shelf() if shelf is None else shelf
         self._limits = FlowLimits(self._shelf)
+        self._controls = FlowControls(self._shelf)
         self._limit = self._batch = batch
         self.begun = 0
         """how many steps it began; who counts them learns that there is work"""
@@ -77,7 +75,7 @@ class Advancer:
             if wake.run_at is not None and wake.run_at <= now:
                 taken += self._take_and_advance()
             if wake.control_at is not None and wake.control_at <= now:
-                taken += self._store.transact(self._control)
+                taken += self._store.transact(lambda tx: self._controls.step(tx, self._limit))
             if not taken:
                 return now + OTHERS_HOLD
 
@@ -150,51 +148,6 @@ class Advancer:
             else move
             for move in moves
         ]
-
-    # -- stop and restart schedules
-    def _control(self, tx: Tx) -> int:
-        """Look whether flows are to be stopped or restarted; how many they were."""
-        controls = tx.take_controls(self._limit)
-        for control in controls:
-            try:
-                flow = self._shelf.find(tx, control.namespace, control.name, control.digest)
-            except Unreadable as error:
-                log.warning("%s; its stops and restarts are not looked at", error)
-                tx.control_flow(control.namespace, control.name, None, restarting=False)
-                continue
-            self._control_one(tx, control, flow)
-        return len(controls)
-
-    def _control_one(self, tx: Tx, control: FlowControl, flow: Flow) -> None:
-        """A stop acts only on what is running; a restart stops, waits, and starts."""
-        namespace, name, now = control.namespace, control.name, tx.now
-        due = due_control(flow, control.controlled_at, now)
-        restarting = control.restarting if due is None else due.command == "restart"
-        active = [run_id for run_id, _ in tx.active_flow_runs(namespace, name)]
-        if due is not None and due.command == "stop":
-            tx.stop_flows(active, "stopped")
-        wake_at = next_control(flow, now)
-        if restarting:
-            ended_at = tx.last_flow_end(namespace, name)
-            what, until = restart_step(flow, bool(active), ended_at, now)
-            if what == "stop":
-                tx.stop_flows(active, "stopped")
-            elif what == "start":
-                target = FlowTarget(name, tuple(_stopped_params(tx, namespace, flow).items()))
-                tx.start_flow(new_id(), namespace, target, flow.priority, "restart")
-                restarting = False
-            if restarting:
-                again = until or now + RESTARTING
-                wake_at = again if wake_at is None else min(again, wake_at)
-        tx.control_flow(namespace, name, wake_at, restarting)
-
-
-def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
-    """Those of the run that was stopped last, as far as the flow still has them."""
-    runs = tx.list_flow_runs(namespace, flow.name, 1)
-    made = tx.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
-    known = {param.name for param in flow.params}
-    return {} if made is None else {name: v for name, v in made.params.items() if name in known}
 
 
 def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
