@@ -13,6 +13,7 @@ from duebook.engine.advancer import Advancer
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.explain import Explanation
 from duebook.flows.problems import Problem
+from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
 from duebook.model.listing import BadCursor
 from duebook.model.schedule import InvalidSchedule
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run, Token
     from duebook.store.base import Store
     from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
 
 FORK = """
 name: fork
@@ -397,6 +399,22 @@ def test_flows_come_a_page_at_a_time_each_with_its_latest_run(book: Book, store:
     assert last.next_cursor is None
     with pytest.raises(BadCursor):
         book.flows.list(cursor="x")
+
+
+def test_however_many_files_a_list_has_to_read_it_asks_for_them_once(backend: Backend) -> None:
+    points: list[str] = []
+    store = backend.open(points.append)
+    book = Book(store)
+    for number in range(5):
+        name = f"fresh-{number}"
+        put_flow(store, CHAIN.replace("chain", name) + f"description: {new_id()}", name)
+    broken = put_flow(store, "steps: [", "wrong")
+    points.clear()
+    views = book.flows.list()
+    assert points.count("before:list_flow_revisions") == 1
+    assert [len(view.steps) for view in views] == [2] * 5 + [0]
+    assert views[-1].digest == broken
+    assert 'flow "wrong" cannot be read: flows/wrong.yaml:' in (views[-1].problem or "")
 
 
 def test_what_a_flow_cannot_have_is_refused_for_its_schedule(book: Book) -> None:

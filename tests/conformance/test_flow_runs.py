@@ -50,9 +50,10 @@ def test_a_run_of_a_flow_keeps_the_revision_that_it_was_made_with(store: Store) 
     (parent,) = store.transact(lambda tx: tx.take_flows(10))
     assert parent.run_id == run_id
     assert parent.digest == first != second
-    old = store.read(lambda tx: tx.get_flow_revision("default", "chain", first))
-    assert old is not None
-    assert "another" not in old.source
+    wanted = [("chain", first), ("chain", "gone"), ("ghost", second)]
+    old = store.read(lambda tx: tx.flow_revisions("default", wanted))
+    assert old.keys() == {("chain", first)}
+    assert "another" not in old["chain", first].source
 
 
 def test_a_run_by_hand_takes_its_payload_as_params(store: Store) -> None:

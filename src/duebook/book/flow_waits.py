@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.explain.flow_runs import FlowStanding
 from duebook.explain.words import length_text
-from duebook.flows.shelf import Shelf, Unreadable
+from duebook.flows.shelf import NoFlow, Shelf
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import waiting_for
 from duebook.timetext import format_instant
@@ -87,5 +87,5 @@ def _limit(tx: Tx, shelf: Shelf, run: Run) -> int | None:
     digest = kept.digest if kept is not None else made.digest if made is not None else None
     try:
         return shelf.find(tx, run.namespace, run.flow or "", digest).max_concurrent
-    except Unreadable:
+    except NoFlow:
         return None

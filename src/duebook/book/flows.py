@@ -14,7 +14,7 @@ from duebook.flows.build import build
 from duebook.flows.lifecycle import again, from_step, retried
 from duebook.flows.problems import Problem
 from duebook.flows.render import check_params
-from duebook.flows.shelf import Shelf, Unreadable
+from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
 from duebook.model.filters import check_page
@@ -70,7 +70,12 @@ class Flows:
             page = tx.page_flows(self._namespace, after, limit)
             names = [kept.name for kept in page.rows]
             runs = tx.latest_flow_runs(self._namespace, names) if names else {}
-            views = (self._view(tx, kept, problems, runs.get(kept.name)) for kept in page.rows)
+            wanted = [(kept.name, kept.digest) for kept in page.rows]
+            flows = self._shelf.find_all(tx, self._namespace, wanted)
+            views = (
+                _view(kept, flow, problems, runs.get(kept.name))
+                for kept, flow in zip(page.rows, flows, strict=True)
+            )
             return Listing(views, write_cursor(asked, page.last))
 
         return self._store.read(work)
@@ -80,7 +85,7 @@ class Flows:
 
         def work(tx: Tx) -> FlowView:
             kept, problems = self._kept(tx, name), tx.list_flow_problems(self._namespace)
-            view = self._view(tx, kept, problems, self._last(tx, kept))
+            view = self._view(tx, kept, problems)
             return replace(view, waits=waits_of(tx, self._shelf, view.last_run))
 
         return self._store.read(work)
@@ -90,8 +95,8 @@ class Flows:
 
         def work(tx: Tx) -> str:
             kept = self._kept(tx, name)
-            revision = tx.get_flow_revision(self._namespace, kept.name, kept.digest)
-            return "" if revision is None else revision.source
+            found = tx.flow_revisions(self._namespace, [(kept.name, kept.digest)])
+            return next((revision.source for revision in found.values()), "")
 
         return self._store.read(work)
 
@@ -210,7 +215,7 @@ class Flows:
                 check_params(self._flow(tx, kept), {})
             tx.control_flow(self._namespace, kept.name, tx.now, restarting=True)
             self._note(tx, "restart", kept.name, "")
-            return self._view(tx, kept, {}, self._last(tx, kept))
+            return self._view(tx, kept, {})
 
         return self._store.transact(work)
 
@@ -288,26 +293,26 @@ class Flows:
     def _flow(self, tx: Tx, kept: KeptFlow) -> Flow:
         try:
             return self._shelf.find(tx, self._namespace, kept.name, kept.digest)
-        except Unreadable as error:
+        except NoFlow as error:
             raise Conflict(str(error)) from None
 
-    def _last(self, tx: Tx, kept: KeptFlow) -> Run | None:
+    def _view(self, tx: Tx, kept: KeptFlow, problems: Mapping[str, BrokenFile]) -> FlowView:
         runs = tx.list_flow_runs(self._namespace, kept.name, 1)
-        return runs[0] if runs else None
-
-    def _view(
-        self, tx: Tx, kept: KeptFlow, problems: Mapping[str, BrokenFile], last: Run | None
-    ) -> FlowView:
-        broken = problems.get(kept.place)
-        problem = str(Problem(**broken.problems[0])) if broken and broken.problems else None
-        try:
-            flow = self._shelf.find(tx, self._namespace, kept.name, kept.digest)
-        except Unreadable as error:
-            return FlowView(*kept, problem=str(error), last_run=last)
-        return flow_view(flow, kept.place, kept.digest, kept.updated_at, problem, last)
+        (flow,) = self._shelf.find_all(tx, self._namespace, [(kept.name, kept.digest)])
+        return _view(kept, flow, problems, runs[0] if runs else None)
 
     def _note(self, tx: Tx, action: str, name: str, run_id: str) -> None:
         self._audit.note(tx, action, FLOW, name, run_id)
+
+
+def _view(
+    kept: KeptFlow, flow: Flow | NoFlow, problems: Mapping[str, BrokenFile], last: Run | None
+) -> FlowView:
+    if isinstance(flow, NoFlow):
+        return FlowView(*kept, problem=str(flow), last_run=last)
+    broken = problems.get(kept.place)
+    problem = str(Problem(**broken.problems[0])) if broken and broken.problems else None
+    return flow_view(flow, kept.place, kept.digest, kept.updated_at, problem, last)
 
 
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
@@ -327,7 +332,7 @@ def _begun_with(tx: Tx, run: Run) -> tuple[Flow, str]:
     digest = None if made is None else made.digest
     try:
         return _SHELF.find(tx, run.namespace, run.flow or "", digest), digest or ""
-    except Unreadable as error:
+    except NoFlow as error:
         raise Conflict(f"run {run.id}: {error}") from None
 
 

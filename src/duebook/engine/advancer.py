@@ -17,7 +17,7 @@ from duebook.engine.flow_limits import FlowLimits, Limits
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import advance
 from duebook.flows.render import check_params
-from duebook.flows.shelf import Shelf, Unreadable
+from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.enqueued import step_spec
 from duebook.model.flow import CHECK
@@ -126,7 +126,7 @@ class Advancer:
         except Invalid as error:  # whoever called it, or a schedule, gave other params
             end, limited = FlowEnd("failed", "invalid"), parent.run_id in limits.most
             return FlowMove(parent, end=end, error=str(error), is_limited=limited)
-        except Unreadable as error:
+        except NoFlow as error:
             return FlowMove(parent, end=FlowEnd("failed", "missing_target"), error=str(error))
         except Exception:  # it never holds up the others
             log.exception("cannot advance run %s of flow %s", parent.run_id, parent.flow)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.flows.lifecycle import due_control, next_control, restart_step
-from duebook.flows.shelf import Shelf, Unreadable
+from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
 
@@ -64,7 +64,7 @@ class FlowControls:
         namespace, name, now = control.namespace, control.name, tx.now
         try:
             flow = self._shelf.find(tx, namespace, name, control.digest)
-        except Unreadable as error:
+        except NoFlow as error:
             log.warning("%s; its stops and restarts are not looked at", error)
             return _Verdict(control, None)
         due, wake_at = due_control(flow, control.controlled_at, now), next_control(flow, now)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from duebook.errors import shorten
-from duebook.flows.shelf import Shelf, Unreadable
+from duebook.flows.shelf import NoFlow, Shelf
 from duebook.model.flow_target import FlowTarget
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class FlowLimits:
     def _find(self, tx: Tx, namespace: str, name: str, digest: str | None) -> Flow | None:
         try:
             return self._shelf.find(tx, namespace, name, digest)
-        except Unreadable:
+        except NoFlow:
             return None
 
 

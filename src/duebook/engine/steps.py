@@ -12,7 +12,7 @@ from duebook.flows.advance import flow_status
 from duebook.flows.conditions import unmet
 from duebook.flows.patterns import is_in_output
 from duebook.flows.render import Values, render_step
-from duebook.flows.shelf import Shelf, Unreadable
+from duebook.flows.shelf import NoFlow, Shelf
 from duebook.model.flow import CHECK, Script, Step
 from duebook.model.flow_run import MATCHED, StepEnd
 from duebook.model.flow_target import FlowTarget
@@ -116,7 +116,7 @@ class StepRoom:
             step = _check(flow) if name == CHECK else flow.step(name)
             values = _values(flow, claim, around)
             rendered = render_step(flow, step, values, self._inherited)
-        except Unreadable as error:
+        except NoFlow as error:
             return Outcome("failed", "missing_target", str(error))
         except KeyError:
             return Outcome("failed", "missing_target", f'flow "{around.flow}" has no step "{name}"')

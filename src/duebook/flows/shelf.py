@@ -10,21 +10,25 @@ from duebook.flows.build import build
 from duebook.flows.files import default_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from duebook.model.flow import Flow, Revision
 
-__all__ = ["Shelf", "Unreadable"]
+__all__ = ["NoFlow", "Shelf"]
 
 MOST_KEPT: Final = 2_000
 
 
-class Unreadable(Exception):
+class NoFlow(Exception):
     """Why a flow cannot be had: it does not exist, or this node cannot read it."""
 
 
 class Revisions(Protocol):
     """Where the files of flows are kept as they once were."""
 
-    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> Revision | None: ...
+    def flow_revisions(
+        self, namespace: str, wanted: Sequence[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Revision]: ...
 
 
 class Shelf:
@@ -39,23 +43,39 @@ class Shelf:
         return self._flows.get((namespace, name, digest or ""))
 
     def find(self, kept: Revisions, namespace: str, name: str, digest: str | None) -> Flow:
-        """Raises Unreadable."""
+        """Raises NoFlow."""
         if digest is None:
-            raise Unreadable(f'flow "{name}" does not exist')
-        key = (namespace, name, digest)
-        if (flow := self._flows.get(key)) is not None:
-            return flow
-        revision = kept.get_flow_revision(*key)
+            raise NoFlow(f'flow "{name}" does not exist')
+        (found,) = self.find_all(kept, namespace, [(name, digest)])
+        if isinstance(found, NoFlow):
+            raise found
+        return found
+
+    def find_all(
+        self, kept: Revisions, namespace: str, wanted: Sequence[tuple[str, str]]
+    ) -> list[Flow | NoFlow]:
+        """Flows by name and digest, or why one cannot be had; asks at most once."""
+        known = {pair: self.peek(namespace, *pair) for pair in wanted}
+        missing = [pair for pair, flow in known.items() if flow is None]
+        revisions = kept.flow_revisions(namespace, missing) if missing else {}
+        return [
+            known[pair] or self._build(namespace, pair[0], revisions.get(pair)) for pair in wanted
+        ]
+
+    def _build(self, namespace: str, name: str, revision: Revision | None) -> Flow | NoFlow:
         if revision is None:
-            raise Unreadable(f'the revision of flow "{name}" that it began with is gone')
+            return NoFlow(f'the revision of flow "{name}" that it began with is gone')
         place = PurePosixPath(revision.place)
         built = build(revision.source, revision.place, default_name(place))
         for flow in built.flows:
             if flow.name == name:
-                with self._lock:
-                    if len(self._flows) >= MOST_KEPT:
-                        self._flows.clear()
-                    self._flows[key] = flow
+                self._keep((namespace, name, revision.digest), flow)
                 return flow
         told = str(built.problems[0]) if built.problems else "its file has other flows only"
-        raise Unreadable(f'flow "{name}" cannot be read: {told}')
+        return NoFlow(f'flow "{name}" cannot be read: {told}')
+
+    def _keep(self, key: tuple[str, str, str], flow: Flow) -> None:
+        with self._lock:
+            if len(self._flows) >= MOST_KEPT:
+                self._flows.clear()
+            self._flows[key] = flow

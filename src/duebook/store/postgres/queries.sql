@@ -1166,6 +1166,13 @@ DELETE FROM flows WHERE namespace = :namespace AND name = ANY (:names::text[])
 SELECT name, place, digest, updated_at FROM flows
 WHERE namespace = :namespace AND name = ANY (:names::text[])
 
+-- name: list_flow_revisions
+-- Flows as they once were: each with the digest at the same place.
+SELECT r.flow, r.place, r.digest, r.source
+FROM unnest(:flows::text[], :digests::text[]) AS wanted (flow, digest)
+JOIN flow_revisions AS r
+    ON r.namespace = :namespace AND r.flow = wanted.flow AND r.digest = wanted.digest
+
 -- name: list_flow_leases
 -- Until when others look after directories of flows, unless they prolong it: no longer than they live.
 SELECT l.name, CASE

@@ -43,8 +43,10 @@ class Flows(Protocol):
     def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """What the steps of runs of flows returned, of those that have ended."""
 
-    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> FlowRevision | None:
-        """The file of a flow as it once was."""
+    def flow_revisions(
+        self, namespace: str, wanted: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], FlowRevision]:
+        """The files of flows as they once were, by name and digest; those that are still there."""
 
     def call_flow(self, token: Token, target: FlowTarget) -> bool:
         """A step becomes a run of a flow that waits to begin; False when the token is no longer

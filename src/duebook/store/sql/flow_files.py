@@ -29,9 +29,12 @@ class FlowFiles(Statements):
         row = self._one("get_flow", namespace=namespace, name=without_nul(name))
         return None if row is None else self._kept(*row)
 
-    def get_flow_revision(self, namespace: str, flow: str, digest: str) -> Revision | None:
-        row = self._one("get_flow_revision", namespace=namespace, flow=flow, digest=digest)
-        return None if row is None else Revision(*row)
+    def flow_revisions(
+        self, namespace: str, wanted: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], Revision]:
+        flows, digests = [flow for flow, _ in wanted], [digest for _, digest in wanted]
+        rows = self._all("list_flow_revisions", namespace=namespace, flows=flows, digests=digests)
+        return {(found.flow, found.digest): found for found in (Revision(*row) for row in rows)}
 
     def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
         return [

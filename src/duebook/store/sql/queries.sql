@@ -1170,11 +1170,6 @@ SELECT (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
     EXISTS (SELECT 1 FROM flow_wakes),
     (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)
 
--- name: get_flow_revision
--- A flow as it once was.
-SELECT flow, place, digest, source FROM flow_revisions
-WHERE namespace = :namespace AND flow = :flow AND digest = :digest
-
 -- name: get_flow
 -- A flow as it is known now.
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name = :name

@@ -891,6 +891,13 @@ DELETE FROM flows WHERE namespace = :namespace AND name IN (SELECT value FROM js
 SELECT name, place, digest, updated_at FROM flows
 WHERE namespace = :namespace AND name IN (SELECT value FROM json_each(:names))
 
+-- name: list_flow_revisions
+-- Flows as they once were: each with the digest at the same place.
+SELECT r.flow, r.place, r.digest, r.source
+FROM json_each(:flows) AS f JOIN json_each(:digests) AS d ON d.key = f.key
+JOIN flow_revisions AS r
+    ON r.namespace = :namespace AND r.flow = f.value AND r.digest = d.value
+
 -- name: list_flow_leases
 -- Until when others look after directories of flows, unless they prolong it: no longer than they live.
 SELECT l.name, CASE
