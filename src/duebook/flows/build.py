@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from duebook.errors import Invalid, shorten
 from duebook.flows.actions import SHELL, read_shell
 from duebook.flows.graph import before, circle, in_order
-from duebook.flows.parse import Node, Unreadable, parse, plain
-from duebook.flows.problems import Problem, Problems, did_you_mean, with_lines
+from duebook.flows.parse import Node, parse, plain
+from duebook.flows.problems import Problem, Problems, Refused, did_you_mean, with_lines
 from duebook.flows.section import Section, read_description, text_of, whole_of
 from duebook.flows.steps import (
     Draft,
@@ -74,7 +74,7 @@ def build(text: str, file: str, default_name: str) -> Built:
 def _build(text: str, file: str, default_name: str) -> Built:
     try:
         documents = parse(text, file)
-    except Unreadable as error:
+    except Refused as error:
         return Built((), (), (error.problem,))
     problems = Problems(file)
     if not documents:

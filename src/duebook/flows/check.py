@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duebook.flows.build import Built, build, calls_in_circle
-from duebook.flows.files import NotReadable, default_name, find, read
-from duebook.flows.problems import Problem
+from duebook.flows.files import default_name, find, read
+from duebook.flows.problems import Problem, Refused
 from duebook.model.flow import FlowTarget
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _check(path: Path, root: Path | None) -> Checked:
     """One file; as a part of a directory it is held to what a node allows there."""
     try:
         content = read(path, str(path), root)
-    except NotReadable as error:
+    except Refused as error:
         return Checked(str(path), (), (error.problem,))
     if content is None:
         told = "it is a link to nothing" if path.is_symlink() else "there is no such file"

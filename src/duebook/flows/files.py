@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import shorten
 from duebook.flows.parse import MOST_BYTES, SMALLER
-from duebook.flows.problems import Problem
+from duebook.flows.problems import Problem, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path, PurePath
 
-__all__ = ["Content", "NotReadable", "default_name", "find", "read"]
+__all__ = ["Content", "default_name", "find", "read"]
 
 SUFFIXES: Final = (".yaml", ".yml")
 MOST_FILES: Final = 50_000
@@ -30,16 +30,6 @@ class Content:
 
     text: str
     digest: str
-
-
-class NotReadable(Exception):
-    """A file that is there and cannot be taken; has its Problem."""
-
-    def __init__(
-        self, file: str, message: str, hint: str = "", line: int = 0, column: int = 0
-    ) -> None:
-        self.problem = Problem(file, line, column, "", message, hint)
-        super().__init__(str(self.problem))
 
 
 def default_name(path: PurePath) -> str:
@@ -77,13 +67,13 @@ def find(root: Path) -> Iterator[Path]:
 def read(path: Path, name: str, root: Path | None = None) -> Content | None:
     """A file as a whole, at one instant; None when it is gone.
 
-    `name` is how problems call it. Raises NotReadable for links that leave `root`, and for what is
+    `name` is how problems call it. Raises Refused for links that leave `root`, and for what is
     no file, too large, no text, or never still.
     """
     try:
         real = path.resolve(strict=True)
         if root is not None and not real.is_relative_to(root.resolve()):
-            raise NotReadable(name, "it is a link that leaves its directory", "copy the file there")
+            raise _refused(name, "it is a link that leaves its directory", "copy the file there")
         for _ in range(TRIES):
             data = _read_once(real, name)
             if data is not None:
@@ -92,8 +82,8 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
         return None
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         told = getattr(error, "strerror", None) or str(error)
-        raise NotReadable(name, f"it cannot be read: {shorten(told)}") from None
-    raise NotReadable(name, "it is written to without a pause")
+        raise _refused(name, f"it cannot be read: {shorten(told)}") from None
+    raise _refused(name, "it is written to without a pause")
 
 
 def _read_once(real: Path, name: str) -> bytes | None:
@@ -102,10 +92,10 @@ def _read_once(real: Path, name: str) -> bytes | None:
     with os.fdopen(handle, "rb") as file:
         first = os.fstat(handle)
         if not stat.S_ISREG(first.st_mode):
-            raise NotReadable(name, "it is no file")
+            raise _refused(name, "it is no file")
         if first.st_size > MOST_BYTES:
             told = f"it has {first.st_size:,} bytes; at most {MOST_BYTES:,} are read"
-            raise NotReadable(name, told, SMALLER)
+            raise _refused(name, told, SMALLER)
         data = file.read(MOST_BYTES + 1)
         last = os.fstat(handle)
     whole = len(data) == last.st_size and _mark(first) == _mark(last)
@@ -121,9 +111,13 @@ def _decoded(data: bytes, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise NotReadable(name, "it is UTF-16", "save it as UTF-8", 1, 1) from None
+            raise _refused(name, "it is UTF-16", "save it as UTF-8", 1, 1) from None
         line = data.count(b"\n", 0, error.start) + 1
         before = data[data.rfind(b"\n", 0, error.start) + 1 : error.start]
         column = len(before.decode("utf-8", "replace")) + 1
         told = f"byte {data[error.start]:#04x} is no UTF-8"
-        raise NotReadable(name, told, "save it as UTF-8", line, column) from None
+        raise _refused(name, told, "save it as UTF-8", line, column) from None
+
+
+def _refused(file: str, message: str, hint: str = "", line: int = 0, column: int = 0) -> Refused:
+    return Refused(Problem(file, line, column, "", message, hint))

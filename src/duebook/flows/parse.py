@@ -25,12 +25,12 @@ from yaml.events import (
 
 from duebook.errors import shorten
 from duebook.flows.mistakes import mistake_of
-from duebook.flows.problems import Problem, lines_of
+from duebook.flows.problems import Problem, Refused, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MOST_BYTES", "SMALLER", "Node", "Unreadable", "parse", "plain"]
+__all__ = ["MOST_BYTES", "SMALLER", "Node", "parse", "plain"]
 
 MOST_BYTES: Final = 1_000_000
 SMALLER: Final = "put long scripts into files of their own"
@@ -63,19 +63,11 @@ class Node:
     """of a mapping: where each key stands"""
 
 
-class Unreadable(Exception):
-    """What is no YAML, or uses what is refused; has its Problem."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
 def parse(text: str, file: str) -> list[Node]:
-    """The documents of a text; raises Unreadable at the first thing that makes no sense."""
+    """The documents of a text; raises Refused at the first thing that makes no sense."""
     if len(text) > MOST_BYTES:
         told = f"it has {len(text):,} characters; at most {MOST_BYTES:,} are read"
-        raise Unreadable(Problem(file, 0, 0, "", told, SMALLER))
+        raise Refused(Problem(file, 0, 0, "", told, SMALLER))
     return _Reader(file).documents(text)
 
 
@@ -147,7 +139,7 @@ class _Reader:
         self._add(node, None, counted=True)
 
     def _check(self, event: NodeEvent) -> None:
-        """Raises Unreadable for a tag."""
+        """Raises Refused for a tag."""
         tag = getattr(event, "tag", None)
         if tag is not None:
             raise self._refused(event, f"tag {shorten(tag)} is not allowed", "leave it out")
@@ -194,15 +186,15 @@ class _Reader:
         parent.keys[node.value] = node
         return node
 
-    def _refused(self, event: Any, message: str, hint: str = "") -> Unreadable:
+    def _refused(self, event: Any, message: str, hint: str = "") -> Refused:
         mark = event.start_mark
         return self._refusal(mark.line + 1, mark.column + 1, message, hint)
 
-    def _at(self, node: Node, message: str, hint: str) -> Unreadable:
+    def _at(self, node: Node, message: str, hint: str) -> Refused:
         return self._refusal(node.line, node.column, message, hint)
 
-    def _refusal(self, line: int, column: int, message: str, hint: str = "") -> Unreadable:
-        return Unreadable(Problem(self._file, line, column, "", message, hint))
+    def _refusal(self, line: int, column: int, message: str, hint: str = "") -> Refused:
+        return Refused(Problem(self._file, line, column, "", message, hint))
 
 
 def _events(text: str) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from duebook.model.secret import hide_in_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Problem", "Problems", "did_you_mean", "lines_of", "with_lines"]
+__all__ = ["Problem", "Problems", "Refused", "did_you_mean", "lines_of", "with_lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,14 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+class Refused(Exception):
+    """A file, or its text, of which nothing can be taken; has its Problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 class Placed(Protocol):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.flows.build import build
-from duebook.flows.files import NotReadable, default_name, find, read
-from duebook.flows.problems import Problem
+from duebook.flows.files import default_name, find, read
+from duebook.flows.problems import Problem, Refused
 from duebook.flows.reconcile import Found, reconcile
 from duebook.model.flow import root_of
 
@@ -127,7 +127,7 @@ class FlowSync:
     def _file(self, path: Path, place: str, root: Path) -> Found | None:
         try:
             content = read(path, place, root)
-        except NotReadable as error:
+        except Refused as error:
             return Found(place, f"? {error}", "", (), (), (error.problem,))
         if content is None:
             return None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.flows.files import NotReadable, default_name, find, read
+from duebook.flows.files import default_name, find, read
+from duebook.flows.problems import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,11 +63,11 @@ def test_a_link_within_the_directory_is_followed_and_one_that_leaves_it_refused(
     assert content is not None
     for name in ("b.yaml", "c.yaml"):
         with pytest.raises(
-            NotReadable,
+            Refused,
             match=f"^{name}: it is a link that leaves its directory;",
         ):
             read(root / name, name, root)
-    with pytest.raises(NotReadable, match=r"d\.yaml: it cannot be read"):
+    with pytest.raises(Refused, match=r"d\.yaml: it cannot be read"):
         read(root / "d.yaml", "d.yaml", root)
 
 
@@ -79,7 +80,7 @@ def test_a_link_within_the_directory_is_followed_and_one_that_leaves_it_refused(
 )
 def test_what_is_no_text_or_too_much_is_refused(tmp_path: Path, data: bytes, told: str) -> None:
     (tmp_path / "a.yaml").write_bytes(data)
-    with pytest.raises(NotReadable, match=told):
+    with pytest.raises(Refused, match=told):
         read(tmp_path / "a.yaml", "a.yaml")
 
 
@@ -87,7 +88,7 @@ def test_a_pipe_or_directory_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.yaml")
     (tmp_path / "b.yaml").mkdir()
     for name in ("a.yaml", "b.yaml"):
-        with pytest.raises(NotReadable):
+        with pytest.raises(Refused):
             read(tmp_path / name, name)
 
 
@@ -110,7 +111,7 @@ def test_a_file_that_is_replaced_all_the_time_is_read_as_one_of_its_versions(
         for _ in range(50):
             try:
                 content = read(path, "a.yaml")
-            except NotReadable as error:
+            except Refused as error:
                 assert "without a pause" in str(error)  # noqa: PT017
             else:
                 assert content is not None

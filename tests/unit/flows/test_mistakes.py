@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.flows.build import build
-from duebook.flows.files import NotReadable, read
+from duebook.flows.files import read
+from duebook.flows.problems import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,6 +209,6 @@ def test_a_file_whose_name_is_none_for_a_flow_says_what_to_add() -> None:
 def test_what_is_no_text_says_where_and_what_to_do(tmp_path: Path, data: bytes, told: str) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(data)
-    with pytest.raises(NotReadable) as caught:
+    with pytest.raises(Refused) as caught:
         read(path, "f.yaml")
     assert str(caught.value) == f"f.yaml:{told}"

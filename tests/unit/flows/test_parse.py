@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.flows.parse import MOST_NODES, Unreadable, parse, plain
+from duebook.flows.parse import MOST_NODES, parse, plain
+from duebook.flows.problems import Refused
 
 
 def refusal(text: str) -> str:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(Refused) as caught:
         parse(text, "f.yaml")
     return str(caught.value.problem)
 
@@ -110,7 +111,7 @@ def test_a_file_of_more_than_a_million_characters_is_refused() -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused_with_a_problem(text: str) -> None:
-    with suppress(Unreadable):
+    with suppress(Refused):
         for node in parse(text, "f.yaml"):
             plain(node)
 
