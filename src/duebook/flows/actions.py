@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
-from duebook.flows.section import Section, items, text_of
+from duebook.flows.section import Section, items, split_words, text_of
 from duebook.flows.timing import read_seconds
 from duebook.flows.values import read_pairs
 from duebook.flows.variables import (
     Scope,
+    check_script,
     check_value,
     readable,
-    script_text,
     shell_text,
     walk,
 )
@@ -36,7 +36,6 @@ __all__ = ["SHELL", "read_action", "read_shell", "request_timeout", "written_act
 KINDS: Final = ("command", "script", "exec", "task", "http", "event", "call", "executor", "type")
 SHELL: Final = ("/bin/sh", "-e", "-c")
 """With -e a script ends at its first failure, instead of hiding it."""
-LONGEST_LINE: Final = 10_000
 LONGEST_SCRIPT: Final = 100_000
 """Characters; the kernel takes no longer arguments."""
 
@@ -64,16 +63,7 @@ def _shell(node: Node) -> tuple[str, ...]:
 def _words(key: str, node: Node) -> list[str]:
     if isinstance(node.value, list):
         return [text_of(key, plain(item)) for item in node.value]
-    return _split(key, text_of(key, plain(node)))
-
-
-def _split(key: str, text: str) -> list[str]:
-    if len(text) > LONGEST_LINE:
-        raise Invalid(f"{key} has more than {LONGEST_LINE:,} characters")
-    try:
-        return shlex.split(text)
-    except ValueError:
-        raise Invalid(f'{key} "{shorten(text)}" has a quote without its end') from None
+    return split_words(key, text_of(key, plain(node)))
 
 
 def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
@@ -177,7 +167,7 @@ def _command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarg
         return _script(section, text, _interpreter(_words("command", command), False), scope)
     first, _, rest = text.partition("\n")
     if first.startswith("#!"):
-        words = _split("script", first[2:])
+        words = split_words("script", first[2:])
         return _script(section, "\n" + rest, _interpreter(words or ["#!"], False), scope)
     return _script(section, text, shell, scope)
 
@@ -194,7 +184,7 @@ def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Sc
     if is_shell(interpreter):
         text, values = shell_text(text, scope)
     else:
-        script_text(text, scope, interpreter[0])
+        check_script(text, scope, interpreter[0])
     return Script(text, interpreter, _directory(section, scope), values)
 
 
@@ -269,7 +259,7 @@ def _call_params(section: Section, scope: Scope) -> dict[str, Any]:
     if node is None:
         return found
     if isinstance(node.value, str):
-        for word in _split("params", node.value):
+        for word in split_words("params", node.value):
             name, equals, value = word.partition("=")
             if not equals:
                 name, value = str(1 + sum(key.isdigit() for key in found)), word

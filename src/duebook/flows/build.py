@@ -13,8 +13,8 @@ from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Problem, Problems, Refused, did_you_mean, with_lines
 from duebook.flows.section import Section, read_description, text_of, whole_of
 from duebook.flows.steps import (
+    Defaults,
     Draft,
-    Surroundings,
     draft_step,
     draft_steps,
     finish,
@@ -160,14 +160,14 @@ class _Builder:
         section = self._section
         params, scope = self._params()
         env, scope = self._env(scope)
-        around = Surroundings(
+        defaults = Defaults(
             read_shell(section, SHELL),
             section.get("working_dir"),
             read_labels_of(section, "worker_selector"),
             self._local,
         )
-        steps, scope = self._steps(scope, around)
-        handlers = self._handlers(scope, around)
+        steps, scope = self._steps(scope, defaults)
+        handlers = self._handlers(scope, defaults)
         start, stop, restart = read_times(section, self._name)
         if start or restart:
             self._refuse_required(params)
@@ -210,15 +210,14 @@ class _Builder:
         return tuple(sorted(labels.items()))
 
     def _params(self) -> tuple[tuple[Param, ...], Scope]:
-        found, scope, params = read_params(self._section), Scope(), []
-        for param, node in found:
-            default = param.default
-            key = f"params.{param.name}"
+        params = []
+        for param, node in read_params(self._section):
+            default, key = param.default, f"params.{param.name}"
             made = self._section.judge(node, key, default, walk, default, Scope())
-            params.append(Param(param.name, made, param.kind, param.choices, param.description))
+            params.append(replace(param, default=made))
         names = frozenset(param.name for param in params)
         places = sum(param.name.isdigit() for param in params)
-        return tuple(params), Scope(params=names, places=places) if params else scope
+        return tuple(params), Scope(params=names, places=places)
 
     def _refuse_required(self, params: tuple[Param, ...]) -> None:
         """Nobody gives params to what begins by itself."""
@@ -232,7 +231,7 @@ class _Builder:
         found, scope = read_variables(self._section, scope)
         return found, _unshadowed(scope)
 
-    def _steps(self, scope: Scope, around: Surroundings) -> tuple[tuple[Step, ...], Scope]:
+    def _steps(self, scope: Scope, defaults: Defaults) -> tuple[tuple[Step, ...], Scope]:
         """The steps in their order, and what a handler may name."""
         node = self._section.get("steps")
         if node is None:
@@ -260,7 +259,7 @@ class _Builder:
         scope = self._scope(scope, drafts, named)
         earlier, by_name = before(graph), {draft.name: draft for draft in drafts}
         steps = [
-            finish(by_name[name], graph[name], replace(scope, before=earlier[name]), around)
+            finish(by_name[name], graph[name], replace(scope, before=earlier[name]), defaults)
             for name in in_order(graph)
         ]
         return tuple(steps), scope
@@ -349,7 +348,7 @@ class _Builder:
             places=scope.places,
         )
 
-    def _handlers(self, scope: Scope, around: Surroundings) -> tuple[tuple[Event, Step], ...]:
+    def _handlers(self, scope: Scope, defaults: Defaults) -> tuple[tuple[Event, Step], ...]:
         node = self._section.get("handler_on")
         if node is None:
             return ()
@@ -365,7 +364,7 @@ class _Builder:
             if draft.name != handler_name(event):
                 draft.name, draft.title = handler_name(event), draft.name
             at = _beginning(scope) if event == "init" else scope
-            found.append((event, finish(draft, (), at, around)))
+            found.append((event, finish(draft, (), at, defaults)))
         return tuple(found)
 
 

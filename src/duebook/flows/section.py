@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duebook.errors import Invalid, quoted, shorten
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from duebook.flows.problems import Problems
     from duebook.flows.words import Table
 
-__all__ = ["Section", "items", "read_description", "text_of", "whole_of"]
+__all__ = ["Section", "items", "read_description", "split_words", "text_of", "whole_of"]
 
 FEW: Final = 12
 """Keys that a hint names, if there are no more."""
+LONGEST_LINE: Final = 10_000
+"""Characters that are split into words."""
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -136,6 +139,17 @@ def text_of(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     raise Invalid(f"{key} {shorten(value)} is no text")
+
+
+def split_words(key: str, value: Any) -> list[str]:
+    """The words of a line as a shell makes them; raises Invalid."""
+    text = text_of(key, value)
+    if len(text) > LONGEST_LINE:
+        raise Invalid(f"{key} has more than {LONGEST_LINE:,} characters")
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise Invalid(f'{key} "{shorten(text)}" has a quote without its end') from None
 
 
 def read_description(key: str, value: Any) -> str:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from duebook.flows.problems import Problems
 
 __all__ = [
+    "Defaults",
     "Draft",
-    "Surroundings",
     "draft_step",
     "draft_steps",
     "finish",
@@ -55,7 +55,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Defaults:
     """What a flow says for all of its steps."""
 
     shell: tuple[str, ...]
@@ -143,13 +143,14 @@ def _output_name(value: Any) -> str:
     return check_variable(name.removeprefix("${").removesuffix("}").lstrip("$"), "output")
 
 
-def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroundings) -> Step:
+def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defaults) -> Step:
     """The whole step; what is wrong is a problem of its section."""
     section = draft.section
-    if around.working_dir is not None and "working_dir" not in section and _takes_directory(draft):
-        section.inherit("working_dir", around.working_dir)
+    if defaults.working_dir is not None and _takes_directory(draft):
+        section.inherit("working_dir", defaults.working_dir)
     env, scope = read_variables(section, scope)
-    target, payload = read_action(section, scope, read_shell(section, around.shell), around.local)
+    shell = read_shell(section, defaults.shell)
+    target, payload = read_action(section, scope, shell, defaults.local)
     if "signal_on_stop" in section:
         section.read("signal_on_stop", _signal, "")
     conditions = read_conditions(section, scope)
@@ -170,7 +171,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, around: Surroun
         preconditions=conditions,
         continue_on=_continue_on(section),
         output=draft.output,
-        workers=workers or around.workers,
+        workers=workers or defaults.workers,
         written=written_action(section, target),
     )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.flows.parse import Node, plain
-from duebook.flows.section import Section, items, text_of
+from duebook.flows.section import Section, items, split_words, text_of
 from duebook.flows.words import PARAM
 from duebook.model.fields import check_payload, read_flag, read_labels, read_text
 from duebook.model.flow import Param, ParamKind
@@ -23,7 +22,6 @@ _STEERING: Final = re.compile(
     r"PATH|IFS|ENV|CDPATH|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|LD_.*|DYLD_.*|GCONV_PATH"
     r"|PYTHON.*|PERL5.*|PERLLIB|RUBY.*|NODE_.*|GIT_.*|DUEBOOK_.*|DAG_.*"
 )
-LONGEST_LINE: Final = 10_000
 _KINDS: Final[dict[str, ParamKind]] = {
     "string": "text",
     "integer": "integer",
@@ -140,23 +138,13 @@ def _params(section: Section, item: Node, places: int) -> Iterator[Param]:
             section.judge(value, "params", None, _check_default, name, default)
             yield Param(name, "" if default is None else default)
         return
-    for word in section.judge(item, "params", list[str](), _split, plain(item)):
+    for word in section.judge(item, "params", list[str](), split_words, "params", plain(item)):
         name, equals, value = word.partition("=")
         if equals and _VARIABLE.fullmatch(name):
             yield Param(name, value)
         else:
             places += 1
             yield Param(str(places), word)
-
-
-def _split(value: Any) -> list[str]:
-    text = text_of("params", value)
-    if len(text) > LONGEST_LINE:
-        raise Invalid(f"params has more than {LONGEST_LINE:,} characters")
-    try:
-        return shlex.split(text)
-    except ValueError:
-        raise Invalid(f'params "{shorten(value)}" has a quote without its end') from None
 
 
 def _check_default(name: str, default: Any) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Scope",
+    "check_script",
     "check_value",
     "exit_code_variable",
     "identifier",
@@ -28,7 +29,6 @@ __all__ = [
     "part_variable",
     "readable",
     "reference_name",
-    "script_text",
     "shell_references",
     "shell_text",
     "value_template",
@@ -349,7 +349,7 @@ def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:
         place += 1
 
 
-def script_text(text: str, scope: Scope, program: str) -> str:
+def check_script(text: str, scope: Scope, program: str) -> None:
     """Text for another interpreter than a shell, which finds no values in it; raises Invalid."""
     if match := _OWN_TAG.search(text):
         raise Invalid(
@@ -363,7 +363,6 @@ def script_text(text: str, scope: Scope, program: str) -> str:
                 f'"{shorten(match[0])}" stays as it is in a script for {shorten(program)}; '
                 f"read the variable {name or 'NAME'} there"
             )
-    return text
 
 
 def walk(value: Any, scope: Scope) -> Any:
