@@ -27,7 +27,8 @@ class Answer:
 
     def response(self) -> Response:
         if self.body is None:
-            return Response(status_code=204, headers=dict(self.headers))
+            status = 204 if self.status == 200 else self.status
+            return Response(status_code=status, headers=dict(self.headers))
         text = json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return Response(text, self.status, dict(self.headers), "application/json")
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import Depends
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
+from duebook.api.answers import Answer
 from duebook.api.asking import Ask, Here
 from duebook.api.gate import CALLER, COOKIE
 from duebook.api.permissions import choose_namespace
@@ -35,6 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["Form", "Submitted", "Visit", "Visiting", "local_path", "wants_page"]
 
 MOST_FIELDS: Final = 2_000
+KEY: Final = "key"
+"""The field of a form that tells two pages apart."""
+SENT_BEFORE: Final = "before"
+"""In the address that a form leads to which came for the second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,8 @@ class Visit:
             "url": self.url,
             "clock": Clock(values["now"], self.zone),
             "csrf": token_for(_session(self.request)),
+            "key": secrets.token_urlsafe(16),
+            "sent_before": SENT_BEFORE in self.request.query_params,
             "operator": self.may(Role.OPERATOR),
             "admin": self.may(Role.ADMIN),
             "path": self.request.url.path,
@@ -105,14 +115,32 @@ class Visit:
         }
         return HTMLResponse(render(template, **(common | values)), status)
 
-    def go(self, *parts: str, **query: Any) -> Response:
+    def go(self, *parts: str, **query: Any) -> Answer:
         """After a write: to a page that can be reloaded."""
-        return RedirectResponse(self.url(*parts, **query), 303)
+        return Answer(None, 303, {"Location": self.url(*parts, **query)})
+
+    def write(
+        self,
+        form: Form,
+        work: Callable[[Book], Answer],
+        again: Callable[[str, int], Response] | None = None,
+    ) -> Response:
+        """Do what a form asks for, once: who sends it a second time is led to where the first one
+        led, and told so. What is wrong with it is shown beside the form `again`, or raised."""
+
+        def once() -> Response:
+            answer = replace(self.ask, key=form.key).write(work)
+            if "idempotency-replayed" in answer.headers:
+                there = answer.headers["location"]
+                answer.headers["location"] = f"{there}{'&' if '?' in there else '?'}{SENT_BEFORE}=1"
+            return answer
+
+        return once() if again is None else self.attempt(once, again)
 
     def attempt(
         self, work: Callable[[], Response], again: Callable[[str, int], Response]
     ) -> Response:
-        """Do what a form asks for; what is wrong with it is shown beside the form `again`."""
+        """What `work` answers; what it refuses is shown beside the form `again`."""
         try:
             return work()
         except Forbidden:
@@ -138,6 +166,14 @@ class Form:
 
     def all(self, name: str) -> list[str]:
         return self.fields.get(name, [])
+
+    @property
+    def key(self) -> str | None:
+        """What this form is known by when it comes again: the key of its page, with what was
+        filled in; None when it has none."""
+        if not self[KEY]:
+            return None
+        return hashlib.sha256(json.dumps(self.fields, sort_keys=True).encode()).hexdigest()
 
 
 def _session(request: Request) -> str:

@@ -78,7 +78,7 @@ class Page(HTMLParser):
     def form(self, action: str) -> dict[str, Any]:
         found = [form for form in self.forms if form.get("action", "").split("?")[0] == action]
         assert found, f"no form for {action}: {[form.get('action') for form in self.forms]}"
-        return found[0]
+        return min(found, key=lambda form: form["method"] != "post")
 
     def sends(self, action: str) -> bool:
         return any(form.get("action", "").split("?")[0] == action for form in self.forms)

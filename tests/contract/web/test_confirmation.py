@@ -150,6 +150,7 @@ def test_every_write_is_asked_for_on_a_page_of_its_own(admin: Browser, book: Boo
         for form in forms:
             assert 'data-live="' not in page.source, f"{address} changes under its reader's hands"
             assert ">Back</a>" in whole, f"{address} cannot be left"
+            assert 'name="key"' in form[0], f"{address} can be sent twice"
             assert re.search(r"<h1>[^<]*(\?|Edit \w+|Backfill \w+|A new schedule)</h1>", whole)
             asked.setdefault(kind_of(form[1]), set()).update(BUTTON.findall(form[0]))
     assert WRITES - set(asked) == ONLY_UNDO <= undone

@@ -161,5 +161,6 @@ def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> N
     assert token.expires_at > utc_now()
     assert "dbk_" not in admin.ok("/tokens").text
     asked = admin.ok("/tokens/ci/revoke")
+    other = admin.ok("/tokens/ci/revoke")
     assert "revoked" in admin.send(asked, "/tokens/ci/revoke").text
-    assert admin.send(asked, "/tokens/ci/revoke").status in (404, 409)
+    assert admin.send(other, "/tokens/ci/revoke").status in (404, 409)

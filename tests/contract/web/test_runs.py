@@ -131,11 +131,11 @@ def test_a_run_under_way_names_its_stream(viewer: Browser, book: Book) -> None:
 def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None:
     claimed = begun(book)
     run = f"/runs/{claimed.run.id}"
-    asked = operator.ok(f"{run}/cancel")
+    asked, other = operator.ok(f"{run}/cancel"), operator.ok(f"{run}/cancel")
     assert "asked to end it" in asked.text
     assert "Its node was asked" in operator.send(asked, f"{run}/cancel").text
     settle(book.store, claimed.token, "cancelled", reason="cancelled")
-    assert operator.send(asked, f"{run}/cancel").status == 409
+    assert operator.send(other, f"{run}/cancel").status == 409
     done = operator.send(operator.ok(f"{run}/retry"), f"{run}/retry")
     assert "queued again" in done.text
     undone = operator.send(done, f"{run}/cancel")

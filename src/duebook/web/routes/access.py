@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import Query
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Invalid
 from duebook.model.access import Role
@@ -101,17 +102,17 @@ def ask_revoke(visit: Visiting, name: str) -> Response:
 
 
 @operations("POST", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
-def do_revoke(visit: Visiting, name: str, form: Submitted) -> Response:  # noqa: ARG001
+def do_revoke(visit: Visiting, name: str, form: Submitted) -> Response:
     """From now on it opens nothing."""
 
-    def work() -> Response:
-        visit.book.tokens.revoke(name)
+    def work(book: Book) -> Answer:
+        book.tokens.revoke(name)
         return visit.go("tokens")
 
     def again(problem: str, status: int) -> Response:
         return visit.render("refused.html", status, problem=problem, back=("tokens",))
 
-    return visit.attempt(work, again)
+    return visit.write(form, work, again)
 
 
 def _length(text: str) -> timedelta:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Query
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.access import Role
 from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
 from duebook.web.visits import Submitted, Visiting
+
+if TYPE_CHECKING:
+    from duebook.book import Book
 
 __all__ = ["operations"]
 
@@ -51,22 +55,31 @@ def do_bulk(visit: Visiting, form: Submitted) -> Response:
     """Do it."""
     action: Action = "resume" if form["action"] == "resume" else "pause"
     names, reason = form.all("name")[:MOST], form.get("reason")
-    if names:
-        done = [name for name in names if _done(visit, action, name, reason)]
-        return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
     filters = {name: form[name] for name in FILTERS if form[name]}
-    acted = visit.book.schedules.act(action, _filter(filters), reason=reason)
-    known = acted.names if len(acted.names) == acted.count <= PAGE else ()
-    return visit.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
+
+    def chosen(book: Book) -> Answer:
+        done = [name for name in names if _done(book, action, name, reason)]
+        return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
+
+    def found(book: Book) -> Answer:
+        acted = book.schedules.act(action, _filter(filters), reason=reason)
+        known = acted.names if len(acted.names) == acted.count <= PAGE else ()
+        return visit.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
+
+    if names:
+        return visit.write(form, chosen)
+    if visit.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
+        return visit.write(form, found)
+    return found(visit.book).response()  # in many transactions: who comes again does the rest
 
 
-def _done(visit: Visiting, action: Action, name: str, reason: str | None) -> bool:
+def _done(book: Book, action: Action, name: str, reason: str | None) -> bool:
     """One that is in another state by now is left alone."""
     with suppress(Conflict, NotFound):
         if action == "pause":
-            visit.book.schedules.pause(name, reason)
+            book.schedules.pause(name, reason)
         else:
-            visit.book.schedules.resume(name)
+            book.schedules.resume(name)
         return True
     return False
 

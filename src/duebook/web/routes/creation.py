@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.api.problems import problem_of
 from duebook.errors import DuebookError, Forbidden, Invalid
@@ -16,6 +17,7 @@ from duebook.web.due_times import due_rows
 from duebook.web.visits import Submitted, Visiting
 
 if TYPE_CHECKING:
+    from duebook.book import Book
     from duebook.model.edited import Drafted
 
 __all__ = ["operations"]
@@ -36,19 +38,18 @@ def ask_new(visit: Visiting) -> Response:
 def do_new(visit: Visiting, form: Submitted) -> Response:
     """Show when it would be due, or make it."""
     given = {field.name: form[field.name] for field in ASKED}
-    name, schedules = given["name"], visit.book.schedules
+    name = given["name"]
     try:
         definition = definition_of(given)
         _refuse_target(visit, definition)
         if form["step"] != "save":
-            return _page(visit, given, schedules.preview_create(name, **definition))
-        made = schedules.create(name, **definition)
+            return _page(visit, given, visit.book.schedules.preview_create(name, **definition))
+        return visit.write(form, lambda book: _made(visit, book, "create", name, definition))
     except InvalidSchedule as error:
         return _page(visit, given, problems=error.problems, status=422)
     except DuebookError as error:
         problem = problem_of(error)
         return _page(visit, given, problems={"": problem.detail}, status=problem.status)
-    return visit.go("schedules", made.name, done="create")
 
 
 def _refuse_target(visit: Visiting, definition: dict[str, Any]) -> None:
@@ -66,8 +67,12 @@ def do_again(visit: Visiting, name: str, form: Submitted) -> Response:
         raise Invalid("its definition was written by a newer Duebook, which can make it again")
     definition = spec.to_json()
     visit.ask.refuse_targets([definition["target"]])
-    made = visit.book.schedules.create(form["as"], **definition)
-    return visit.go("schedules", made.name, done="again")
+    return visit.write(form, lambda book: _made(visit, book, "again", form["as"], definition))
+
+
+def _made(visit: Visiting, book: Book, done: str, name: str, definition: dict[str, Any]) -> Answer:
+    made = book.schedules.create(name, **definition)
+    return visit.go("schedules", made.name, done=done)
 
 
 def _page(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import Query
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
@@ -113,17 +114,18 @@ def ask_reader(visit: Visiting, name: str, action: str, event: Text = None) -> R
 def do_reader(visit: Visiting, name: str, action: str, form: Submitted) -> Response:
     """Do it."""
 
-    def work() -> Response:
-        _do(visit, name, action, form)
+    def work(book: Book) -> Answer:
+        _do(book, name, action, form)
         return visit.go("readers", name, done=action)
 
-    return visit.attempt(
-        work, lambda problem, status: _ask(visit, name, action, form["event"], problem, status)
-    )
+    def again(problem: str, status: int) -> Response:
+        return _ask(visit, name, action, form["event"], problem, status)
+
+    return visit.write(form, work, again)
 
 
-def _do(visit: Visiting, name: str, action: str, form: Form) -> None:
-    events = visit.book.events
+def _do(book: Book, name: str, action: str, form: Form) -> None:
+    events = book.events
     match action:
         case "replay":
             place = form["after"]

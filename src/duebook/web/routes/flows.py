@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import Query
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.flows.problems import lines_of
@@ -153,8 +154,8 @@ def do_flow(visit: Visiting, name: str, action: str, form: Submitted) -> Respons
     """Do it."""
     given = {key[6:]: form[key] for key in form.fields if key.startswith("param-")}
 
-    def work() -> Response:
-        flows = visit.book.flows
+    def work(book: Book) -> Answer:
+        flows = book.flows
         if action == "start":
             params = {key: value for key, value in given.items() if value}
             return visit.go("runs", flows.start(name, params).id, done="start")
@@ -166,9 +167,10 @@ def do_flow(visit: Visiting, name: str, action: str, form: Submitted) -> Respons
             raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
         return visit.go("flows", name, done=action)
 
-    return visit.attempt(
-        work, lambda problem, status: _ask(visit, name, action, given, problem, status)
-    )
+    def again(problem: str, status: int) -> Response:
+        return _ask(visit, name, action, given, problem, status)
+
+    return visit.write(form, work, again)
 
 
 def _ask(

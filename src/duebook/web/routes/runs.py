@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 from fastapi import Query
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.log_stream import place_text, read_place
 from duebook.api.operations import Operations
 from duebook.api.problems import problem_of
@@ -214,14 +215,14 @@ def ask_cancel(visit: Visiting, run_id: str) -> Response:
 
 
 @operations("POST", "/{run_id}/cancel", Role.OPERATOR, None)
-def do_cancel(visit: Visiting, run_id: str, form: Submitted) -> Response:  # noqa: ARG001
+def do_cancel(visit: Visiting, run_id: str, form: Submitted) -> Response:
     """Cancel it: at once, or by asking its node."""
 
-    def work() -> Response:
-        visit.book.runs.cancel(run_id)
+    def work(book: Book) -> Answer:
+        book.runs.cancel(run_id)
         return visit.go("runs", run_id, done="cancel")
 
-    return visit.attempt(work, lambda *told: _ask(visit, run_id, "cancel", *told))
+    return visit.write(form, work, lambda *told: _ask(visit, run_id, "cancel", *told))
 
 
 @operations("GET", "/{run_id}/retry", Role.OPERATOR, None)
@@ -233,16 +234,16 @@ def ask_retry(visit: Visiting, run_id: str, step: Text = None) -> Response:
 @operations("POST", "/{run_id}/retry", Role.OPERATOR, None)
 def do_retry(visit: Visiting, run_id: str, form: Submitted) -> Response:
     """Open it again, as another attempt."""
-    step, book = form["step"], visit.book
+    step = form["step"]
 
-    def work() -> Response:
+    def work(book: Book) -> Answer:
         run = book.flows.retry(run_id, step) if step else book.runs.retry(run_id)
         return visit.go("runs", run.id, done="retry")
 
     def again(problem: str, status: int) -> Response:
         return _ask(visit, run_id, "retry", problem, status, step)
 
-    return visit.attempt(work, again)
+    return visit.write(form, work, again)
 
 
 def _ask(

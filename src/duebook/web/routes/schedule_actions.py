@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Query
 from starlette.responses import Response
 
+from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain.undue import read_asked
@@ -25,6 +25,7 @@ from duebook.web.visits import Form, Submitted, Visiting
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from duebook.book import Book
     from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["operations"]
@@ -63,29 +64,29 @@ def ask_pause(visit: Visiting, name: str) -> Response:
 def do_pause(visit: Visiting, name: str, form: Submitted) -> Response:
     """Pause it."""
 
-    def work() -> Response:
+    def work(book: Book) -> Answer:
         until = _time(visit, "until", form["until"]) if form["until"] else None
-        paused = visit.book.schedules.pause(name, form.get("reason"), until)
+        paused = book.schedules.pause(name, form.get("reason"), until)
         since = paused.paused_at and format_instant(paused.paused_at)
         return visit.go("schedules", paused.name, done="pause", since=since)
 
-    return visit.attempt(work, _again(visit, name, "pause", form))
+    return visit.write(form, work, _again(visit, name, "pause", form))
 
 
 @operations("POST", "/resume", Role.OPERATOR, None)
 def do_resume(visit: Visiting, name: str, form: Submitted) -> Response:
     """Let it go on; who undoes a pause does not end one that somebody made since."""
 
-    def work() -> Response:
-        was = visit.book.schedules.get(name)
+    def work(book: Book) -> Answer:
+        was = book.schedules.get(name)
         since, until = (at and format_instant(at) for at in (was.paused_at, was.paused_until))
         if form["since"] and since and form["since"] != since:
             raise Conflict(f"it was paused anew since, at {since}")
-        resumed = visit.book.schedules.resume(name)
+        resumed = book.schedules.resume(name)
         why = (was.pause_reason or "")[:LONGEST_REASON]
         return visit.go("schedules", resumed.name, done="resume", reason=why, until=until)
 
-    return visit.attempt(work, _again(visit, name, "resume", form))
+    return visit.write(form, work, _again(visit, name, "resume", form))
 
 
 @operations("GET", "/resume", Role.OPERATOR, None)
@@ -104,11 +105,11 @@ def ask_run(visit: Visiting, name: str) -> Response:
 def do_run(visit: Visiting, name: str, form: Submitted) -> Response:
     """A run now."""
 
-    def work() -> Response:
-        run = visit.book.schedules.trigger(name, _payload(form["payload"]))
+    def work(book: Book) -> Answer:
+        run = book.schedules.trigger(name, _payload(form["payload"]))
         return visit.go("schedules", run.schedule or name, done="run", run=run.id)
 
-    return visit.attempt(work, _again(visit, name, "run", form))
+    return visit.write(form, work, _again(visit, name, "run", form))
 
 
 def _payload(text: str) -> dict[str, Any] | None:
@@ -126,51 +127,51 @@ def _payload(text: str) -> dict[str, Any] | None:
 @operations("GET", "/move", Role.OPERATOR, None)
 def ask_move(visit: Visiting, name: str) -> Response:
     """When else its next due time should be."""
-    return _ask(visit, name, "move", next_due_at=_upcoming(visit, name))
+    return _ask(visit, name, "move", next_due_at=_upcoming(visit.book, name))
 
 
 @operations("POST", "/move", Role.OPERATOR, None)
 def do_move(visit: Visiting, name: str, form: Submitted) -> Response:
     """Move only the next due time."""
 
-    def work() -> Response:
+    def work(book: Book) -> Answer:
         if not form["at"]:
             raise Invalid("at: say when")
-        at, was = _time(visit, "at", form["at"]), _upcoming(visit, name)
-        said = visit.book.schedules.exceptions(name)
-        moved = visit.book.schedules.reschedule(name, at, form.get("due"))
-        if at <= visit.book.insights.now():
+        at, was = _time(visit, "at", form["at"]), _upcoming(book, name)
+        said = book.schedules.exceptions(name)
+        moved = book.schedules.reschedule(name, at, form.get("due"))
+        if at <= book.insights.now():
             return visit.go("schedules", moved.name, done="move-now")
         twice = any(one.kind == "moved_here" and one.due_at == was for one in said)
         done, back = "move-again" if twice else "move", was and format_instant(was)
         return visit.go("schedules", moved.name, done=done, at=back, due=format_instant(at))
 
-    return visit.attempt(work, _again(visit, name, "move", form))
+    return visit.write(form, work, _again(visit, name, "move", form))
 
 
-def _upcoming(visit: Visiting, name: str) -> datetime | None:
+def _upcoming(book: Book, name: str) -> datetime | None:
     """The due time that a move or a skip is about."""
-    schedule = visit.book.schedules.get(name)
+    schedule = book.schedules.get(name)
     if schedule.spec is None or schedule.status != "active":
         return None
-    return next(iter(visit.book.schedules.preview(name, 1)), None)
+    return next(iter(book.schedules.preview(name, 1)), None)
 
 
 @operations("GET", "/skip-next", Role.OPERATOR, None)
 def ask_skip_next(visit: Visiting, name: str) -> Response:
     """Whether to leave the next due time out."""
-    return _ask(visit, name, "skip-next", next_due_at=_upcoming(visit, name))
+    return _ask(visit, name, "skip-next", next_due_at=_upcoming(visit.book, name))
 
 
 @operations("POST", "/skip-next", Role.OPERATOR, None)
 def do_skip_next(visit: Visiting, name: str, form: Submitted) -> Response:
     """Leave the next due time out."""
 
-    def work() -> Response:
-        schedule, skipped = visit.book.schedules.skip_next(name, form.get("due"))
+    def work(book: Book) -> Answer:
+        schedule, skipped = book.schedules.skip_next(name, form.get("due"))
         return visit.go("schedules", schedule.name, done="skip-next", at=format_instant(skipped))
 
-    return visit.attempt(work, _again(visit, name, "skip-next", form))
+    return visit.write(form, work, _again(visit, name, "skip-next", form))
 
 
 @operations("GET", "/restore", Role.OPERATOR, None)
@@ -187,15 +188,15 @@ def ask_restore(
 def do_restore(visit: Visiting, name: str, form: Submitted) -> Response:
     """Take back what was said about a due time to come."""
 
-    def work() -> Response:
-        restored = visit.book.schedules.restore(name, form["at"])
+    def work(book: Book) -> Answer:
+        restored = book.schedules.restore(name, form["at"])
         return visit.go("schedules", restored.name, done="restore")
 
     def again(problem: str, status: int) -> Response:
         back = ("schedules", visit.book.schedules.get(name).name)
         return visit.render("refused.html", status, problem=problem, back=back)
 
-    return visit.attempt(work, again)
+    return visit.write(form, work, again)
 
 
 @operations("GET", "/delete", Role.OPERATOR, None)
@@ -208,20 +209,20 @@ def ask_delete(visit: Visiting, name: str) -> Response:
 def do_delete(visit: Visiting, name: str, form: Submitted) -> Response:
     """Delete it; its history stays."""
 
-    def work() -> Response:
-        schedule = visit.book.schedules.get(name)
-        visit.book.schedules.delete(schedule.id, _version(form))
+    def work(book: Book) -> Answer:
+        schedule = book.schedules.get(name)
+        book.schedules.delete(schedule.id, _version(form))
         again = schedule.id if visit.may_define(schedule.spec) else ""
         return visit.go("schedules", done="deleted", name=schedule.name, id=again)
 
-    return visit.attempt(work, _again(visit, name, "delete", form))
+    return visit.write(form, work, _again(visit, name, "delete", form))
 
 
 def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:
     given = {field: form[field] for field in form.fields}
 
     def again(problem: str, status: int) -> Response:
-        about = {"next_due_at": _upcoming(visit, name), "given": given}
+        about = {"next_due_at": _upcoming(visit.book, name), "given": given}
         return _ask(visit, name, action, problem, status, **about)
 
     return again
@@ -263,9 +264,9 @@ def ask_backfill(
 def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
     """Queue runs for past due times."""
 
-    def work() -> Response:
+    def work(book: Book) -> Answer:
         span = (_time(visit, "from", form["from"]), _time(visit, "to", form["to"]))
-        runs = visit.book.schedules.backfill(name, *span, form.get("reprocess"))
+        runs = book.schedules.backfill(name, *span, form.get("reprocess"))
         queued_at = [run.ready_at for run in runs if isinstance(run, Run)]
         done = {"done": "backfill", "count": str(len(runs))}
         if queued_at:
@@ -284,17 +285,20 @@ def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
             problem=problem,
         )
 
-    return visit.attempt(work, again)
+    return visit.write(form, work, again)
 
 
 @operations("POST", "/undo-backfill", Role.OPERATOR, None)
 def do_undo_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
     """Cancel those of its runs that nobody has begun."""
-    span = (form["since"], form["until"])
-    schedule = visit.book.schedules.get(name)
-    undone = visit.book.schedules.undo_backfill(schedule.id, *span, form["at"])
-    told = {"cancelled": undone.cancelled, "begun": undone.begun}
-    return visit.go("schedules", schedule.name, done="undo-backfill", **told)
+
+    def work(book: Book) -> Answer:
+        schedule, span = book.schedules.get(name), (form["since"], form["until"])
+        undone = book.schedules.undo_backfill(schedule.id, *span, form["at"])
+        told = {"cancelled": undone.cancelled, "begun": undone.begun}
+        return visit.go("schedules", schedule.name, done="undo-backfill", **told)
+
+    return visit.write(form, work)
 
 
 # -- edit: first what would change, then the new definition
@@ -314,25 +318,30 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
     given = texts_of(spec) | {
         field.name: form[field.name] for field in FIELDS if field.name in form.fields
     }
-
     version = _version(form)
-    if version is not None and version != schedule.version:
-        return _overtaken(visit, schedule, spec, given, version)
+    overtaken = version is not None and version != schedule.version
 
-    def work() -> Response:
-        changes = changes_of(spec, given)
-        if "target" in changes:
-            visit.ask.refuse_targets([keep_hidden(changes["target"], spec.target)], spec.target)
-        if form["step"] != "save":
-            return _preview_page(visit, schedule, given, changes)
-        visit.book.schedules.update(name, version=_version(form), **changes)
+    def changes() -> dict[str, Any]:
+        if overtaken:
+            raise Conflict(f"version {schedule.version} is in force")
+        found = changes_of(spec, given)
+        if "target" in found:
+            visit.ask.refuse_targets([keep_hidden(found["target"], spec.target)], spec.target)
+        return found
+
+    def work(book: Book) -> Answer:
+        book.schedules.update(name, version=version, **changes())
         return visit.go("schedules", schedule.name, done="edit", version=schedule.version)
 
     try:
-        return work()
+        if form["step"] != "save":
+            return _preview_page(visit, schedule, given, changes())
+        return visit.write(form, work)
     except InvalidSchedule as error:
         return _edit_page(visit, schedule, spec, given, error.problems, 422)
     except (Invalid, Conflict) as error:
+        if overtaken and version is not None:
+            return _overtaken(visit, schedule, spec, given, version)
         return _edit_page(visit, schedule, spec, given, {"": str(error)}, 409)
 
 
@@ -346,10 +355,6 @@ def _overtaken(
         name: current[name] if plain_lines(text) == began[name].strip() else text
         for name, text in given.items()
     }
-    with suppress(Invalid):
-        edited = visit.book.schedules.preview_update(schedule.id, **changes_of(spec, both))
-        if edited.before == edited.after:  # the same was sent twice
-            return visit.go("schedules", schedule.name, done="edit", version=version)
     problem = (
         f"version {schedule.version} came into force while you edited version {version}; "
         "here it is, with what you changed"
@@ -426,16 +431,16 @@ def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
     definition = _revision(visit, name, form["version"]).to_json()
     visit.ask.refuse_targets([definition["target"]], spec.target)
 
-    def work() -> Response:
+    def work(book: Book) -> Answer:
         over = _version(form, "over") or schedule.version
-        visit.book.schedules.replace(schedule.id, version=over, **definition)
+        book.schedules.replace(schedule.id, version=over, **definition)
         return visit.go("schedules", schedule.name, done="version", version=over)
 
     def again(problem: str, status: int) -> Response:
         back = ("schedules", schedule.name)
         return visit.render("refused.html", status, problem=problem, back=back)
 
-    return visit.attempt(work, again)
+    return visit.write(form, work, again)
 
 
 def _revision(visit: Visiting, name: str, version: str) -> ScheduleSpec:
