@@ -168,7 +168,8 @@ def test_what_a_stranger_looks_for_is_a_few_clicks_away(demo: Site, script: bool
     page.get_by_role("link", name="reindex", exact=True).click()
     page.get_by_role("link", name="Why did it run, or not?").click()
     page.get_by_role("link", name="Last night").click()
-    page.locator(".ledger").get_by_text("skipped: run").first.wait_for()
+    page.locator(".ledger").get_by_text("skipped: run").first.get_by_role("link").click()
+    page.wait_for_url("**/runs/*")
 
     page.get_by_role("link", name="Overview").click()
     page.get_by_role("link", name="runs failed").click()

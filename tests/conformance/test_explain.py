@@ -108,6 +108,7 @@ def test_a_run_is_told_with_its_delay_length_end_and_node(book: Book, clock: Vir
         "reason": None,
         "run_id": work.run.id,
         "run_status": "succeeded",
+        "other_run_id": None,
         "text": told.text,
         "tz": "UTC",
     }
@@ -163,7 +164,8 @@ def test_an_overlap_names_the_run_and_how_long_it_was_active(
     assert told.text == (
         f"skipped: run {work.run.id[:13]} was still active, since 02:00, for 74 min"
     )
-    assert (told.verdict, told.reason) == ("skipped", "overlap")
+    assert (told.verdict, told.reason, told.run_id) == ("skipped", "overlap", None)
+    assert told.other_run_id == work.run.id
 
 
 def test_a_range_of_overlaps_counts_up_to_the_due_time_asked_about(
@@ -389,6 +391,7 @@ def test_superseded_by_a_newer_one(book: Book, clock: VirtualClock) -> None:
     run_id = get_runs(book.store)[0].id
     told = explain(book, BEGIN + 30 * MINUTE)
     assert told.text == f"waiting: run {run_id[:13]} is active since 12:10"
+    assert told.other_run_id == run_id
     assert (told.verdict, told.reason) == ("waiting", "overlap")
 
 

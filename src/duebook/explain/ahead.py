@@ -69,7 +69,8 @@ def explain_deferred(defer: Defer, due_at: datetime, clock: Clock) -> Explanatio
     text = _why_deferred(defer, clock)
     if due_at > defer.due_at:
         text = f"waiting behind {clock.time(defer.due_at)}, which is {text}"
-    return Explanation(due_at, "waiting", text, defer.reason)
+    other = defer.facts.get("run")
+    return Explanation(due_at, "waiting", text, defer.reason, other_run_id=other)
 
 
 def _why_deferred(defer: Defer, clock: Clock) -> str:

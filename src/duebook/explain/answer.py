@@ -30,6 +30,8 @@ class Explanation:
     """the zone of the times in the text"""
     run_status: str | None = None
     """how its run stands or ended, where there is one"""
+    other_run_id: str | None = None
+    """the run that the text names because it stood in the way"""
 
     def __str__(self) -> str:
         return self.text
@@ -43,6 +45,7 @@ def explanation_form(explanation: Explanation) -> dict[str, Any]:
         "reason": explanation.reason,
         "run_id": explanation.run_id,
         "run_status": explanation.run_status,
+        "other_run_id": explanation.other_run_id,
         "text": explanation.text,
         "tz": explanation.tz,
     }

@@ -103,7 +103,9 @@ def _explain_run(facts: Facts, run: Run) -> Explanation:
 
 
 def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
-    return Explanation(skipped.due_at, "skipped", skip_text(skipped, clock), skipped.entry.reason)
+    entry, text = skipped.entry, skip_text(skipped, clock)
+    other = entry.facts.get("run")
+    return Explanation(skipped.due_at, "skipped", text, entry.reason, other_run_id=other)
 
 
 def _explain_gap(facts: Facts, asked: Asked) -> Explanation:
@@ -266,5 +268,5 @@ def _about_to_be_skipped(facts: Facts, skip: Skip, at: datetime, clock: Clock) -
         facts.now,
         facts.schedule.version,
     )
-    text = skip_text(facts.skipped(entry, at), clock)
-    return Explanation(at, "waiting", f"not decided yet; as things stand {text}", skip.reason)
+    told = _explain_skip(facts.skipped(entry, at), clock)
+    return replace(told, verdict="waiting", text=f"not decided yet; as things stand {told.text}")

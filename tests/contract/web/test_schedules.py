@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from duebook.book import Book as AnyBook
+from duebook.explain import Explanation
 from duebook.store.values import SessionInfo
 from duebook.timetext import format_instant
 from duebook.web.routes.schedules import _spans
@@ -335,6 +336,19 @@ def test_last_night_ends_now_at_the_latest() -> None:
     night = _spans(Clock(early, "Europe/Brussels"), None)["Last night"]
     assert (night["from"], night["to"]) == ("2026-11-15T18:00", "2026-11-16T05:30:00")
     assert _spans(Clock(noon, "UTC"), None)["Last night"]["to"] == "2026-11-16T09:00"
+
+
+def test_the_run_that_stood_in_the_way_is_a_link(viewer: Browser, book: Book) -> None:
+    make(book, trigger={"every": "1m"})
+    run = book.schedules.trigger("job")
+    due = book.schedules.get("job").next_due_at
+    assert due is not None
+    told = Explanation(due, "skipped", f"skipped: run {run.id[:13]} was <b>", other_run_id=run.id)
+    link = f'<a class="id" href="/runs/{run.id}">{run.id[:13]}</a>'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("duebook.book.schedules.Schedules.explain", lambda *_, **__: told)
+        page = viewer.ok("/schedules/job", at="2026-01-01T00:00")
+    assert f"skipped: run {link} was &lt;b&gt;" in page.source
 
 
 def test_the_ledger_tells_both_zones_and_never_shows_a_failure_as_well(

@@ -167,6 +167,9 @@ class ExplanationShape(Shape):
     reason: str | None
     run_id: Id | None
     run_status: RunStatus | None
+    other_run_id: Annotated[
+        Id | None, Field(description="The run that the text names because it stood in the way.")
+    ]
     text: Annotated[str, Field(description="What became of it, in a sentence.")]
     tz: Annotated[str, Field(description="The zone of the times in the text.")]
 
