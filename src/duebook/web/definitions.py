@@ -22,7 +22,6 @@ __all__ = [
     "EditField",
     "changes_of",
     "definition_of",
-    "differences",
     "plain_lines",
     "texts_of",
 ]
@@ -170,17 +169,3 @@ def _json(name: str, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{name} is no JSON: {shorten(str(error), 120)}") from None
-
-
-def differences(before: ScheduleSpec, after: ScheduleSpec) -> list[tuple[str, str, str]]:
-    """(field, what it is, what it becomes) of all that differs; secrets are hidden, and named."""
-    old, new = before.to_json(), after.to_json()
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    shown_old, shown_new = definition_form(before, names), definition_form(after, names)
-    return [(name, _shown(shown_old.get(name)), _shown(shown_new.get(name))) for name in names]
-
-
-def _shown(value: Any) -> str:
-    if value is None or value in ({}, []):
-        return "–"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
+from duebook.web.changes import field_changes
 from duebook.web.times import length_text
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _environment() -> Environment:
         "moment": format_instant,
         "plural": _plural,
         "span": _span,
+        "fields": field_changes,
     }
     return environment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,26 @@ def test_changes_say_who_and_what(admin: Browser, viewer: Browser, book: Book) -
     (about,) = [link for link in viewer.ok("/schedules/job").links if "/audit" in link]
     assert "schedule job" in viewer.ok(about).text
     assert viewer.get("/audit", cursor="x").status == 400
+
+
+def test_changes_say_which_fields_from_what_to_what(admin: Browser, book: Book) -> None:
+    secret = {"shell": "true", "env": {"KEY": "s3cret"}}
+    create: Any = {"trigger": {"cron": "0 1 * * *"}, "target": secret, "payload": {"<b>": 1}}
+    book.schedules.create("job", **create)
+    book.schedules.update("job", trigger={"cron": "0 2 * * *"}, payload={"<b>": "<i>"})
+    book.schedules.update("job", target=secret | {"env": {"KEY": "s4cret"}})
+    book.schedules.pause("job", "a <u>holiday</u>")
+    for path in ("/audit", "/schedules/job"):
+        page = admin.ok(path)
+        source, said = page.source.replace("\n", ""), page.text
+        assert "trigger › cron 0 1 * * * → 0 2 * * *" in said, path
+        assert "<dt>payload › &lt;b&gt;</dt>" in source
+        assert "<code>&lt;i&gt;</code>" in source
+        assert "target a secret in it changed" in said
+        assert "status active → paused" in said
+        assert "reason a <u>holiday</u>" in said
+        assert not re.search("s[34]cret|<u>", source)
+        assert "&#34;cron&#34;:" not in source.partition("Who changed")[2], "no JSON"
 
 
 def test_tokens_are_made_shown_once_and_revoked(admin: Browser, book: Book) -> None:

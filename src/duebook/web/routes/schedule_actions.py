@@ -17,7 +17,8 @@ from duebook.model.hidden import keep_hidden
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant, parse_instant
-from duebook.web.definitions import FIELDS, changes_of, differences, plain_lines, texts_of
+from duebook.web.changes import differences
+from duebook.web.definitions import FIELDS, changes_of, plain_lines, texts_of
 from duebook.web.due_times import due_rows
 from duebook.web.notices import LONGEST_REASON
 from duebook.web.visits import Form, Submitted, Visiting

@@ -1,0 +1,130 @@
+"""What somebody changed, field by field, from what to what; pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import InvalidTime
+from duebook.model.forms import definition_form
+from duebook.timetext import parse_instant
+from duebook.web.ansi import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from duebook.model.change import Change
+    from duebook.model.schedule import ScheduleSpec
+
+__all__ = ["FieldChange", "differences", "field_changes"]
+
+NOTHING: Final = "–"
+LONGEST: Final = 300
+DEEPEST: Final = 4
+"""Names of a path; what is deeper is told as JSON."""
+ONLY_WHAT_DIFFERS: Final = {("update", "schedule"), ("update", "sink")}
+"""Their entries name no field that stayed: one that looks the same has a secret that changed."""
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field with what it was and what it is, as text or as a time."""
+
+    name: str
+    was: str | datetime | None = None
+    """None: nothing was said of it before"""
+    becomes: str | datetime | None = None
+    """None: nothing is said of it afterwards"""
+    hidden: bool = False
+    """it differs in a secret"""
+
+
+def field_changes(change: Change) -> list[FieldChange]:
+    """Of an entry of the audit; of what was made or deleted every field."""
+    before, after = change.before or {}, change.after or {}
+    only = (change.action, change.kind) in ONLY_WHAT_DIFFERS
+    return [row for name in {**before, **after} for row in _field(name, before, after, only)]
+
+
+def differences(before: ScheduleSpec, after: ScheduleSpec) -> list[FieldChange]:
+    """Of two definitions; secrets are hidden, and named."""
+    old, new = before.to_json(), after.to_json()
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    was, becomes = definition_form(before, names), definition_form(after, names)
+    return [row for name in names for row in _field(name, was, becomes, only_differing=True)]
+
+
+def _field(
+    name: str, before: Mapping[str, Any], after: Mapping[str, Any], only_differing: bool
+) -> Iterator[FieldChange]:
+    if name in before and name in after:
+        rows = list(_leaves((name,), before[name], after[name]))
+        if not rows and only_differing:
+            rows = [FieldChange(name, hidden=True)]
+        yield from rows
+    elif name in after:
+        for path, value in _values((name,), after[name]):
+            yield FieldChange(_name(path), becomes=_told(path, value))
+    else:
+        for path, value in _values((name,), before[name]):
+            yield FieldChange(_name(path), was=_told(path, value))
+
+
+def _leaves(path: tuple[str, ...], was: Any, becomes: Any) -> Iterator[FieldChange]:
+    """What differs below a name."""
+    if was == becomes:
+        return
+    if len(path) < DEEPEST and _branches(was, becomes):
+        old, new = was or {}, becomes or {}
+        for name in {**old, **new}:
+            yield from _leaves((*path, name), old.get(name), new.get(name))
+    else:
+        yield FieldChange(_name(path), _told(path, was), _told(path, becomes))
+
+
+def _branches(was: Any, becomes: Any) -> bool:
+    """Whether both are objects, or one is and the other is nothing."""
+    kinds = [isinstance(value, dict) for value in (was, becomes) if value is not None]
+    return bool(kinds) and all(kinds) and bool(was or becomes)
+
+
+def _values(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict) and value and len(path) < DEEPEST:
+        for name, below in value.items():
+            yield from _values((*path, name), below)
+    else:
+        yield path, value
+
+
+def _name(path: tuple[str, ...]) -> str:
+    return escaped(" › ".join(path))[:LONGEST]
+
+
+def _told(path: tuple[str, ...], value: Any) -> str | datetime:
+    if value is None or value in ({}, [], ""):
+        return NOTHING
+    if isinstance(value, str):
+        return _instant(value) or _short(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return _short(shlex.join(value) if path[-1] == "command" else ", ".join(value))
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _instant(text: str) -> datetime | None:
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        return parse_instant(text)
+    except InvalidTime:
+        return None
+
+
+def _short(text: str) -> str:
+    return escaped(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
