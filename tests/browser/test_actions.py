@@ -405,6 +405,50 @@ def test_the_first_page_names_the_zone_that_its_times_are_in(demo: Site) -> None
     assert page.get_by_label("Times in", exact=True).input_value() == "Europe/Brussels"
 
 
+@pytest.mark.parametrize(
+    ("path", "chosen"),
+    [
+        ("/", "#failed tbody tr:nth-child(2) a"),
+        ("/schedules/backup", "#what dd [data-copy]"),
+        ("/schedules/backup", "#why form button"),
+        ("/schedules/backup?done=pause", ".alert.done button"),
+        ("/flows/warehouse", "#steps svg a"),
+    ],
+)
+def test_a_page_that_looks_again_keeps_the_focus(demo: Site, path: str, chosen: str) -> None:
+    page = demo.visit(path)
+    page.get_by_text("Live", exact=True).wait_for()
+    told = "e => [e.tagName, e.getAttribute('href'), e.textContent]"
+    before = page.locator(chosen).first.evaluate(f"e => {{ e.focus(); return ({told})(e) }}")
+    page.evaluate("document.querySelector('h1').textContent = 'Old'")
+    demo.book.schedules.trigger("tenant-1")
+    page.locator("h1", has_not_text="Old").wait_for()
+    assert page.evaluate(f"({told})(document.activeElement)") == before
+
+
+def test_a_row_that_moved_down_keeps_the_focus(site: Site) -> None:
+    site.book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    first = site.book.schedules.trigger("job").id
+    page = site.visit("/runs")
+    page.get_by_text("Live", exact=True).wait_for()
+    page.locator("tbody a", has_text="job").focus()  # the same link in each row
+    second = site.book.schedules.trigger("job").id
+    page.locator(f"tbody tr:first-child a[href='/runs/{second}']").wait_for()
+    row = page.evaluate("document.activeElement.closest('tr').querySelector('a.id').href")
+    assert row.endswith(first)
+
+
+def test_who_was_at_what_is_gone_stays_in_the_contents(site: Site) -> None:
+    site.book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    run = site.book.schedules.trigger("job")
+    page = site.visit(f"/runs/{run.id}")
+    page.get_by_text("Live", exact=True).wait_for()
+    page.get_by_role("link", name="Cancel…").focus()
+    site.book.runs.cancel(run.id)
+    page.locator(".badge", has_text="cancelled").wait_for()
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
 def test_a_page_that_looks_again_stays_where_it_was_moved_to(demo: Site) -> None:
     page = demo.visit("/nodes", viewport={"width": 390, "height": 844})
     page.evaluate("document.querySelector('.scroll').scrollLeft = 40")

@@ -68,8 +68,7 @@ async function lookAgain() {
 function exchange(fresh) {
   const next = fresh.getElementById("page");
   if (!next || busy()) { waiting = true; return; }
-  const focused = document.activeElement && page().contains(document.activeElement)
-    ? document.activeElement.getAttribute("href") : null;
+  const active = document.activeElement, focused = page().contains(active) ? identity(active) : null;
   const log = page().querySelector(".log"), notice = page().querySelector(".alert.done");
   const scrolled = log && [log.scrollTop, log];
   const sidled = [...page().querySelectorAll(".scroll")].map((box) => box.scrollLeft);
@@ -78,10 +77,25 @@ function exchange(fresh) {
   if (notice && !next.querySelector(".alert.done")) { const h1 = next.querySelector("h1"); (h1.closest(".title") ?? h1).after(notice); }
   page().replaceWith(document.adoptNode(next));
   if (scrolled) scrolled[1].scrollTop = scrolled[0];
-  if (focused) page().querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
   sidled.forEach((left, place) => { const box = page().querySelectorAll(".scroll")[place]; if (left && box) box.scrollLeft = left; });
   document.title = fresh.title;
   ready();
+  if (focused) focusAgain(focused);
+}
+
+// What is the same thing on the page before and after: a link or button of a section and a row.
+
+const FOCUSABLE = "a, button, summary, [tabindex]";
+
+function identity(element) {
+  const row = element.closest("tr, li")?.querySelector("a.row-link, a.id"), section = element.closest("section");
+  const own = ["id", "href", "name", "value", "aria-label", "data-copy"].map((name) => element.getAttribute(name));
+  return JSON.stringify([section?.id, row?.getAttribute("href"), element.tagName, element.form?.action, ...own]);
+}
+
+function focusAgain(wanted) {
+  const found = [...page().querySelectorAll(FOCUSABLE)].find((element) => identity(element) === wanted);
+  (found ?? document.getElementById("main")).focus({ preventScroll: true });
 }
 
 function live() {
