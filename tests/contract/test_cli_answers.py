@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import shlex
+from contextlib import closing
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner
 
 from duebook.cli import answers, main
 from duebook.clock import utc_now
+from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
+from tests.conformance.builders import begin, claim
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
@@ -43,6 +48,18 @@ def test_explain_knows_the_gaps_of_the_zone(cli: Cli) -> None:
     assert said.startswith(
         "02:30 does not exist on 8 March (clocks move from 02:00 to 03:00); due in "
     )
+
+
+def test_explain_tells_times_in_a_zone(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    asked = ("explain", "job", "--at", "2099-01-05T09:00")
+    assert "10:00" not in cli.ok(*asked)
+    told = cli.json(*asked, "--tz", "Asia/Tokyo")
+    assert (told["tz"], told["at"]) == ("Asia/Tokyo", "2099-01-05T09:00:00Z")
+    cli.ok("backfill", "job", "--from", hours_ago(3), "--to", "now", "--yes")
+    there = datetime.fromisoformat(hours_ago(3)).astimezone(ZoneInfo("Asia/Tokyo"))
+    lines = cli.ok("explain", "job", "--from", hours_ago(3), "--tz", "Asia/Tokyo").splitlines()
+    assert lines[0].startswith(f"{there:%a %Y-%m-%d %H:%M}")
 
 
 def test_explain_lists_a_range(cli: Cli) -> None:
@@ -97,10 +114,35 @@ def test_backfill_says_what_it_would_do_and_does_it_when_told(cli: Cli) -> None:
     assert cli.json("backfill", "job", *span, "--dry-run")[0] == hours_ago(5)
     assert cli.json("runs") == []
     done = cli.ok("backfill", "job", *span, "--yes")
-    assert done.endswith("queued 4 runs; see: duebook runs job\n")
+    assert "queued 4 runs; see: duebook runs job\n" in done
     assert {run["origin"] for run in cli.json("runs", "job")} == {"backfill"}
     again = cli.ok("backfill", "job", *span)
     assert again == "nothing to fill: every due time there has a run\n"
+
+
+def test_backfill_says_how_it_is_taken_back(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    span = ("--from", hours_ago(3), "--to", hours_ago(1))
+    hint = cli.ok("backfill", "job", *span, "--yes").splitlines()[-1]
+    command = shlex.split(hint.removeprefix("to take that back: duebook "))
+    assert cli.ok(*command) == "cancelled 3 runs\n"
+    assert {run["status"] for run in cli.json("runs", "job")} == {"cancelled"}
+    nothing = "nothing to take back: no backfill of that range was at that instant\n"
+    assert cli.ok(*command) == nothing
+    (run,) = cli.json("backfill", "job", "--from", hours_ago(4), "--to", hours_ago(4), "--yes")
+    undone = cli.json(*command[:3], hours_ago(4), *command[4:-1], run["created_at"])
+    assert undone == {"cancelled": 1, "begun": 0}
+
+
+def test_what_has_begun_is_not_taken_back(cli: Cli) -> None:
+    cli.ok(*HOURLY)
+    span = ("--from", hours_ago(3), "--to", hours_ago(1))
+    runs = cli.json("backfill", "job", *span, "--yes")
+    with closing(SqliteStore(cli.path)) as store:
+        begin(store)
+        claim(store, limit=1)
+    said = cli.ok("backfill", "job", *span, "--undo", runs[0]["created_at"])
+    assert said == "cancelled 2 runs; 1 run had begun already\n"
 
 
 def test_backfill_asks_at_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +177,13 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
         (("explain", "job"), 2, "give either --at TIME, or --from"),
         (("explain", "job", "--to", "now"), 2, "give either --at TIME, or --from"),
         (("explain", "job", "--at", "soon"), 2, '"soon" is no time'),
+        (("explain", "job", "--at", "now", "--tz", "Mars/Olympus"), 2, '"Mars/Olympus"'),
+        (("explain", "job", "--tz", "Asia/Tokyo"), 2, "--tz is for due times"),
+        (
+            ("backfill", "job", "--from", "now", "--to", "now", "--undo", "now", "--yes"),
+            2,
+            "--undo goes with --from, --to and --json alone",
+        ),
         (("explain", "nobody", "--at", "now"), 3, 'schedule "nobody" does not exist'),
         (("preview", "nobody"), 3, 'schedule "nobody" does not exist'),
         (("backfill", "job", "--from", "now", "--to", "2h"), 2, "is not over yet"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from duebook.explain import Explanation, explanation_form
 from duebook.explain.flow_runs import flow_explanation_form
 from duebook.explain.words import short_id
 from duebook.ids import looks_like_prefix
+from duebook.model.acted import Withdrawn
 from duebook.model.forms import run_form
 from duebook.model.run import Run
 from duebook.timetext import format_instant
@@ -39,9 +41,10 @@ __all__ = ["backfill_command", "explain_command", "preview_command"]
 @click.option("--at", metavar="TIME", help="A due time; without an offset, in the schedule's zone.")
 @click.option("--from", "start", metavar="INSTANT", help="Every due time from here …")
 @click.option("--to", "end", metavar="INSTANT", help="… up to here. [default: now]")
+@click.option("--tz", metavar="ZONE", help="Tell times in this zone. [default: the schedule's]")
 @json_option
 def explain_command(
-    name: str, at: str | None, start: str | None, end: str | None, as_json: bool
+    name: str, at: str | None, start: str | None, end: str | None, tz: str | None, as_json: bool
 ) -> None:
     """Say what became of a due time, and why; or why a time is none.
 
@@ -51,19 +54,22 @@ def explain_command(
     Examples:
       duebook explain backup --at 2026-03-29T02:30
       duebook explain backup --from 2026-03-28T00:00Z --to 2026-03-30T00:00Z
+      duebook explain backup --at 2026-03-29T02:30 --tz America/New_York
       duebook explain etl
     """
     if (at is not None and start is not None) or (end is not None and start is None):
         raise click.UsageError(_HOW)
     with open_book() as book:
         if at is None and start is None:
+            if tz is not None:
+                raise click.UsageError("--tz is for due times: give --at TIME, or --from INSTANT")
             _explain_flow(book, name, as_json)
             return
         if at is not None:
-            answer = book.schedules.explain(name, at=utc_now() if at == "now" else at)
+            answer = book.schedules.explain(name, at=utc_now() if at == "now" else at, tz=tz)
         else:
             since, until = read_moment(start or "now"), read_moment(end or "now")
-            answer = book.schedules.explain(name, start=since, end=until)
+            answer = book.schedules.explain(name, start=since, end=until, tz=tz)
     if isinstance(answer, Explanation):
         print_json(explanation_form(answer)) if as_json else _say(answer.text, 2)
     elif as_json:
@@ -160,17 +166,37 @@ def _print_preview(schedule: Schedule, due_times: list[datetime], said: list[Due
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option(
+    "--undo",
+    "queued_at",
+    metavar="INSTANT",
+    help="Cancel what the backfill of that instant queued, as far as nobody has begun it.",
+)
 @json_option
 def backfill_command(
-    name: str, start: str, end: str, yes: bool, dry_run: bool, as_json: bool, **options: Any
+    name: str,
+    start: str,
+    end: str,
+    yes: bool,
+    dry_run: bool,
+    queued_at: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Queue runs for past due times that have none.
+    """Queue runs for past due times that have none; or take such runs back.
 
     \b
-    Example:
+    Examples:
       duebook backfill report --from 2026-03-01T00:00Z --to 2026-03-08T00:00Z
+      duebook backfill report --from 2026-03-01T00:00Z --to 2026-03-08T00:00Z \\
+        --undo 2026-03-09T08:15:02.113406Z
     """
     since, until = read_moment(start), read_moment(end)
+    if queued_at is not None:
+        if yes or dry_run or options["reprocess"]:
+            raise click.UsageError("--undo goes with --from, --to and --json alone")
+        _undo(name, since, until, queued_at, as_json)
+        return
     with open_book() as book:
         found = book.schedules.backfill(name, since, until, dry_run=True, **options)
         due_times = [due_at for due_at in found if isinstance(due_at, datetime)]
@@ -185,6 +211,26 @@ def backfill_command(
         print_json([run_form(run) for run in runs if isinstance(run, Run)])
     elif runs:
         click.echo(f"queued {_count(len(runs), 'run')}; see: duebook runs {name}")
+        span = f"--from {format_instant(since)} --to {format_instant(until)}"
+        click.echo(f"to take that back: duebook backfill {name} {span} --undo {_queued_at(runs)}")
+
+
+def _queued_at(runs: Sequence[Run | datetime]) -> str:
+    """When a backfill was, which is what it is known by."""
+    return next(format_instant(run.ready_at) for run in runs if isinstance(run, Run))
+
+
+def _undo(name: str, since: datetime, until: datetime, queued_at: str, as_json: bool) -> None:
+    with open_book() as book:
+        undone = book.schedules.undo_backfill(name, since, until, queued_at)
+    if as_json:
+        print_json(asdict(undone))
+        return
+    if undone == Withdrawn(0, 0):
+        click.echo("nothing to take back: no backfill of that range was at that instant")
+        return
+    left = f"; {_count(undone.begun, 'run')} had begun already" if undone.begun else ""
+    click.echo(f"cancelled {_count(undone.cancelled, 'run')}{left}")
 
 
 def _filled(due_times: Sequence[datetime]) -> str:
