@@ -36,10 +36,12 @@ class _Lanes:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._lanes: list[str | None] = []
+        self._ended: int | None = None
+        """where the latest step stands, if nothing comes after it"""
 
     def draw(self, name: str, following: list[str], words: str) -> None:
         coming = [place for place, lane in enumerate(self._lanes) if lane == name]
-        place = coming[0] if coming else self._free(0)
+        place = coming[0] if coming else self._apart()
         if len(coming) > 1:
             self.lines.append(self._joined(place, coming[1:], "┴", "╯"))
             for merged in coming[1:]:
@@ -53,8 +55,17 @@ class _Lanes:
             self._lanes[new[-1]] = other
         if new:
             self.lines.append(self._joined(place, new, "┬", "╮"))
+        self._ended = None if following else place
         while self._lanes and self._lanes[-1] is None:
             self._lanes.pop()
+
+    def _apart(self) -> int:
+        """Where a step stands that comes after no other: not as if it came after the latest."""
+        if not self._lanes:
+            self.lines += [""] if self.lines else []
+            return self._free(0)
+        place = self._free(0)
+        return self._free(place + 1) if place == self._ended else place
 
     def _free(self, start: int) -> int:
         for place in range(start, len(self._lanes)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
@@ -41,6 +42,28 @@ steps:
     ]
 
 
+def test_steps_of_which_none_waits_for_the_other_do_not_look_like_a_chain() -> None:
+    chain = "steps: [x, y]"
+    assert draw_lines(build(chain, "f", "f").flows[0]) == ["● step-1  x", "● step-2  y"]
+    apart = "steps: {a: {command: x}, b: {command: y}}"
+    assert draw_lines(build(apart, "f", "f").flows[0]) == ["● a  x", "", "● b  y"]
+    beside = """
+steps:
+  a: {command: x}
+  b: {command: y}
+  c: {command: z, depends: b}
+  d: {command: w}
+"""
+    assert draw_lines(build(beside, "f", "f").flows[0]) == [
+        "● a  x",
+        "",
+        "● b  y",
+        "● c  z",
+        "",
+        "● d  w",
+    ]
+
+
 @st.composite
 def graphs(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
     names = [f"s{n}" for n in range(draw(st.integers(1, 9)))]
@@ -63,6 +86,14 @@ def test_any_graph_is_drawn_with_each_step_once(graph: dict[str, tuple[str, ...]
     root = ET.fromstring(draw_svg(flow_of(graph)))  # noqa: S314 - our own words
     assert {text.text for text in root.iter(f"{SVG}text")} == set(graph)
     assert len(list(root.iter(f"{SVG}path"))) == sum(map(len, graph.values()))
+
+
+@given(graphs())
+def test_what_stands_right_below_a_step_waits_for_it(graph: dict[str, tuple[str, ...]]) -> None:
+    lines = draw_lines(flow_of(graph))
+    for upper, lower in pairwise(lines):
+        if "●" in upper and "●" in lower and upper.index("●") == lower.index("●"):
+            assert upper.split()[-3] in graph[lower.split()[-3]]
 
 
 @given(graphs())
