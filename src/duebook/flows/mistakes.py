@@ -41,7 +41,8 @@ def mistake_of(error: yaml.YAMLError | UnicodeEncodeError, lines: list[str]) -> 
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     told, context = error.problem or "", error.context or ""
-    if (found := _unended(error, told, context)) is not None:
+    found = _unended(error, told, context) or _without_an_end(lines, line, told, context)
+    if found is not None:
         return found
     if "mapping values" in told and (glued := _glued(lines[: line - 1])) is not None:
         return glued
@@ -60,6 +61,16 @@ def _unended(error: yaml.MarkedYAMLError, told: str, context: str) -> Mistake | 
         if what in context:
             return Mistake(mark.line + 1, mark.column + 1, f"no YAML: {message}", hint)
     return None
+
+
+def _without_an_end(lines: list[str], line: int, told: str, context: str) -> Mistake | None:
+    """Brackets or braces after which nothing comes; where they begin YAML does not say."""
+    is_it = "node content" in told and "flow node" in context
+    if not is_it or any(text.strip() for text in lines[line - 1 :]):
+        return None
+    last = max((n for n in range(1, line) if lines[n - 1].strip()), default=1)
+    message = "no YAML: a list in brackets or a mapping in braces has no end"
+    return Mistake(last, len(lines[last - 1].rstrip()), message, "add the `]` or the `}`")
 
 
 def _glued(lines: list[str]) -> Mistake | None:

@@ -32,6 +32,13 @@ STEPS = "steps: [a]\n"
             "1:8: no YAML: a mapping in braces begins here and has no end; add the `}`, or a `,`",
         ),
         (
+            "steps:\n  - depends: [a,\n\n",
+            (
+                "2:16: no YAML: a list in brackets or a mapping in braces has no end; "
+                "add the `]` or the `}`"
+            ),
+        ),
+        (
             "description: loads: all\n" + STEPS,
             "1:19: no YAML: a text has `: ` in it; put the text in quotes",
         ),
