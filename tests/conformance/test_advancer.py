@@ -180,6 +180,25 @@ def test_a_flow_that_is_cancelled_cancels_its_steps_and_runs_its_handler(store: 
     assert (run.status, run.reason) == ("cancelled", "cancelled")
 
 
+def test_a_flow_that_is_stopped_says_so_whatever_failed_and_was_continued_over(
+    store: Store,
+) -> None:
+    text = "steps: [{name: a, command: x, continue_on: failed}, {name: b, command: x}]"
+    put_flow(store, text, "f")
+    run_id = start(store, "f")
+    begin(store)
+    advancer = Advancer(store)
+    for status, reason in (("failed", None), ("cancelled", "flow_cancelled")):
+        advancer.step()
+        (claimed,) = claim(store)
+        if claimed.run.step == "b":
+            store.transact(lambda tx: tx.stop_flows([run_id], "stopped"))
+        settle(store, claimed.token, status, reason=reason)  # type: ignore[arg-type]
+    advancer.step()
+    run = get_run(store, run_id)
+    assert (run.status, run.why) == ("cancelled", "stopped")
+
+
 def test_a_flow_that_has_not_begun_ends_at_once_when_it_is_cancelled(store: Store) -> None:
     put_flow(store, CHAIN)
     run_id = start(store)

@@ -203,6 +203,8 @@ def _told(end: FlowEnd, parent: FlowParent) -> str | None:
     """How a flow ended that did not end well, or not quite."""
     if end.reason == "precondition":
         return next((row.unmet for row in parent.steps if row.step == CHECK), None)
+    if end.status == "cancelled":
+        return None  # whoever did that says why
     if end.reason == "timeout":
         return "it took longer than its timeout_sec"
     if end.failed:
