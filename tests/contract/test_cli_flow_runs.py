@@ -222,7 +222,7 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     assert cli.ok("runs", "talk") == "no runs yet\n"
     assert cli("logs", "talk").stderr.strip().endswith('flow "talk" has no run yet')
     run = cli.json("flow", "start", "talk")
-    assert "has printed nothing" in cli("logs", "talk").stderr
+    assert f"run {run['id']} (queued) has printed nothing" in cli("logs", "talk").stderr
     assert '"hear" (not begun) has printed nothing' in cli("logs", "talk", "--step", "hear").stderr
     assert f"run {run['id']}" in cli.ok("cancel", "talk")
     assert 'flow "talk" has no active run' in cli("cancel", "talk").stderr
@@ -273,6 +273,7 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(cli: Cli) -> None:
     told = cli.ok("show", guarded["id"])
     assert re.search(r"^status +skipped, attempt 1$", told, re.MULTILINE), told
     assert UNMET in told
+    assert f"run {run['id']} (succeeded) has printed nothing" in cli("logs", run["id"]).stderr
     assert "skipped" in cli.ok("flow", "ls")
     assert (found := cli.json("show", guarded["id"]))["state"] == "skipped"
     assert found["status"] == "cancelled"

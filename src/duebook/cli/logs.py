@@ -111,7 +111,7 @@ class _Log:
         """A run and, when it is that of a flow, those of its steps; by the names of the steps."""
         wanted = self._shown(name)
         if wanted is not None:
-            self.state = run.state if self._step in (None, name) else self.state
+            self.state = run.state if name == (self._step or "") else self.state
             yield wanted, run
         if run.queue == FLOW_QUEUE:
             for step in self._book.flows.steps(run.id):
