@@ -303,7 +303,10 @@ def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> No
     shown = world.cli("flow", "show", "handlers").stdout
     line = r"^work .* failed +\d+\.\d s +[0-9a-f-]{13,} +exit code 1$"
     assert re.search(line, shown, re.MULTILINE), shown
-    assert world.cli("flow", "retry", "handlers").returncode == 0
+    told = world.cli("flow", "retry", "handlers", "--wait", timeout=60)
+    assert told.returncode == 5, told.stderr
+    assert "work  failed" in told.stdout
+    assert "optional" not in told.stdout, "that stays as it was"
     former = [run for run in world.book.runs.list(limit=100) if run.parent_run_id and not run.step]
     assert "handlers: work (before)" in map(run_name, former)
 

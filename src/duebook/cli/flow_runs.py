@@ -27,6 +27,8 @@ from duebook.model.forms import flow_form, run_form
 from duebook.timetext import relative
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from duebook.book import Book
     from duebook.model.flow_view import FlowView
     from duebook.model.run import Run
@@ -173,10 +175,12 @@ def restart_command(name: str, as_json: bool) -> None:
 def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None:
     """Go on with a run of a flow that has ended; NAME means the latest. What succeeded stays."""
     with open_book() as book:
-        again = book.flows.retry(_latest(book, run) or run, step)
+        run_id = _latest(book, run) or run
+        before = book.flows.steps(run_id)
+        again = book.flows.retry(run_id, step)
         if not as_json:
             _tell_of_newer(book, again)
-        _follow(book, again, wait, as_json, "goes on")
+        _follow(book, again, wait, as_json, "goes on", before)
 
 
 def _tell_of_newer(book: Book, run: Run) -> None:
@@ -198,11 +202,14 @@ def _latest(book: Book, name: str) -> str | None:
         return None
 
 
-def _follow(book: Book, run: Run, wait: bool, as_json: bool, told: str) -> None:
+def _follow(
+    book: Book, run: Run, wait: bool, as_json: bool, told: str, before: Iterable[Run] = ()
+) -> None:
+    """`before`: its steps so far, which are told of once they go on."""
     if not as_json:
         click.echo(f"run {run.id} of flow {run.flow} {told}")
     if wait:
-        run = _watch(book, run, quiet=as_json)
+        run = _watch(book, run, {step.id: _progress(step) for step in before}, quiet=as_json)
     if as_json:
         print_json(run_form(run))
     if wait:
@@ -213,19 +220,17 @@ def _follow(book: Book, run: Run, wait: bool, as_json: bool, told: str) -> None:
             raise SystemExit(FAILED)
 
 
-def _watch(book: Book, run: Run, quiet: bool) -> Run:
+def _watch(book: Book, run: Run, seen: dict[str, tuple[str, int]], quiet: bool) -> Run:
     """Tell of each step as it begins and ends, until the run has ended; returns it."""
-    seen: dict[str, str] = {}
     told: set[str] = set()
     looked_at = time.monotonic()
     while True:
         current = book.runs.get(run.id)
         ended = not current.is_active
         for step in book.flows.steps(run.id):
-            state = f"{step.status} {step.attempt}" if step.status == "running" else step.status
-            if step.step is None or seen.get(step.id) == state:
+            if step.step is None or seen.get(step.id) == _progress(step):
                 continue
-            seen[step.id] = state
+            seen[step.id] = _progress(step)
             if not quiet and step.status != "queued":
                 click.echo(printable(_line(step)))
         if ended:
@@ -237,6 +242,10 @@ def _watch(book: Book, run: Run, quiet: bool) -> Run:
                 click.echo(printable(f"  {line}"))
             told |= waits
         time.sleep(POLL)
+
+
+def _progress(step: Run) -> tuple[str, int]:
+    return step.status, step.attempt
 
 
 def _print_problems(book: Book, view: FlowView) -> None:
