@@ -93,6 +93,10 @@ class FlowRegistry:
     def forget(self, tx: Tx, root: str) -> list[str]:
         """Delete the flows of a directory that no node looks after, with their schedules; their
         names. Raises Conflict when one does."""
+        if tx.leases_of_others(self._namespace, [root], self._session_id):
+            raise Conflict(
+                f'a node looks after the flows of "{root}"; start it without that directory first'
+            )
         tx.lease_flows(self._namespace, [root], self._session_id, timedelta())
         names = [
             flow.name for flow, _ in tx.list_flows(self._namespace) if root_of(flow.place) == root
