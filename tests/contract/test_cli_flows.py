@@ -107,6 +107,18 @@ def test_a_check_as_json_has_places(cli: Cli, tmp_path: Path, etl: Path) -> None
     assert good["flows"][0]["schedule"]["trigger"][0]["cron"] == "0 2 * * *"
 
 
+def test_a_check_tells_when_a_flow_is_stopped_and_restarted(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "service.yaml"
+    path.write_text('schedule: {stop: "0 18 * * *", restart: "0 12 * * *"}\nsteps: [a]')
+    told = " ".join(cli.ok("flow", "check", str(path)).split())
+    assert told.endswith(
+        "service, 1 step, started by hand, stopped: At 18:00 every day (UTC), "
+        "restarted: At 12:00 every day (UTC)"
+    )
+    (flow,) = cli.json("flow", "check", str(path))[0]["flows"]
+    assert [flow[how][0]["cron"] for how in ("stop", "restart")] == ["0 18 * * *", "0 12 * * *"]
+
+
 def test_flows_that_run_each_other_are_found_across_files(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("steps: [call: b]")
     (tmp_path / "b.yaml").write_text("steps: [call: a]")

@@ -71,6 +71,8 @@ def _form(checked: Checked) -> dict[str, Any]:
                 "name": flow.name,
                 "steps": [step.name for step in flow.steps],
                 "schedule": flow.schedule_form(),
+                "stop": [trigger.to_json() for trigger in flow.stop],
+                "restart": [trigger.to_json() for trigger in flow.restart],
             }
             for flow in checked.flows
         ],
@@ -99,7 +101,9 @@ def _print_checked(checked: Sequence[Checked]) -> None:
 
 def _words(flow: Flow) -> str:
     when = ", ".join(trigger.describe() for trigger in flow.start) or "started by hand"
-    return f"{flow.name}, {_count(len(flow.steps), 'step')}, {when}"
+    ways = [("stopped", flow.stop), ("restarted", flow.restart)]
+    more = [f", {how}: {trigger.describe()}" for how, found in ways for trigger in found]
+    return f"{flow.name}, {_count(len(flow.steps), 'step')}, {when}{''.join(more)}"
 
 
 def _count(number: int, what: str) -> str:
