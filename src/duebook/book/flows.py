@@ -225,6 +225,8 @@ class Flows:
         What succeeded stays. The run keeps its revision and its params. Raises Conflict when it
         has not ended, nothing failed, or the step could not run.
         """
+        if step is not None and not isinstance(step, str):
+            raise Invalid(f"step {shorten(step)} is no name of a step")
 
         def work(tx: Tx) -> Run:
             run = self._run(tx, run_id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.flows.advance import blocked_by, is_continued
 from duebook.flows.graph import after
+from duebook.flows.problems import did_you_mean
 from duebook.model.flow import CHECK, HANDLED, handler_name
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def from_step(flow: Flow, step: str) -> frozenset[str]:
     """A step and all after it; raises NotFound for one that the flow does not have."""
     graph = {each.name: each.depends for each in flow.steps}
     if step not in graph:
-        raise NotFound(f'flow "{flow.name}" has no step "{shorten(step)}"')
+        hint = did_you_mean(step, graph) or f"it has {shorten(', '.join(graph), 200)}"
+        raise NotFound(f'flow "{flow.name}" has no step "{shorten(step)}"; {hint}')
     return after(graph, [step]) | {step}
 
 

@@ -102,6 +102,10 @@ def test_stop_and_retry(operator: Api) -> None:
     again = operator.ok("POST", f"flows/runs/{run['id']}/retry", {"step": "think"})
     assert (again["id"], again["status"]) == (run["id"], "queued")
     operator.refused(404, "POST", "flows/runs/ghost/retry", {})
+    (stopped,) = operator.ok("POST", "flows/greet/stop")["items"]
+    for wrong, status in (("thnk", 404), (3, 422), (["think"], 422)):
+        told = operator.refused(status, "POST", f"flows/runs/{run['id']}/retry", {"step": wrong})
+        assert "did you mean `think`?" in told["detail"] or status == 422
 
 
 def test_a_restart_starts_what_is_not_running(operator: Api, store: Store) -> None:

@@ -338,7 +338,7 @@ def test_running_again_from_a_step_takes_all_after_it_along() -> None:
     of = flow(*DIAMOND.steps, on=("init", "success"))
     states = dict.fromkeys(("a", "b", "c", "d", "handler_on.init", "handler_on.success"), DONE)
     assert again(of, states, "b") == {"b", "d", "handler_on.success"}
-    with pytest.raises(NotFound, match='has no step "x"'):
+    with pytest.raises(NotFound, match='has no step "x"; it has a, b, c, d'):
         again(of, states, "x")
 
 
