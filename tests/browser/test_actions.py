@@ -411,7 +411,7 @@ def test_the_first_page_names_the_zone_that_its_times_are_in(demo: Site) -> None
         ("/", "#failed tbody tr:nth-child(2) a"),
         ("/schedules/backup", "#what dd [data-copy]"),
         ("/schedules/backup", "#why form button"),
-        ("/schedules/backup?done=pause", ".alert.done button"),
+        ("/schedules/weekly-report?done=pause", ".alert.done button"),
         ("/flows/warehouse", "#steps svg a"),
     ],
 )

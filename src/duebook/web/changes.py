@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duebook.model.change import Change
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["FieldChange", "differences", "field_changes"]
+__all__ = ["FieldChange", "differences", "field_changes", "field_values"]
 
 NOTHING: Final = "–"
 LONGEST: Final = 300
@@ -49,6 +49,11 @@ def field_changes(change: Change) -> list[FieldChange]:
     before, after = change.before or {}, change.after or {}
     only = (change.action, change.kind) in ONLY_WHAT_DIFFERS
     return [row for name in {**before, **after} for row in _field(name, before, after, only)]
+
+
+def field_values(form: Mapping[str, Any]) -> list[FieldChange]:
+    """What stands in each field, and below it."""
+    return [row for name in form for row in _field(name, {}, form, only_differing=False)]
 
 
 def differences(before: ScheduleSpec, after: ScheduleSpec) -> list[FieldChange]:
@@ -97,16 +102,21 @@ def _values(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
     if isinstance(value, dict) and value and len(path) < DEEPEST:
         for name, below in value.items():
             yield from _values((*path, name), below)
-    else:
+    elif not _is_nothing(value):
         yield path, value
 
 
 def _name(path: tuple[str, ...]) -> str:
-    return escaped(" › ".join(path))[:LONGEST]
+    """The fields are ours; what is below them may be anybody's."""
+    return escaped(" › ".join((path[0].replace("_", " "), *path[1:])))[:LONGEST]
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or value in ({}, [], "")
 
 
 def _told(path: tuple[str, ...], value: Any) -> str | datetime:
-    if value is None or value in ({}, [], ""):
+    if _is_nothing(value):
         return NOTHING
     if isinstance(value, str):
         return _instant(value) or _short(value)

@@ -67,7 +67,7 @@ def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
     """What an address says was done to a schedule; None when it says nothing."""
     done, run = given.get("done", ""), given.get("run", "")[:LONGEST]
     words = _words(done, given)
-    if words is None:
+    if words is None or _over(done, schedule):
         return None
     if done == "run":
         return Notice(words, ("runs", run, "cancel") if run else (), run=run)
@@ -80,6 +80,12 @@ def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
     return Notice(
         words, ("schedules", schedule.name, undo), fields | _besides(schedule, undo, given)
     )
+
+
+def _over(done: str, schedule: Schedule) -> bool:
+    """Whether somebody did the opposite since, so that the words are not true any more."""
+    paused = schedule.status == "paused"
+    return (done == "pause" and not paused) or (done == "resume" and paused)
 
 
 def _besides(schedule: Schedule, undo: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
-from duebook.web.changes import field_changes
-from duebook.web.times import length_text
+from duebook.web.changes import field_changes, field_values
+from duebook.web.times import city, length_text
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -49,7 +49,9 @@ def _environment() -> Environment:
         "moment": format_instant,
         "plural": _plural,
         "span": _span,
+        "city": city,
         "fields": field_changes,
+        "values": field_values,
     }
     return environment
 

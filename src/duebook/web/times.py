@@ -12,7 +12,7 @@ from duebook.errors import InvalidTime, InvalidTrigger
 from duebook.timetext import format_instant, relative
 from duebook.triggers.zones import local_datetime, zone_name
 
-__all__ = ["ZONE_COOKIE", "Clock", "length_text", "read_zone"]
+__all__ = ["ZONE_COOKIE", "Clock", "city", "length_text", "read_zone"]
 
 ZONE_COOKIE: Final = "duebook_zone"
 _SMALL: Final = timedelta(seconds=10)
@@ -67,7 +67,7 @@ class Clock:
         if theirs and theirs != shown and zone is not None:
             if local_datetime(moment, zone).date() == self._day(moment):
                 theirs = theirs.split()[-1]
-            beside = Markup(' <span class="zone">{} {}</span>').format(theirs, _short(zone))
+            beside = Markup(' <span class="zone">{} {}</span>').format(theirs, city(zone))
         ago = Markup('<span class="ago" data-at="{}">{}</span>')
         return Markup("{}{} {}").format(
             self.at(moment), beside, ago.format(format_instant(moment), self.ago(moment))
@@ -99,6 +99,6 @@ class Clock:
         )
 
 
-def _short(zone: str) -> str:
+def city(zone: str) -> str:
     """Brussels for Europe/Brussels."""
     return zone.rpartition("/")[2].replace("_", " ")

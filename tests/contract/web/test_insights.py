@@ -145,6 +145,7 @@ def test_changes_say_who_and_what(admin: Browser, viewer: Browser, book: Book) -
     assert "mail" not in viewer.ok("/audit").text
     assert "/audit" in page.links
     assert "/audit" not in viewer.ok("/").links, "what admins look at"
+    assert f"/schedules/{book.schedules.get('job').id}" in page.links
     (about,) = [link for link in viewer.ok("/schedules/job").links if "/audit" in link]
     assert "schedule job" in viewer.ok(about).text
     assert viewer.get("/audit", cursor="x").status == 400

@@ -338,6 +338,24 @@ def test_last_night_ends_now_at_the_latest() -> None:
     assert _spans(Clock(noon, "UTC"), None)["Last night"]["to"] == "2026-11-16T09:00"
 
 
+def test_a_definition_is_told_field_by_field(viewer: Browser, book: Book) -> None:
+    retry = {"attempts": 3, "delay": "10s"}
+    make(book, target={"command": ["echo", "a b"]}, retry=retry, payload={"a": 1})
+    source = viewer.ok("/schedules/job").source
+    assert "<dt>Command</dt><dd><code>echo &#39;a b&#39;</code></dd>" in source
+    assert "<dt>Retry › attempts</dt><dd><code>3</code></dd>" in source
+    assert source.count("<dt>Payload</dt>") == 1
+
+
+def test_what_was_done_is_not_said_when_somebody_took_it_back(viewer: Browser, book: Book) -> None:
+    make(book)
+    assert "It is paused" not in viewer.ok("/schedules/job", done="pause").text
+    assert "It goes on" in viewer.ok("/schedules/job", done="resume").text
+    book.schedules.pause("job")
+    assert "It is paused" in viewer.ok("/schedules/job", done="pause").text
+    assert "It goes on" not in viewer.ok("/schedules/job", done="resume").text
+
+
 def test_the_run_that_stood_in_the_way_is_a_link(viewer: Browser, book: Book) -> None:
     make(book, trigger={"every": "1m"})
     run = book.schedules.trigger("job")
