@@ -20,7 +20,7 @@ from duebook.targets.http import MOST_READ, perform_http
 from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.processes import Stop
 from tests.integration.http_server import Server, authority
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,7 +113,7 @@ def test_a_request_carries_its_run_and_its_body(server: Server) -> None:
     }
     assert wanted.items() <= asked.headers.items()
     assert done.printed == b"fine\n"
-    assert done.notes[0].startswith(f"{server.url('/ok?…')} answered 200 OK in 0.")
+    assert done.notes[0].startswith(f"{server.url('/ok?…')} answered 200 OK in ")
 
 
 def test_the_key_is_the_same_for_every_attempt(server: Server) -> None:
@@ -462,10 +462,13 @@ def stop_when(condition: Callable[[], bool], stop: Stop, reason: str) -> None:
 @pytest.mark.parametrize("path", ["/hold", "/flood"])
 def test_the_timeout_ends_a_request_that_is_silent_or_never_is(server: Server, path: str) -> None:
     claim = claim_of({"url": server.url(path)}, timeout="1s")
-    short = claim._replace(spec=replace(claim.spec, timeout=timedelta(seconds=0.2)))
-    outcome = Performed(short).outcome
-    assert (outcome.status, outcome.reason) == ("failed", "timeout")
-    assert server.gone.wait(5)
+    for seconds in (0.2, 2, 20):  # a busy machine may take a while to ask
+        short = claim._replace(spec=replace(claim.spec, timeout=timedelta(seconds=seconds)))
+        outcome = Performed(short).outcome
+        assert (outcome.status, outcome.reason) == ("failed", "timeout")
+        if server.asked:
+            break
+    assert server.gone.wait(PATIENCE)
 
 
 def test_a_timeout_may_be_longer_than_a_poll_can_wait(server: Server) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.http_server import Server
 from tests.integration.nodes import World, world
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def test_a_cancel_ends_the_request_of_a_run(world: World, server: Server) -> Non
     eventually(lambda: server.asked)
     world.book.runs.cancel(run)
     world.wait_for(run, "cancelled")
-    assert server.gone.wait(5)
+    assert server.gone.wait(PATIENCE)
 
 
 def test_a_node_that_ends_hands_its_request_back(world: World, server: Server) -> None:
@@ -93,7 +93,7 @@ def test_a_node_that_ends_hands_its_request_back(world: World, server: Server) -
     run = add(world, "hook", {"http": server.url("/hold")}, timeout="1h")
     eventually(lambda: server.asked)
     assert node.end() == 0
-    assert server.gone.wait(5)
+    assert server.gone.wait(PATIENCE)
     assert world.status(run) == "queued"
 
 
