@@ -119,9 +119,10 @@ class Fleet:
         self._loaded += tuple(SCHEDULES)
 
     def end_load(self) -> None:
-        """Nothing more gets due from now on."""
-        ends = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        """Nothing more gets due soon; an end that is past when it is written would belie what ran
+        until then."""
         for name in self._loaded:
+            ends = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
             self.world.book.schedules.update(name, end_at=ends)
 
     def start(self, proxied: bool = False, **options: Any) -> Member:

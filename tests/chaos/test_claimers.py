@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NUMBER = 10
+AHEAD = 2.0
+"""Seconds from an order to the moment that is meant: time to add and to hear of it."""
 ROOT = Path(__file__).parents[2]
 NEVER = {"cron": "0 0 29 2 *"}
 TRUE = {"command": ["true"]}
@@ -43,7 +45,7 @@ class Claimers:
         self, url: str, do: str, number: int = NUMBER, **order: Any
     ) -> list[list[dict[str, Any]]]:
         """What each of them got."""
-        at = time.time() + 0.8
+        at = time.time() + AHEAD
         chosen = self._processes[:number]
         for process in chosen:
             words = {"do": do, "url": url, "session": f"claimer-{next(self._sessions)}", "at": at}
@@ -90,7 +92,7 @@ def add(book: Book, name: str, runs: int, **policies: Any) -> None:
 
 def add_due(book: Book, name: str) -> None:
     """A schedule that is due by the time at which the claimers begin."""
-    soon = datetime.now(UTC) + timedelta(seconds=0.5)
+    soon = datetime.now(UTC) + timedelta(seconds=AHEAD - 0.3)
     book.schedules.create(name, trigger={"at": soon}, target=TRUE)
 
 

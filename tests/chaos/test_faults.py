@@ -92,8 +92,8 @@ def test_commits_whose_replies_are_dropped(fleet: Fleet) -> None:
     turns = iter(range(10_000))
     node.proxy.lose = lambda: what[next(turns) % len(what)]
     fleet.wait_more("all-1", 5)
+    eventually(lambda: node.proxy is not None and node.proxy.lost > 10)
     node.proxy.lose = lambda: ""
-    assert node.proxy.lost > 10
     fleet.settle_accounts()
 
 

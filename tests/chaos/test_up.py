@@ -17,7 +17,7 @@ SOON = timedelta(seconds=2)
 def test_a_schedule_becomes_due_and_is_executed_once(fleet: Fleet) -> None:
     fleet.world.add("job", QUICK, trigger={"every": "1h"})
     book = fleet.world.book
-    book.schedules.reschedule("job", datetime.now(UTC) + timedelta(milliseconds=300))
+    book.schedules.reschedule("job", datetime.now(UTC) + SOON)
     due = book.schedules.get("job").next_due_at
     assert due is not None
     eventually(lambda: datetime.now(UTC) > due)
@@ -44,10 +44,9 @@ def test_five_nodes_execute_each_due_time_once(fleet: Fleet) -> None:
         member.process.wait_ready()
     fleet.world.wait_evidence("end", "once")
     fleet.wait_more("all-1", 3)
+    eventually(lambda: len({e.node for e in fleet.world.evidence()}) > 1)  # they share the work
     fleet.settle_accounts()
     assert len(fleet.world.book.runs.list("once")) == 1
-    sessions = {run["session_id"] for run in fleet.books().runs}
-    assert len(sessions) > 1, "they shared the work"
 
 
 def test_a_paused_schedule_waits_and_a_resumed_one_goes_on(fleet: Fleet) -> None:

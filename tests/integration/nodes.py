@@ -342,6 +342,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def seconds_without_a_core(pid: int) -> float:
+    """How long its threads that live were ready to go on and others had the cores."""
+    told = [read(task / "schedstat").split() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return sum(int(words[1]) for words in told if words) / 1_000_000_000
+
+
 def resident(pid: int) -> int:
     return int(read(Path(f"/proc/{pid}/statm")).split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

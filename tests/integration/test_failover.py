@@ -85,7 +85,7 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
             admin.execute("SELECT pg_reload_conf()")
         world.wait_for_more("job", 3)
         check_books(world, ["job"])
-        assert said(node, BACK)
+        eventually(lambda: said(node, BACK))
 
 
 def test_a_run_that_ends_while_the_database_is_gone_is_settled_when_it_is_back(

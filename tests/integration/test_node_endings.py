@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import signal
 
-from tests.integration.nodes import World, world
+from tests.integration.nodes import SAY, World, world
 
 __all__ = ["world"]  # the fixture
 
-POLITE = "trap 'exit 0' TERM; sleep 30 & wait"
+POLITE = SAY + "trap 'exit 0' TERM; say start; sleep 600 & wait"
 
 
 def test_a_command_that_ends_politely_when_cancelled_has_not_succeeded(world: World) -> None:
     world.node()
     world.add("polite", POLITE)
     run = world.trigger("polite")
-    world.wait_for(run, "running")
+    world.wait_evidence("start", "polite")
     world.cli("cancel", run)
     world.wait_for(run, "cancelled")
 
@@ -24,7 +24,7 @@ def test_a_command_that_ends_politely_at_shutdown_is_begun_again(world: World) -
     node = world.node(grace=0.5)
     world.add("polite", POLITE)
     run = world.trigger("polite")
-    world.wait_for(run, "running")
+    world.wait_evidence("start", "polite")
     assert node.end(signal.SIGTERM) == 0
     world.wait_for(run, "queued")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.node import STOP_WITHIN
 from tests.integration.nodes import (
     BEATING,
     HELD,
@@ -23,7 +24,7 @@ from tests.integration.nodes import (
     open_world,
     world,
 )
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,8 +127,8 @@ def test_ctrl_c_in_a_terminal_spares_the_commands(world: World) -> None:
 
 
 def test_work_that_outlasts_the_lease_may_finish_within_the_grace(world: World) -> None:
-    world.add("long", SAY + "say start; sleep 3; say end")
-    node = world.node(lease=1, shutdown_grace=10)
+    world.add("long", SAY + f"say start; sleep {2 * LEASE}; say end")
+    node = world.node(shutdown_grace=PATIENCE)
     run = world.trigger("long")
     world.wait_evidence("start", "long")
     assert node.end() == 0
@@ -137,18 +138,18 @@ def test_work_that_outlasts_the_lease_may_finish_within_the_grace(world: World) 
 
 def test_a_node_told_to_end_hands_long_work_back(world: World) -> None:
     world.add("long", BEATING)
-    node = world.node(shutdown_grace=0.2)
+    node = world.node(lease=2 * PATIENCE, shutdown_grace=0.2)
     run = world.trigger("long")
     world.wait_evidence("beat", "long")
     started = time.monotonic()
     assert node.end() == 0
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < STOP_WITHIN
     assert not node.family()
     assert world.query("SELECT status, losses, session_id FROM runs") == [("queued", 0, None)]
     ((_, ended_at),) = world.sessions(node)
     assert ended_at is not None
     second = world.node()
-    again = world.wait_evidence("start", "long", 2, timeout=2)[-1]  # no lease to wait for
+    again = world.wait_evidence("start", "long", 2)[-1]  # no lease to wait for
     assert again.attempt == 2
     world.go.touch()
     world.wait_for(run, "succeeded")
