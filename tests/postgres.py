@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,7 @@ CONTAINER: Final = "postgres"
 """A database that is always there, from which others are made."""
 FORGETFUL: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 MEMORY: Final = Path("/dev/shm")  # noqa: S108
+GIVEN: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 LAUNCH: Final = """
 import ctypes, os, signal, sys
 parent, uid, gid = (int(word) for word in sys.argv[1:4])
@@ -208,6 +210,15 @@ def launch(argv: list[str], folder: Path, log: str = "log") -> subprocess.Popen[
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that is free, and stays so: the system gives it to nobody who has not asked for it.
+
+    Any other may be somebody's before a server takes it, or while it is down: each connection to
+    anywhere has one, and who calls a server that is down may even get that server's own.
+    """
+    given = [int(word) for word in GIVEN.read_text().split()] if GIVEN.exists() else [0, 0]
+    ports = [port for port in range(10_000, 65_536) if not given[0] <= port <= given[1]]
+    while True:
+        port = secrets.choice(ports)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
