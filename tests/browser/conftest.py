@@ -15,6 +15,7 @@ from duebook.book import Book
 from duebook.store.sqlite import SqliteStore
 from tests.browser.demo import fill_demo
 from tests.contract.web.conftest import site_on
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ class Site:
         context = self._browser.new_context(
             java_script_enabled=options.pop("script", True), **options
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE * 1_000)
         page = context.new_page()
         page.on("pageerror", lambda error: self.amiss.append(str(error)))
         page.on("dialog", lambda dialog: self.amiss.append(f"dialog {dialog.message}"))
