@@ -74,7 +74,7 @@ class Member:
 
     @property
     def alive(self) -> bool:
-        return self.process.process.poll() is None
+        return not self.process.has_ended
 
 
 class Fleet:

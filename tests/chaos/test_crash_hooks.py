@@ -23,7 +23,7 @@ def test_every_point_is_a_statement_of_the_store() -> None:
 
 
 def kill_at(fleet: Fleet, point: str, patience: float = 3 * LEASE) -> bool:
-    """Whether a node reached the point in time, and died of it."""
+    """Whether a node reached the point in time, and died of it; it may take its time to begin."""
     if point.startswith(("*", "keeper")):  # who dies of it does not take over from others
         with fleet.fault(point):
             return _dies_at(fleet, point, patience)
@@ -33,8 +33,9 @@ def kill_at(fleet: Fleet, point: str, patience: float = 3 * LEASE) -> bool:
 def _dies_at(fleet: Fleet, point: str, patience: float) -> bool:
     leaves = point.endswith(("end_session", "release_lead"))
     node = fleet.start(kill_at=point, shutdown_grace=0)
+    eventually(lambda: node.process.was_ready or not node.alive)
     if leaves:
-        node.process.wait_ready().send(signal.SIGTERM)
+        node.process.send(signal.SIGTERM)
     try:
         eventually(lambda: not node.alive, patience)
     except AssertionError:

@@ -90,16 +90,18 @@ class NodeProcess:
     def log(self) -> str:
         return self._err.read_text()
 
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether it has said so; it may have ended since."""
+        return any(line.startswith("ready") for line in self.output.splitlines())
+
     def wait_ready(self) -> NodeProcess:
-        """Until it has said so; it may have ended since."""
-
-        def ready() -> bool:
-            ended = self.process.poll() is not None
-            said = any(line.startswith("ready") for line in self.output.splitlines())
-            assert said or not ended, self.log
-            return said
-
-        eventually(ready)
+        eventually(lambda: self.has_ended or self.was_ready)
+        assert self.was_ready, self.log
         return self
 
     def send(self, number: int) -> None:

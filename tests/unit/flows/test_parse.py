@@ -95,9 +95,9 @@ def test_brackets_without_end_are_refused_and_end_no_process(text: str) -> None:
 def test_an_alias_bomb_is_refused_before_it_is_written_out() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
-    began = time.monotonic()
+    began = time.thread_time()
     assert f"more than {MOST_NODES:,} values" in refusal("\n".join(lines))
-    assert time.monotonic() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_an_alias_within_bounds_is_what_it_names() -> None:

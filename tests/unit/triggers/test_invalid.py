@@ -82,10 +82,10 @@ def test_unknown_descriptors_are_refused_with_the_known_ones(text: str) -> None:
     ids=lambda text: text[:12],
 )
 def test_hostile_text_is_refused_quickly(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(InvalidTrigger) as caught:
         cron(text)
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
     assert len(str(caught.value)) < 400
     assert str(caught.value).isprintable()
 

@@ -125,11 +125,11 @@ def test_nothing_breaks_at_the_ends_of_the_calendar(
 def test_sparse_and_far_questions_are_answered_in_time(text: str, tz: str) -> None:
     rule = rrule(text, tz=tz)
     far = datetime(2200, 1, 1, tzinfo=UTC)
-    began = time.perf_counter()
+    began = time.thread_time()
     rule.between(far, LAST, 100)
     rule.count(instant("2026-01-01"), far)
     rule.omitted(instant("2026-01-01"), far, 10)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_whole_days_without_an_anchor_report_only_what_they_moved() -> None:
