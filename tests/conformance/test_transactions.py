@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from tests.conformance.conftest import Backend
 
+SOON = 20.0
+"""Seconds; who hears nothing for longer looks by himself."""
+
 
 def now_of_write(store: Store) -> datetime:
     return store.transact(lambda tx: tx.now)
@@ -136,7 +139,8 @@ def test_news_are_heard_by_whichever_thread_asks_next(backend: Backend) -> None:
     for number in range(5):
         add_run(there, add_schedule(there, f"job-{number}"))
         with ThreadPoolExecutor(1) as another:
-            assert another.submit(lambda: eventually(lambda: here.news(0.1))).result()
+            heard = another.submit(lambda: eventually(lambda: here.news(0.1), SOON))
+            assert heard.result()
 
 
 def test_who_waits_for_news_is_woken_by_them(backend: Backend) -> None:

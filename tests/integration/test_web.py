@@ -14,7 +14,7 @@ import pytest
 
 from duebook.api.app import create_app
 from duebook.api.authenticator import BookAuthenticator
-from duebook.api.server import Server, bind
+from duebook.api.server import STOP_WITHIN, Server, bind
 from duebook.book.tokens import Tokens
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import tick
@@ -290,4 +290,4 @@ def test_a_server_ends_at_once_when_nobody_asks(store: SqliteStore) -> None:
     server = Server(create_app(store, BookAuthenticator(store, LOCAL)), bind("127.0.0.1", 0))
     server.start()
     server.close()
-    eventually(lambda: not server.alive)
+    eventually(lambda: not server.alive, STOP_WITHIN)

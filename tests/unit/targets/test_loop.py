@@ -15,7 +15,7 @@ from duebook.targets.context import TaskStop
 from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.task import Tasks
 from tests.unit.targets.test_task import RUN, Told
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ def test_threads_that_tasks_keep_busy_do_not_keep_a_log_open(loop: EventLoop) ->
 
     def block() -> None:
         begun.release()
-        goes_on.wait(20)
+        goes_on.wait(2 * PATIENCE)
 
     async def hog() -> None:
         await asyncio.gather(*(asyncio.to_thread(block) for _ in range(threads + 1)))
@@ -77,7 +77,7 @@ def test_threads_that_tasks_keep_busy_do_not_keep_a_log_open(loop: EventLoop) ->
     try:
         hogged = begin(loop, hog, Logged())
         for _ in range(threads):
-            assert begun.acquire(timeout=5)
+            assert begun.acquire(timeout=PATIENCE)
         ended = begin(loop, work, Logged())
         eventually(lambda: ended == [Outcome("succeeded")])
     finally:
