@@ -112,6 +112,18 @@ def test_a_paused_schedule_fires_nothing_and_says_why(
     assert get_runs(store) == []
 
 
+def test_a_pause_that_a_later_tick_overtook_is_not_before_what_that_fired(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    add_schedule(store)
+    clock.advance(MINUTE)
+    assert tick(store) == 1
+    clock.advance(-SECOND)
+    (run,) = get_runs(store)
+    paused = book.schedules.pause("job")
+    assert paused.paused_at == run.due_at == BEGIN + MINUTE
+
+
 def test_what_is_due_when_a_schedule_pauses_waits_until_it_resumes(
     store: Store, book: Book, clock: VirtualClock
 ) -> None:

@@ -125,7 +125,8 @@ class People(Lists):
             self.add_exception(id_, exception)
         self._tell_schedules([id_], "updated", version=plan.version)
         if plan.status == "paused":
-            self._pause([plan], schedule.paused_at, schedule.paused_until, schedule.pause_reason)
+            since, until = schedule.paused_at, schedule.paused_until
+            self._pause([plan], [since], until, schedule.pause_reason)
             self._record(skips_of(plan), None)
         else:
             self.commit([plan], None)
@@ -190,25 +191,28 @@ class People(Lists):
     def pause(
         self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
     ) -> None:
-        self._pause(plans, self.now, until, reason)
+        # a tick may have begun later and come first; what it fired was due before the pause
+        self._pause(plans, [max(self.now, plan.watermark) for plan in plans], until, reason)
         how = {"reason": reason, "until": None if until is None else format_instant(until)}
         self._tell_schedules([plan.schedule_id for plan in plans], "paused", **how)
 
     def _pause(
         self,
         plans: Sequence[Plan],
-        since: datetime | None,
+        since: Sequence[datetime | None],
         until: datetime | None,
         reason: str | None,
     ) -> None:
         paused = {
             "status": "paused",
             "wake_at": until,
-            "paused_at": since,
             "paused_until": until,
             "pause_reason": clean(reason),
         }
-        self._many("commit_state", [state_row(plan) | paused for plan in plans])
+        rows = [state_row(plan) | paused for plan in plans]
+        for row, moment in zip(rows, since, strict=True):
+            row["paused_at"] = moment
+        self._many("commit_state", rows)
         if until is not None:
             self._tell(News.WAKE, until)
 
