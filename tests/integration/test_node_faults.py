@@ -301,7 +301,7 @@ def test_a_run_that_ends_while_the_disk_is_full_is_settled_later(on_small_disk: 
     world = on_small_disk
     world.add("held", HELD + "; echo done")
     world.add("second", QUICK, trigger={"every": "1s"}, overlap="allow")
-    node = world.node(lease=10)
+    node = world.node(lease=2 * PATIENCE)
     run = world.trigger("held")
     world.wait_evidence("start", "held")
     ballast = _fill_until_refused(world)
@@ -328,7 +328,7 @@ def test_a_command_goes_on_while_its_log_cannot_be_written(on_small_disk: World)
     world = on_small_disk
     waiting = 'while [ ! -e "$GO" ]; do sleep 0.02; echo word; done; '
     world.add("chatty", SAY + "say start; " + waiting + "echo last; say end")
-    node = world.node(lease=10)
+    node = world.node(lease=2 * PATIENCE)
     run = world.trigger("chatty")
     world.wait_evidence("start", "chatty")
     ballast = _fill_until_refused(world)
