@@ -234,14 +234,19 @@ def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -
     cli, run_id = talk
     told = cli.ok("explain", "talk")
     assert "succeeded" in told.splitlines()[0]
-    assert [line.split()[0] for line in told.splitlines()[1:]] == ["hear", "answer"]
+    assert [line.split()[0] for line in told.splitlines()[1:-1]] == ["hear", "answer"]
     cli.ok("flow", "start", "talk")
     lines = cli.ok("explain", "talk").splitlines()
     assert "queued since" in lines[0]
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "  hear    waits until the run begins",
         "  answer  waits until the run begins",
+        "times in UTC",
     ]
+    there = cli.ok("explain", "talk", "--tz", "Asia/Tokyo")
+    assert there.endswith("times in Asia/Tokyo\n")
+    assert there.splitlines()[0] != lines[0]
+    assert "Nowhere" in cli("explain", "talk", "--tz", "Nowhere").stderr
     assert "duebook explain talk" in cli.ok("flow", "show", "talk")
     hear = next(s["run_id"] for s in cli.json("logs", run_id) if s["step"] == "hear")
     found = cli.json("explain", hear)

@@ -22,6 +22,7 @@ from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
 from duebook.model.flow_view import FlowView, flow_view
 from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -239,17 +240,19 @@ class Flows:
         """The runs of a run's steps, in the order in which they were made."""
         return self._store.read(lambda tx: tx.list_steps_of(self._run(tx, run_id).id))
 
-    def explain(self, run_id: str) -> FlowExplanation:
+    def explain(self, run_id: str, tz: str | None = None) -> FlowExplanation:
         """How far a run has come, in a sentence, and what each of its steps waits for.
 
-        With the run of a step, that step alone. Raises NotFound, and Conflict when the revision
-        that it began with is gone.
+        With the run of a step, that step alone. Times are told in `tz`, or in the zone of the
+        flow's schedule. Raises NotFound, and Conflict when the revision that it began with is
+        gone.
         """
+        told_in = None if tz is None else zone_name(tz)
 
         def work(tx: Tx) -> FlowExplanation:
             run, only = self._run_or_step(tx, run_id)
             flow, _ = _begun_with(tx, run)
-            return explain_flow(standing_of(tx, self._shelf, flow, run), only)
+            return explain_flow(replace(standing_of(tx, self._shelf, flow, run), tz=told_in), only)
 
         return self._store.read(work)
 

@@ -61,9 +61,7 @@ def explain_command(
         raise click.UsageError(_HOW)
     with open_book() as book:
         if at is None and start is None:
-            if tz is not None:
-                raise click.UsageError("--tz is for due times: give --at TIME, or --from INSTANT")
-            _explain_flow(book, name, as_json)
+            _explain_flow(book, name, tz, as_json)
             return
         if at is not None:
             answer = book.schedules.explain(name, at=utc_now() if at == "now" else at, tz=tz)
@@ -81,9 +79,9 @@ def explain_command(
 _HOW: Final = "give either --at TIME, or --from INSTANT and --to INSTANT; a flow needs neither"
 
 
-def _explain_flow(book: Book, name: str, as_json: bool) -> None:
+def _explain_flow(book: Book, name: str, tz: str | None, as_json: bool) -> None:
     """About the newest run of a flow, or about a run."""
-    told = book.flows.explain(_run_of(book, name))
+    told = book.flows.explain(_run_of(book, name), tz)
     if as_json:
         print_json(flow_explanation_form(told))
         return
@@ -91,6 +89,7 @@ def _explain_flow(book: Book, name: str, as_json: bool) -> None:
     width = max((len(step.step) for step in told.steps), default=0)
     for step in told.steps:
         _say(f"  {step.step.ljust(width)}  {step.text}", width + 4)
+    click.echo(f"times in {told.tz}")
 
 
 def _run_of(book: Book, name: str) -> str:
@@ -118,6 +117,8 @@ def _print_explanations(explanations: list[Explanation]) -> None:
     for explanation in explanations:
         wall = f"{local_datetime(explanation.at, explanation.tz):%a %Y-%m-%d {clock}}"
         _say(f"{wall}  {explanation.text}", len(wall) + 2)
+    if explanations:
+        click.echo(f"times in {explanations[0].tz}")
     if len(explanations) >= MOST_EXPLAINED:
         last = format_instant(explanations[-1].at)
         click.echo(f"… these are the first {MOST_EXPLAINED:,}; go on with --from {last}")

@@ -71,11 +71,13 @@ class FlowStanding:
     nodes: Sequence[LiveNode]
     queues: Mapping[str, QueueLoad]
     now: datetime
+    tz: str | None = None
+    """in which times are told; None: in that of the flow's schedule"""
 
     @property
     def clock(self) -> Clock:
-        tz = next((trigger.tz for trigger in self.flow.start if hasattr(trigger, "tz")), "UTC")
-        return Clock(tz, self.now)
+        own = next((trigger.tz for trigger in self.flow.start if hasattr(trigger, "tz")), "UTC")
+        return Clock(self.tz or own, self.now)
 
     @property
     def scheduler(self) -> str:

@@ -84,8 +84,8 @@ class RemoteFlows(Flows):
         found = self._server.get("flows", "runs", _text(run_id), "steps")
         return [read_run(form) for form in found["items"]]
 
-    def explain(self, run_id: str) -> FlowExplanation:
-        form = self._server.get("flows", "runs", _text(run_id), "explain")
+    def explain(self, run_id: str, tz: str | None = None) -> FlowExplanation:
+        form = self._server.get("flows", "runs", _text(run_id), "explain", tz=tz)
         steps = tuple(read_value(StepExplanation, step) for step in form["steps"])
         return read_value(FlowExplanation, form, steps=steps)
 

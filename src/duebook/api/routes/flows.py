@@ -5,8 +5,9 @@ What a flow does is defined by files; whoever may operate starts and stops those
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, listed
@@ -120,9 +121,15 @@ def list_steps(ask: Here, run_id: str) -> Response:
 
 
 @operations("GET", "/runs/{run_id}/explain", Role.VIEWER, FlowExplanationShape, errors=(404, 409))
-def explain_flow_run(ask: Here, run_id: str) -> Response:
+def explain_flow_run(
+    ask: Here,
+    run_id: str,
+    tz: Annotated[
+        str | None, Query(description="The zone of the times in the sentences; the schedule's.")
+    ] = None,
+) -> Response:
     """How far a run has come, in a sentence, and what each of its steps waits for."""
-    return Answer(flow_explanation_form(ask.book.flows.explain(run_id))).response()
+    return Answer(flow_explanation_form(ask.book.flows.explain(run_id, tz))).response()
 
 
 @operations(
