@@ -16,6 +16,7 @@ from duebook.clock import utc_now
 from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
 from tests.conformance.builders import begin, claim
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 ANYWHERE = True
 
 HOURLY = ("add", "job", "--cron", "0 * * * *", "--overlap", "allow", "--", "true")
+
+
+@pytest.fixture(autouse=True)
+def within_an_hour() -> None:
+    """They count full hours back from now: none begins when an hour is about to end."""
+    eventually(lambda: utc_now().hour == (utc_now() + timedelta(seconds=20)).hour)
 
 
 def hours_ago(number: int) -> str:
