@@ -55,6 +55,11 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_flow_runs_of": {**FLOW, "limit": 5},
     "list_runs_of_flow": {**FLOW, "first": 0, "before": 2**62, "limit": 5},
     "list_latest_flow_runs": {"namespace": "default", "names": ["f1", "f2"]},
+    "list_flow_revisions": {
+        "namespace": "default",
+        "flows": ["f1"] * 2,
+        "digests": ["db1", "db11"],
+    },
     "list_flows_after": {"namespace": "default", "after": "f1", "limit": 10},
     "list_waiting_flows": {"ids": ["s1"]},
     "get_flow_run": {"id": "b1"},
@@ -79,6 +84,8 @@ FROM runs AS r CROSS JOIN (SELECT 'x' AS name UNION ALL SELECT 'y' UNION ALL SEL
 INSERT INTO flow_runs (run_id, digest, params, wake_at)
 SELECT id, 'd', '{{}}', CASE WHEN status = 'running' THEN {at} END FROM runs
 WHERE parent_run_id IS NULL;
+INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
+SELECT 'default', flow, 'd' || id, 'flows/f.yaml', '', {at} FROM runs WHERE parent_run_id IS NULL;
 INSERT INTO flow_wakes (run_id) VALUES ('b1');
 """
 
@@ -106,7 +113,7 @@ def test_a_query_about_flows_reads_no_table_of_postgres_from_end_to_end(
         books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
         rows = books.execute(f"EXPLAIN {sql}".encode(), HOT[name]).fetchall()
     plan = "\n".join(row[0] for row in rows)
-    for table in ("runs", "flow_runs"):
+    for table in ("runs", "flow_runs", "flow_revisions"):
         assert f"Seq Scan on {table} " not in plan, plan[:3_000]
 
 

@@ -894,8 +894,9 @@ WHERE namespace = :namespace AND name IN (SELECT value FROM json_each(:names))
 -- name: list_flow_revisions
 -- Flows as they once were: each with the digest at the same place.
 SELECT r.flow, r.place, r.digest, r.source
-FROM json_each(:flows) AS f JOIN json_each(:digests) AS d ON d.key = f.key
-JOIN flow_revisions AS r
+FROM json_each(:flows) AS f
+CROSS JOIN json_each(:digests) AS d ON d.key = f.key
+CROSS JOIN flow_revisions AS r
     ON r.namespace = :namespace AND r.flow = f.value AND r.digest = d.value
 
 -- name: list_flow_leases
