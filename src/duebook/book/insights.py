@@ -99,6 +99,10 @@ class Insights:
         """The zone that each of these runs was due in, by its id; without those of no schedule."""
         return self._store.read(lambda tx: tx.list_zones(runs))
 
+    def living(self, names: Sequence[str]) -> dict[str, str]:
+        """The ids of the schedules of these names; without those that are deleted."""
+        return self._store.read(lambda tx: tx.list_taken(self._namespace, names))
+
     def would_act(self, action: Action, filter: Mapping[str, Any], most: int) -> Acted:  # noqa: A002
         """As a dry run of `schedules.act`, which ends soon after it has counted so many; raises
         InvalidFilter."""

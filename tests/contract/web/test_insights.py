@@ -149,6 +149,10 @@ def test_changes_say_who_and_what(admin: Browser, viewer: Browser, book: Book) -
     (about,) = [link for link in viewer.ok("/schedules/job").links if "/audit" in link]
     assert "schedule job" in viewer.ok(about).text
     assert viewer.get("/audit", cursor="x").status == 400
+    book.schedules.delete("job")
+    deleted = admin.ok("/audit")
+    assert "schedule job" in deleted.text
+    assert not [link for link in deleted.links if link.startswith("/schedules/")]
 
 
 def test_changes_say_which_fields_from_what_to_what(admin: Browser, book: Book) -> None:

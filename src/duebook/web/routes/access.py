@@ -46,17 +46,19 @@ def get_audit(
     everywhere = visit.may(Role.ADMIN) and visit.caller.everywhere
     wrong, status = None, 200
 
-    def load(book: Book) -> Listing[Change]:
-        return book.audit.list(**given, cursor=cursor, limit=PAGE, everywhere=everywhere)
+    def load(book: Book) -> tuple[Listing[Change], dict[str, str]]:
+        found = book.audit.list(**given, cursor=cursor, limit=PAGE, everywhere=everywhere)
+        return found, book.insights.living([one.subject for one in found if one.kind == "schedule"])
 
     try:
-        found = visit.shared(load, everywhere)
+        found, living = visit.shared(load, everywhere)
     except Invalid as error:
-        found, wrong, status = Listing(), str(error), 400
+        found, living, wrong, status = Listing(), {}, str(error), 400
     return visit.render(
         "audit.html",
         status,
         changes=found,
+        living=frozenset(living.values()),
         next_cursor=found.next_cursor,
         asked={name: value or "" for name, value in asked.items()},
         query=given,
