@@ -85,6 +85,8 @@ def fill(book: Book) -> list[str]:
         courier.step()
     courier.close()
     book.tokens.create("ci", "viewer", "*")
+    gone = book.schedules.create("gone", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    book.schedules.delete("gone")
     now = format_instant(datetime.now(UTC))
     done = [{"done": word} for word in ("pause", "resume", "create", "again", "restore")]
     done += [{"done": word, "at": now} for word in ("move", "skip-next")]
@@ -98,7 +100,7 @@ def fill(book: Book) -> list[str]:
         *(f"/schedules/job?{urlencode(query)}" for query in done),
         f"/schedules/job/backfill?{urlencode(span)}",
         "/schedules?done=paused&count=1&name=rests",
-        "/schedules?done=deleted&name=job&id=x",
+        f"/schedules?done=deleted&name=gone&id={gone.id}",
         f"/runs/{flow.id}?done=start",
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +13,12 @@ from tests.conformance.flow_builders import CHAIN, put_flow
 from tests.contract.web.conftest import Browser
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastapi import FastAPI
 
     from duebook.book import Book
+    from duebook.store.base import Tx
     from tests.contract.web.conftest import Page
 
 TOLD = "came a second time, and was done once"
@@ -139,3 +142,34 @@ def test_ten_at_once_queue_one_run(app: FastAPI, operator: Browser, book: Book) 
         thread.join()
     assert sorted(told) == [False] + [True] * 9
     assert len(book.runs.list()) == 1
+
+
+def test_whether_somebody_may_is_asked_outside_the_transaction_of_a_form(
+    operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside it a second connection would be waited for while the first is held."""
+    put_flow(book.store, CHAIN)
+    store, inside = book.store, list[bool]()
+    transact, read = store.transact, store.read
+
+    def guarded(work: Callable[[Tx], Any]) -> Any:
+        def within(tx: Tx) -> Any:
+            inside.append(True)
+            try:
+                return work(tx)
+            finally:
+                inside.pop()
+
+        return transact(within)
+
+    def looked(work: Callable[[Tx], Any], patient: bool = False) -> Any:
+        assert not inside, "a second connection"
+        return read(work, patient)
+
+    monkeypatch.setattr(store, "transact", guarded)
+    monkeypatch.setattr(store, "read", looked)
+    edit, delete = "/schedules/job/edit", "/schedules/job/delete"
+    named = {"target": '{"flow": "chain"}', "step": "save"}
+    assert operator.send(operator.ok(edit), edit, **named).status == 200
+    gone = operator.send(operator.ok(delete), delete)
+    assert [form for form in gone.forms if form.get("action", "").endswith("/again")]

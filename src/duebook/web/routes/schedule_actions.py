@@ -213,8 +213,7 @@ def do_delete(visit: Visiting, name: str, form: Submitted) -> Response:
     def work(book: Book) -> Answer:
         schedule = book.schedules.get(name)
         book.schedules.delete(schedule.id, _version(form))
-        again = schedule.id if visit.may_define(schedule.spec) else ""
-        return visit.go("schedules", done="deleted", name=schedule.name, id=again)
+        return visit.go("schedules", done="deleted", name=schedule.name, id=schedule.id)
 
     return visit.write(form, work, _again(visit, name, "delete", form))
 
@@ -320,30 +319,36 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
         field.name: form[field.name] for field in FIELDS if field.name in form.fields
     }
     version = _version(form)
-    overtaken = version is not None and version != schedule.version
-
-    def changes() -> dict[str, Any]:
-        if overtaken:
-            raise Conflict(f"version {schedule.version} is in force")
-        found = changes_of(spec, given)
-        if "target" in found:
-            visit.ask.refuse_targets([keep_hidden(found["target"], spec.target)], spec.target)
-        return found
+    began = None if version == schedule.version else version
 
     def work(book: Book) -> Answer:
-        book.schedules.update(name, version=version, **changes())
+        if began is not None:
+            raise Conflict(f"version {schedule.version} is in force")
+        book.schedules.update(name, version=version, **changes)
         return visit.go("schedules", schedule.name, done="edit", version=schedule.version)
 
+    saves = form["step"] == "save"
+    if began is not None and not saves:
+        return _overtaken(visit, schedule, spec, given, began)
     try:
-        if form["step"] != "save":
-            return _preview_page(visit, schedule, given, changes())
-        return visit.write(form, work)
+        changes = {} if began is not None else _allowed_changes(visit, spec, given)
+        if not saves:
+            return _preview_page(visit, schedule, given, changes)
+        return visit.write(form, work)  # who sends it twice made the newer version himself
     except InvalidSchedule as error:
         return _edit_page(visit, schedule, spec, given, error.problems, 422)
     except (Invalid, Conflict) as error:
-        if overtaken and version is not None:
-            return _overtaken(visit, schedule, spec, given, version)
+        if began is not None:
+            return _overtaken(visit, schedule, spec, given, began)
         return _edit_page(visit, schedule, spec, given, {"": str(error)}, 409)
+
+
+def _allowed_changes(visit: Visiting, spec: ScheduleSpec, given: dict[str, str]) -> dict[str, Any]:
+    """Raises Forbidden, before any transaction begins: it asks the books itself."""
+    found = changes_of(spec, given)
+    if "target" in found:
+        visit.ask.refuse_targets([keep_hidden(found["target"], spec.target)], spec.target)
+    return found
 
 
 def _overtaken(

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from duebook.api.operations import Operations
 from duebook.api.problems import problem_of
-from duebook.errors import Invalid
+from duebook.errors import Invalid, NotFound
 from duebook.explain import Explanation
 from duebook.explain.undue import read_asked
 from duebook.model.access import Role
@@ -106,11 +106,23 @@ def _bulk_notice(visit: Visiting) -> dict[str, Any] | None:
     given = visit.request.query_params
     done, count = given.get("done"), count_of(given.get("count"))
     if done == "deleted":
-        return {"done": done, "name": given.get("name", "")[:200], "id": given.get("id", "")[:40]}
+        again = _made_again(visit, given.get("id", "")[:40])
+        return {"done": done, "name": given.get("name", "")[:200], "id": again}
     if done not in ("paused", "resumed"):
         return None
     undo = {"paused": "resume", "resumed": "pause"}[done]
     return {"done": done, "count": count, "undo": undo, "names": given.getlist("name")[:PAGE]}
+
+
+def _made_again(visit: Visiting, schedule_id: str) -> str:
+    """The id of a deleted schedule if the viewer may make it again, otherwise nothing."""
+    if not schedule_id or not visit.may(Role.OPERATOR):
+        return ""
+    try:
+        latest = visit.book.schedules.revisions(schedule_id)[-1]
+    except NotFound:
+        return ""
+    return schedule_id if visit.may_define(latest.spec) else ""
 
 
 @operations("GET", "/schedules/{name}", Role.VIEWER, None)
