@@ -238,6 +238,18 @@ def test_an_action_only_meets_those_in_the_state_for_it(team: Book) -> None:
     assert team.schedules.act("delete", {"status": "paused"}).names == ("job-3",)
 
 
+def test_an_action_is_done_to_chosen_ones_that_are_in_the_state_for_it(team: Book) -> None:
+    first, second, third, *_ = (schedule.name for schedule in team.schedules.list())
+    team.schedules.pause(second)
+    chosen = [third, "nobody", second, first, first]
+    assert sorted(team.schedules.act_on("pause", chosen, "holiday")) == [first, third]
+    assert team.schedules.get(third).pause_reason == "holiday"
+    assert team.schedules.get(second).pause_reason is None
+    assert team.schedules.act_on("resume", []) == []
+    with pytest.raises(Invalid, match="is not one of"):
+        team.schedules.act_on("stop", [first])  # type: ignore[arg-type]
+
+
 def test_an_action_on_everything_has_to_be_asked_for(team: Book) -> None:
     for nothing in ({}, {"label": None}):
         with pytest.raises(Invalid, match="empty"):

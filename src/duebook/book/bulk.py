@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
-__all__ = ["Wanted", "act_on", "count_for", "create_all", "first_state", "read_all"]
+__all__ = ["Wanted", "act_on", "act_on_named", "count_for", "create_all", "first_state", "read_all"]
 
 MOST_AT_ONCE: Final = 10_000
 MOST_PROBLEMS: Final = 100
@@ -220,6 +220,20 @@ def act_on(
         count += len(done)
         names += [name for id_, name in found.items() if id_ in done][: MOST_NAMED - len(names)]
     return Acted(action, count, tuple(names), dry_run)
+
+
+def act_on_named(
+    store: Store, audit: ScheduleAudit, action: Action, names: Sequence[str], reason: str | None
+) -> list[str]:
+    """Do it to those of these names that are in the state for it, in one transaction; returns
+    their names."""
+
+    def work(tx: Tx) -> list[str]:
+        ids = tx.list_taken(audit.namespace, names)
+        done = _act(tx, audit, action, list(ids.values()), reason) if ids else set()
+        return [name for name, id_ in ids.items() if id_ in done]
+
+    return store.transact(work)
 
 
 def count_for(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import fill, find_missing, find_queued
-from duebook.book.bulk import Wanted, act_on, create_all, first_state, read_all
+from duebook.book.bulk import Wanted, act_on, act_on_named, create_all, first_state, read_all
 from duebook.book.checks import (
     check_definition,
     named_spec,
@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
-    RunList = list[Run]  # inside the class below `list` is a method
+    # inside the class below `list` is a method
+    NameList = list[str]
+    RunList = list[Run]
 
 __all__ = ["Declared", "Schedules"]
 
@@ -158,14 +160,19 @@ class Schedules(ScheduleReader):
         in a transaction: what a failure leaves undone is done when it is called again. Raises
         InvalidFilter, and Invalid for an empty one.
         """
-        if action not in ACTIONS:
-            raise Invalid(f'action "{shorten(action)}" is not one of {", ".join(ACTIONS)}')
-        if reason is not None:
-            read_text("reason", reason)
+        _check_action(action, reason)
         if not any(value is not None for value in filter.values()):
             raise Invalid('filter: an empty one is refused; text "*" finds all schedules')
         wanted = load_schedule_filter(dict(filter))
         return act_on(self._store, self._audit, action, wanted, dry_run, reason)
+
+    def act_on(self, action: Action, names: Sequence[str], reason: str | None = None) -> NameList:
+        """As `act`, to those of these names, all in one transaction; returns to which it was done.
+
+        It is for as many as a person chooses.
+        """
+        _check_action(action, reason)
+        return act_on_named(self._store, self._audit, action, names, reason)
 
     def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]:
         """As `create` when there is none of that name, otherwise an edit to the whole of this.
@@ -536,6 +543,13 @@ def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:
 
 def _planned(snapshot: Snapshot, now: datetime) -> Plan:
     return with_events(plan(snapshot, now), snapshot, now)
+
+
+def _check_action(action: str, reason: str | None) -> None:
+    if action not in ACTIONS:
+        raise Invalid(f'action "{shorten(action)}" is not one of {", ".join(ACTIONS)}')
+    if reason is not None:
+        read_text("reason", reason)
 
 
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:

@@ -23,7 +23,7 @@ from duebook.remote.server import PAGE
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import Unpack
 
@@ -69,6 +69,9 @@ class RemoteSchedules(Schedules):
 
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> NoReturn:
         raise needs_database("looking at a schedule that is not made yet")
+
+    def act_on(self, action: Action, names: Sequence[str], reason: str | None = None) -> NoReturn:
+        raise needs_database("acting on chosen schedules in one transaction")
 
     def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
         body = {"schedules": list(definitions)}

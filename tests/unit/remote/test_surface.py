@@ -16,6 +16,7 @@ from duebook.remote.needs import NeedsDatabase
 OF_THE_DATABASE = {
     "store",
     "enqueue",
+    "schedules.act_on",
     "schedules.declare",
     "schedules.preview_create",
     "tokens.check",

@@ -1,4 +1,4 @@
-"""What is done to several flows at once locks the states of their schedules in one order."""
+"""What is done to several schedules or flows at once locks the states of schedules in one order."""
 
 from __future__ import annotations
 
@@ -105,3 +105,18 @@ def test_flows_that_end_together_lock_their_schedules_in_the_order_of_their_ids(
             assert all(run.cancel_requested_at is not None for run in runs)
         else:
             assert last not in {flow.name for flow in flows.book.flows.list()}
+
+
+def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str) -> None:
+    with opened(postgres_url, Clock()) as store:
+        book = Book(store)
+        for name in "abcd":
+            book.schedules.create(name, trigger={"cron": "0 2 * * *"}, target={"command": ["true"]})
+        first, *_, last = sorted(book.schedules.list(), key=lambda schedule: schedule.id)
+
+        def pause() -> None:
+            book.schedules.act_on("pause", [last.name, first.name])
+
+        with waiting_for_state(postgres_url, first.id, pause):
+            assert is_free(postgres_url, last.id)
+        assert book.schedules.get(last.name).status == "paused"

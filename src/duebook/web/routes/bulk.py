@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Query
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
-from duebook.errors import Conflict, Invalid, NotFound
+from duebook.errors import Invalid
 from duebook.model.access import Role
 from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
 from duebook.web.visits import Submitted, Visiting
@@ -58,7 +57,7 @@ def do_bulk(visit: Visiting, form: Submitted) -> Response:
     filters = {name: form[name] for name in FILTERS if form[name]}
 
     def chosen(book: Book) -> Answer:
-        done = [name for name in names if _done(book, action, name, reason)]
+        done = book.schedules.act_on(action, names, reason)
         return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
 
     def found(book: Book) -> Answer:
@@ -71,17 +70,6 @@ def do_bulk(visit: Visiting, form: Submitted) -> Response:
     if visit.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
         return visit.write(form, found)
     return found(visit.book).response()  # in many transactions: who comes again does the rest
-
-
-def _done(book: Book, action: Action, name: str, reason: str | None) -> bool:
-    """One that is in another state by now is left alone."""
-    with suppress(Conflict, NotFound):
-        if action == "pause":
-            book.schedules.pause(name, reason)
-        else:
-            book.schedules.resume(name)
-        return True
-    return False
 
 
 def _filter(filters: dict[str, str]) -> dict[str, Any]:
