@@ -129,11 +129,12 @@ def _permission(
 def blocked_by(flow: Flow, name: str, states: Mapping[str, StepState]) -> str | None:
     """The earliest step because of which a step will be skipped; None when it may still run."""
     steps = {step.name: step for step in flow.steps}
+    _, known = _work(flow, states, None)
     obstacle, at = None, steps[name]
     while found := [
         step
         for step in map(steps.__getitem__, at.depends)
-        if _verdict(step, states.get(step.name)) not in ("go", "wait")
+        if _verdict(step, known.get(step.name)) not in ("go", "wait")
     ]:
         at = found[0]
         obstacle = at.name

@@ -363,6 +363,9 @@ def test_a_step_that_would_be_skipped_is_not_begun_again() -> None:
     unmet = StepState("skipped", "upstream_skipped")
     with pytest.raises(Conflict, match='step "c" cannot run: "a" before it was skipped'):
         again(of, {"a": UNMET, "b": unmet, "c": unmet}, "c")
+    cut_off = StepState("skipped", "flow_cancelled")
+    with pytest.raises(Conflict, match='step "c" cannot run: "a" before it failed; retry from'):
+        again(of, {"a": FAILED, "b": cut_off, "c": cut_off}, "c")
     conditional = flow(*of.steps, preconditions=(Condition("x", True),))
     with pytest.raises(Conflict, match='conditions of flow "f" were not met; run it again'):
         again(conditional, {CHECK: UNMET, **dict.fromkeys("abc", UNMET)}, "a")
