@@ -124,6 +124,23 @@ def test_a_pause_that_a_later_tick_overtook_is_not_before_what_that_fired(
     assert paused.paused_at == run.due_at == BEGIN + MINUTE
 
 
+def test_what_a_tick_left_waiting_that_overtook_a_pause_waits_on(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    add_schedule(store, overlap="queue")
+    for _ in range(2):
+        clock.advance(MINUTE)
+        tick(store)
+    clock.advance(-SECOND)
+    assert book.schedules.pause("job").paused_at == BEGIN + 2 * MINUTE
+    told = book.schedules.explain("job", at=BEGIN + 2 * MINUTE)
+    assert "paused" in str(told)
+    assert "on_resume" not in str(told)
+    clock.advance(MINUTE)
+    book.schedules.resume("job")
+    assert "skipped" not in str(book.schedules.explain("job", at=BEGIN + 2 * MINUTE))
+
+
 def test_what_is_due_when_a_schedule_pauses_waits_until_it_resumes(
     store: Store, book: Book, clock: VirtualClock
 ) -> None:

@@ -191,8 +191,9 @@ class People(Lists):
     def pause(
         self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
     ) -> None:
-        # a tick may have begun later and come first; what it fired was due before the pause
-        self._pause(plans, [max(self.now, plan.watermark) for plan in plans], until, reason)
+        # a tick may have begun later and come first; what it saw was due before the pause
+        seen = [max([plan.watermark, *(s.until for s in plan.seen)]) for plan in plans]
+        self._pause(plans, [max(self.now, moment) for moment in seen], until, reason)
         how = {"reason": reason, "until": None if until is None else format_instant(until)}
         self._tell_schedules([plan.schedule_id for plan in plans], "paused", **how)
 
