@@ -209,7 +209,7 @@ def _forget_a_run(case: Case) -> None:
         ("I6: ", _promise("created")),
         ("I6: ", _promise("updated", 7)),
         ("I6: ", _promise("cancelled")),
-        ("I6: ", _promise("retried", 1)),
+        ("I6: ", _promise("retried", 9)),
         ("I7: run", _begin_early),
         ("I9: run", _work_on),
         ("I9: run", _see_another_end),
