@@ -43,7 +43,7 @@ screenshots: $(READY) browser ## take the pictures of the dashboard in docs/imag
 	$(BIN)/python -m tests.browser.screenshots
 
 unit: $(READY) browser
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(BIN)/python -m pytest -n 6 --dist worksteal
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples

@@ -36,6 +36,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_folder] = config.option.basetemp
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins early: whoever has it at the end keeps all others waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("lengthy") is None)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if (folder := config.stash.get(_folder, None)) is not None:
         shutil.rmtree(folder, ignore_errors=True)

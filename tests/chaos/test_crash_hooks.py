@@ -6,6 +6,8 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
 from duebook.store.postgres.statements import QUERIES
 from tests.chaos.fleet import LEASE
 from tests.chaos.points import POINTS, STATEMENTS
@@ -52,6 +54,7 @@ def kill_after_a_death(fleet: Fleet, point: str) -> bool:
     )
 
 
+@pytest.mark.lengthy
 def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> None:
     fleet.load()
     fleet.load_flows()

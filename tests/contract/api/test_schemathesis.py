@@ -98,6 +98,7 @@ def running(store: Store) -> Iterator[Running]:
     ],
     indirect=["store"],
 )
+@pytest.mark.lengthy
 def test_no_request_breaks_an_operation_or_its_promise(
     running: Running, mode: GenerationMode
 ) -> None:

@@ -167,6 +167,7 @@ def instants_around_landmark(moment: Moment) -> list[datetime]:
     return [*around, *(instant - MICROSECOND for instant in around)]
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, max_examples=400)
 @given(st.data(), moments(), gaps, folds)
 def test_a_cron_trigger_agrees_with_the_oracle(
@@ -178,6 +179,7 @@ def test_a_cron_trigger_agrees_with_the_oracle(
     assert_agrees_around(cron(text, tz=moment.tz, gap=gap, fold=fold), rule, moment)
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, max_examples=60)
 @given(st.data(), moments(), gaps, folds)
 def test_a_cron_trigger_with_seconds_agrees_with_the_oracle(
