@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
+# where that is set, each process would compile all that it imports
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup test lint types contracts unit browser screenshots test-kills test-long test-zones test-pgbouncer chaos run story bench clean help
 
@@ -42,7 +44,9 @@ browser:
 screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m tests.browser.screenshots
 
+# what six processes would each compile at once is compiled before they begin
 unit: $(READY) browser
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
 	$(BIN)/python -m pytest -n 6 --dist worksteal
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled

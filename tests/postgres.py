@@ -70,6 +70,7 @@ class Server:
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._copy: Path | None = None
+        self._administrator: psycopg.Connection | None = None
         give(self.folder)
         if primary is None:
             self._initialise()
@@ -124,6 +125,9 @@ class Server:
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it: SIGQUIT as after a crash, SIGINT in order."""
+        if self._administrator is not None:
+            self._administrator.close()
+            self._administrator = None
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(30)
@@ -144,8 +148,9 @@ class Server:
 
     def execute(self, statement: sql.Composed | str) -> None:
         """One statement outside any transaction, as whoever administers the server."""
-        with psycopg.connect(self.url(CONTAINER), autocommit=True) as connection:
-            connection.execute(statement)
+        if self._administrator is None:
+            self._administrator = psycopg.connect(self.url(CONTAINER), autocommit=True)
+        self._administrator.execute(statement)
 
     def make_template(self, fill: Callable[[str], None]) -> None:
         """The database that others are copies of; `fill` gets its URL."""
