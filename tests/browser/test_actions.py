@@ -419,8 +419,9 @@ def test_a_page_that_looks_again_keeps_the_focus(demo: Site, path: str, chosen: 
     page = demo.visit(path)
     page.get_by_text("Live", exact=True).wait_for()
     told = "e => [e.tagName, e.getAttribute('href'), e.textContent]"
-    before = page.locator(chosen).first.evaluate(f"e => {{ e.focus(); return ({told})(e) }}")
-    page.evaluate("document.querySelector('h1').textContent = 'Old'")
+    begin = "e.focus(); document.querySelector('h1').textContent = 'Old'"  # at once: it is live
+    look = f"c => {{ const e = document.querySelector(c); {begin}; return ({told})(e) }}"
+    before = page.evaluate(look, chosen)
     demo.book.schedules.trigger("tenant-1")
     page.locator("h1", has_not_text="Old").wait_for()
     assert page.evaluate(f"({told})(document.activeElement)") == before
