@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from itertools import count
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -15,9 +16,10 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.trouble import trouble
 from tests.conformance.builders import add_schedule
 from tests.postgres import PASSWORD, USER, Server
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PLACE = "database 'books' at db:5432"
 
@@ -39,6 +41,15 @@ def complaint(url: str) -> str:
     assert PASSWORD not in text
     assert "database" in text
     return text
+
+
+def refusal(act: Callable[[], object]) -> str:
+    """What is said of it, or nothing while the server has not noticed that it should refuse."""
+    try:
+        act()
+    except Unavailable as error:
+        return str(error)
+    return ""
 
 
 def tcp(
@@ -91,9 +102,7 @@ def test_a_server_that_is_shutting_down() -> None:
         with psycopg.connect(server.url("postgres")):  # for which it waits
             assert server._process is not None
             server._process.send_signal(signal.SIGTERM)
-            told = ""
-            while "shutting down" not in told:
-                told = complaint(tcp(server))
+            told = eventually(lambda: refusal(lambda: open_store(tcp(server)).close()))
         assert told.endswith("the database system is shutting down; it answers when it is done")
     finally:
         server.close()
@@ -108,12 +117,9 @@ def test_a_server_that_was_made_read_only_under_a_store() -> None:
         with psycopg.connect(server.url("postgres"), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             admin.execute("SELECT pg_reload_conf()")
-            told = ""
-            while "read-only" not in told:
-                try:
-                    add_schedule(store)
-                except Unavailable as error:
-                    told = str(error)
+            names = (f"after-{number}" for number in count())
+            told = eventually(lambda: refusal(lambda: add_schedule(store, next(names))))
+            assert "read-only" in told
             assert "a standby must be promoted, or the database URL must also name" in told
             assert store._pool._idle == []
             admin.execute("SET default_transaction_read_only = off")
