@@ -8,12 +8,13 @@ moves, so that half-written files and renames are seen as what they are.
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.flows.build import build
-from duebook.flows.files import default_name, find, read
+from duebook.flows.files import Content, default_name, find, read
 from duebook.flows.problems import Problem, Refused
 from duebook.flows.reconcile import Found, reconcile
 from duebook.model.flow import root_of
@@ -49,6 +50,29 @@ class Synced:
     """whether another node changed something first, perhaps under a lease of its own"""
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What a file says, or why it cannot be read."""
+
+    path: Path
+    content: Content | Refused
+
+    @property
+    def digest(self) -> str:
+        return f"? {self.content}" if isinstance(self.content, Refused) else self.content.digest
+
+    def is_gone(self) -> bool:
+        return isinstance(self.content, Content) and not os.path.exists(self.path)  # noqa: PTH110
+
+    def build(self, place: str) -> Found:
+        if isinstance(self.content, Refused):
+            return Found(place, self.digest, "", (), (), (self.content.problem,))
+        built = build(self.content.text, place, default_name(self.path))
+        return Found(
+            place, self.digest, self.content.text, built.flows, built.names, built.problems
+        )
+
+
 @dataclass(slots=True)
 class _Seen:
     """The content of a place, and since when it is there; "" is nothing."""
@@ -70,7 +94,6 @@ class FlowSync:
         self._seen: dict[str, _Seen] = {}
         self._taken: dict[str, Found] = {}
         """by place: what counts, for it has stood still"""
-        self._built: dict[tuple[str, str], Found] = {}
         self._moving_since: float | None = None
 
     def step(self, now: float, held: Collection[str] | None = None) -> Synced:
@@ -101,9 +124,9 @@ class FlowSync:
             for place in [place for place in known if root_of(place) in roots]:
                 del known[place]
 
-    def _look(self, names: Collection[str]) -> tuple[dict[str, Found], set[str], list[Problem]]:
+    def _look(self, names: Collection[str]) -> tuple[dict[str, _File], set[str], list[Problem]]:
         """All files by place, the directories that could be listed, and those that could not."""
-        current: dict[str, Found] = {}
+        current: dict[str, _File] = {}
         roots: set[str] = set()
         gone: list[Problem] = []
         for name, root in self._roots.items():
@@ -118,43 +141,37 @@ class FlowSync:
             roots.add(name)
             for path in paths:
                 place = f"{name}/{path.relative_to(root).as_posix()}"
-                if (file := self._file(path, place, root)) is not None:
-                    current[place] = file
-        kept = {(place, file.digest) for place, file in {**self._taken, **current}.items()}
-        self._built = {key: file for key, file in self._built.items() if key in kept}
+                try:
+                    content = read(path, place, root)
+                except Refused as error:
+                    current[place] = _File(path, error)
+                else:
+                    if content is not None:
+                        current[place] = _File(path, content)
         return current, roots, gone
 
-    def _file(self, path: Path, place: str, root: Path) -> Found | None:
-        try:
-            content = read(path, place, root)
-        except Refused as error:
-            return Found(place, f"? {error}", "", (), (), (error.problem,))
-        if content is None:
-            return None
-        key = (place, content.digest)
-        if key not in self._built:
-            built = build(content.text, place, default_name(path))
-            self._built[key] = Found(
-                place, content.digest, content.text, built.flows, built.names, built.problems
-            )
-        return self._built[key]
+    def _settle(self, current: dict[str, _File], roots: set[str], now: float) -> set[str]:
+        """Take what has stood still; the places that have not.
 
-    def _settle(self, current: dict[str, Found], roots: set[str], now: float) -> set[str]:
-        """Take what has stood still; the places that have not."""
+        Only that is built, unless it is gone since it was read: in a storm, most is.
+        """
         moving = set()
-        for place in {*current, *self._seen}:
+        for place in sorted({*current, *self._seen}):
             if root_of(place) not in roots:
                 continue
             digest = current[place].digest if place in current else ""
             seen = self._seen.get(place)
             if seen is None or seen.digest != digest:
                 seen = self._seen[place] = _Seen(digest, now)
-            if now - seen.since < STILL and self._counts(place) != digest:
-                moving.add(place)
-            elif digest:
-                self._taken[place] = current[place]
-            else:
-                self._taken.pop(place, None)
+            if self._counts(place) != digest:
+                if now - seen.since < STILL or (digest and current[place].is_gone()):
+                    moving.add(place)
+                    continue
+                if digest:
+                    self._taken[place] = current[place].build(place)
+                else:
+                    del self._taken[place]
+            if not digest:
                 del self._seen[place]
         return moving
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.errors import Conflict, Invalid
+from duebook.flows import sync
+from duebook.flows.build import build
 from duebook.flows.sync import PATIENCE, RESCAN, STILL, FlowSync
 from duebook.flows.watcher import Watcher
 from tests.unit.flows.registry import MemoryRegistry
@@ -18,6 +20,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from duebook.flows.build import Built
     from duebook.flows.reconcile import Reconciled
     from duebook.flows.sync import Synced
 
@@ -61,6 +64,28 @@ def test_files_become_flows_once_they_stand_still(world: World) -> None:
     assert [change.kind for change in second.changes] == ["add"]
     assert second.wait == RESCAN
     assert world.registry.definitions["a"].steps[0].name == "step-1"
+
+
+def test_what_does_not_stay_is_never_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = list[str]()
+
+    def note(text: str, place: str, name: str) -> Built:
+        built.append(name)
+        for later in world.root.glob("gone-*.yaml"):
+            later.unlink()
+        return build(text, place, name)
+
+    monkeypatch.setattr(sync, "build", note)
+    for number in range(5):
+        world.write(f"brief-{number}.yaml", ONE)
+        world.write(f"gone-{number}.yaml", ONE)
+    world.write("a.yaml", ONE)
+    world.step()
+    for number in range(5):
+        (world.root / f"brief-{number}.yaml").unlink()
+    assert world.step(STILL).wait == STILL
+    assert world.rest() == [("add", "a")]
+    assert built == ["a"]
 
 
 def test_a_half_written_file_is_waited_for(world: World) -> None:
