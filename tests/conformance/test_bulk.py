@@ -200,6 +200,40 @@ def test_an_action_is_done_to_all_that_a_filter_finds(
     )
 
 
+@pytest.mark.parametrize("action", ["pause", "resume", "delete"])
+def test_an_action_takes_as_many_statements_for_many_schedules_as_for_few(
+    backend: Backend, clock: VirtualClock, action: Any
+) -> None:
+    points = list[str]()
+    book = Book(store := backend.open(points.append))
+    statements = []
+    for number in (2, 20):
+        for copy in range(number):
+            add_schedule(store, f"job-{number}-{copy}", labels={"some": str(number)})
+        clock.advance(2 * MINUTE + SECOND)
+        tick(store)
+        wanted = {"label": f"some:{number}"}
+        if action == "resume":
+            book.schedules.act("pause", wanted)
+        points.clear()
+        assert book.schedules.act(action, wanted).count == number
+        statements.append(list(points))
+    assert statements[0] == statements[1]
+
+
+def test_an_action_on_schedules_that_write_events_has_them_written_at_once(
+    book: Book, store: Store, backend: Backend, clock: VirtualClock
+) -> None:
+    for name in ("a", "b"):
+        add_schedule(store, name, target={"event": f"topic.{name}"})
+    book.schedules.act("trigger", {"text": "*"})
+    assert [run.status for run in book.runs.list()] == ["succeeded"] * 2
+    clock.advance(MINUTE)
+    book.schedules.act("skip_next", {"text": "*"})  # which finds something due
+    assert [run.status for run in book.runs.list()] == ["succeeded"] * 4
+    assert backend.rows("SELECT count(*) FROM events WHERE topic = 'topic.a'") == [(2,)]
+
+
 def test_what_was_pending_of_deleted_schedules_is_recorded(
     team: Book, store: Store, clock: VirtualClock
 ) -> None:

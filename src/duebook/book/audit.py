@@ -75,9 +75,15 @@ class ScheduleAudit(Auditor):
         )
         self.note(tx, "update", SCHEDULE, schedule.name, schedule.id, before, after, by)
 
-    def deleted(self, tx: Tx, schedule: Schedule) -> None:
-        before = definition_form(schedule.spec) if schedule.spec else {}
-        self.note(tx, "delete", SCHEDULE, schedule.name, schedule.id, before)
+    def deleted(self, tx: Tx, schedules: Sequence[Schedule]) -> None:
+        common = tx.now, self.by, self.namespace, "delete", SCHEDULE
+        forms = [definition_form(s.spec) if s.spec else {} for s in schedules]
+        tx.record(
+            [
+                Change(0, *common, schedule.name, schedule.id, form, None)
+                for schedule, form in zip(schedules, forms, strict=True)
+            ]
+        )
 
     def acted(self, tx: Tx, action: str, snapshot: Snapshot, **more: Any) -> Schedule:
         """Its status changed; returns it as it is now."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.by_hand import begin, plan_now
 from duebook.book.checks import (
     check_definition,
     never_due,
@@ -22,7 +23,6 @@ from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
 from duebook.planner import (
     DueTimes,
     first_plan,
-    plan,
     plan_end,
     plan_pause,
     plan_resume,
@@ -302,8 +302,7 @@ def _act(
             audit.acted_on(tx, "resume", done)
         case "trigger":
             for snapshot in snapshots:
-                tx.create_run(snapshot, run_id := new_id(), None)
-                audit.told(tx, "trigger", snapshot, run_id=run_id)
+                audit.told(tx, "trigger", snapshot, run_id=begin(tx, snapshot))
         case "skip_next":
             return _skip_next(tx, audit, snapshots)
     return {snapshot.schedule_id for snapshot in snapshots}
@@ -317,7 +316,7 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
             tx.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
             skipped[snapshot.schedule_id] = next_due_at
     changed = tx.snapshots(list(skipped))
-    plans = [plan(snapshot, tx.now) for snapshot in changed]
+    plans = [plan_now(snapshot, tx.now) for snapshot in changed]
     tx.commit(plans, None)
     for snapshot, planned in zip(changed, plans, strict=True):
         was = skipped[snapshot.schedule_id]
@@ -328,14 +327,11 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
 def delete_all(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
     """Delete schedules, whatever they do; returns those that had not been."""
     snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.snapshots(ids)}
-    schedules = [tx.get_schedule(id_) for id_ in sorted(ids)]
     ended = [
         # what nobody here can read has due times that nobody here can count
         (schedule, plan_end(snapshots[schedule.id], tx.now) if schedule.id in snapshots else ())
-        for schedule in schedules
-        if schedule.status != "deleted"
+        for schedule in tx.get_schedules(ids)
     ]
     tx.delete_schedules(ended)
-    for schedule, _ in ended:
-        audit.deleted(tx, schedule)
+    audit.deleted(tx, [schedule for schedule, _ in ended])
     return {schedule.id for schedule, _ in ended}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import fill, find_missing, find_queued
 from duebook.book.bulk import Wanted, act_on, act_on_named, create_all, first_state, read_all
+from duebook.book.by_hand import begin, plan_now
 from duebook.book.checks import (
     check_definition,
     named_spec,
@@ -24,25 +24,22 @@ from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range
 from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.ids import new_id
 from duebook.model.acted import ACTIONS, Withdrawn
 from duebook.model.edited import Drafted
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import load_schedule_filter
 from duebook.model.listing import Listing
-from duebook.model.plan import DueException, Fire
+from duebook.model.plan import DueException
 from duebook.model.schedule import load_changes
 from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,
-    plan,
     plan_edit,
     plan_end,
     plan_pause,
     plan_resume,
     upcoming_after,
 )
-from duebook.targets.event import end_at_once, with_events
 from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
 
     from duebook.book.schedule_reader import Listed, Moments
     from duebook.model.acted import Acted, Action
-    from duebook.model.plan import Plan, Snapshot
+    from duebook.model.plan import Snapshot
     from duebook.model.policies import Definition
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
@@ -292,7 +289,7 @@ class Schedules(ScheduleReader):
             # what nobody here can read has due times that nobody here can count
             skips = plan_end(tx.snapshot(schedule.id), tx.now) if schedule.spec else ()
             tx.delete_schedules([(schedule, skips)])
-            self._audit.deleted(tx, schedule)
+            self._audit.deleted(tx, [schedule])
 
         self._store.transact(work)
 
@@ -335,18 +332,13 @@ class Schedules(ScheduleReader):
             check_payload("payload", payload)
 
         def work(tx: Tx) -> Run:
-            snapshot, run_id = tx.snapshot(self._find(tx, name)), new_id()
+            snapshot = tx.snapshot(self._find(tx, name))
             if payload is not None:
                 if isinstance(snapshot.spec.target, CommandTarget):
                     payload_variables(payload)
                 self._tasks.check(snapshot.spec.target, payload)
                 refuse_large_payload(tx, self._namespace, payload)
-            if snapshot.spec.instant:
-                fire = Fire(tx.now, "manual")
-                fire = replace(fire, ended=end_at_once(snapshot, fire, tx.now, payload))
-                (run_id,) = tx.create_ended(snapshot, [fire], payload)
-            else:
-                tx.create_run(snapshot, run_id, payload)
+            run_id = begin(tx, snapshot, payload)
             self._audit.told(tx, "trigger", snapshot, run_id=run_id)
             return tx.get_run(run_id)
 
@@ -366,7 +358,7 @@ class Schedules(ScheduleReader):
             snapshot, next_due_at = self._next(tx, name)
             _refuse_other(next_due_at, meant)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
-                tx.commit([_planned(snapshot, tx.now)], None)
+                tx.commit([plan_now(snapshot, tx.now)], None)
             refuse_decided(tx, snapshot, moment)
             moved = {_where_from(snapshot, next_due_at)}
             if next_due_at not in moved:
@@ -528,7 +520,7 @@ class Schedules(ScheduleReader):
         """Record what a person said about due times, and plan anew with it."""
         for exception in exceptions:
             tx.add_exception(snapshot.schedule_id, exception)
-        tx.commit([_planned(tx.snapshot(snapshot.schedule_id), tx.now)], None)
+        tx.commit([plan_now(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return tx.get_schedule(snapshot.schedule_id)
 
 
@@ -539,10 +531,6 @@ def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:
             f"due time {format_instant(meant)} is not the next one; "
             f"that is {format_instant(next_due_at)}"
         )
-
-
-def _planned(snapshot: Snapshot, now: datetime) -> Plan:
-    return with_events(plan(snapshot, now), snapshot, now)
 
 
 def _check_action(action: str, reason: str | None) -> None:

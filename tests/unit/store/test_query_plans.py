@@ -35,6 +35,9 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_waiting_queues": {"limit": 10},
     "count_queued": {"queue": "default", "limit": 10},
     "get_most_overdue": {"before": NOW},
+    "cancel_queued_runs": {"ids": json.dumps(["s1", "s2"]), "now": NOW, "reason": "deleted"},
+    "limit_queued_runs": {"id": "s1", "exclusive": 0, "max_concurrent": 1},
+    "delete_states": {"ids": json.dumps(["s1", "s2"])},
 }
 NAMES: Final[dict[str, Any]] = {"namespace": "d", "after": "s1", "before": "s{", "limit": 51}
 LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}

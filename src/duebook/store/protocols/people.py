@@ -80,6 +80,9 @@ class People(Protocol):
 
     def get_schedule(self, schedule_id: str) -> Schedule: ...
 
+    def get_schedules(self, schedule_ids: Sequence[str]) -> list[Schedule]:
+        """Those that are not deleted, by id."""
+
     def list_schedules(
         self,
         namespace: str,

@@ -181,12 +181,15 @@ class Lists(Working):
     def _schedules(self, ids: list[str]) -> list[Schedule]:
         if not ids:
             return []
-        rows = self._all("list_schedules_by_id", ids=ids)
+        schedules = {schedule.id: schedule for schedule in self.get_schedules(ids)}
         latest = self.latest_runs(ids)
-        schedules = {row[0]: read_schedule(row, self._time) for row in rows}
         return [
             replace(schedules[id_], last_run=latest.get(id_)) for id_ in ids if id_ in schedules
         ]
+
+    def get_schedules(self, schedule_ids: Sequence[str]) -> list[Schedule]:
+        rows = self._all("list_schedules_by_id", ids=list(schedule_ids))
+        return sorted((read_schedule(row, self._time) for row in rows), key=lambda s: s.id)
 
     def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
         rows = self._all("list_latest_runs", ids=list(schedule_ids))

@@ -116,9 +116,9 @@ class People(Lists):
         found: Values = {"labels": labels, "target": target_text(spec)}
         self._run("update_schedule", id=id_, version=plan.version, **found)
         self._run("update_state_version", id=id_, version=plan.version)
-        self._run("delete_dependencies", schedule_id=id_)
+        self._run("delete_dependencies", ids=[id_])
         self._depend(id_, schedule.namespace, spec)
-        self._run("delete_labels", schedule_id=id_)
+        self._run("delete_labels", ids=[id_])
         former = NewSchedule(id_, schedule.namespace, schedule.name, spec, None, None)
         self._insert("insert_label", _labels(former))
         for exception in plan.said:
@@ -218,22 +218,19 @@ class People(Lists):
             self._tell(News.WAKE, until)
 
     def delete_schedules(self, ended: Sequence[tuple[Schedule, Sequence[Skip]]]) -> None:
-        ids, now = [schedule.id for schedule, _ in ended], self.now
-        for id_ in sorted(ids):
-            self._states(id_)
+        ids, now = sorted(schedule.id for schedule, _ in ended), self.now
+        self._all("take_states", ids=ids)
         skips = [((schedule.id, schedule.version), skip) for schedule, own in ended for skip in own]
         self._record(skips, None)
-        for id_ in ids:
-            self._run("delete_dependencies", schedule_id=id_)
-            self._run("delete_labels", schedule_id=id_)
+        self._run("delete_dependencies", ids=ids)
+        self._run("delete_labels", ids=ids)
         how: Values = {"now": now, "reason": Reason.DELETED.value}
-        for id_ in ids:
-            self._tell_runs([row[0] for row in self._all("cancel_queued_runs", id=id_, **how)])
+        self._tell_runs([id_ for (id_,) in self._all("cancel_queued_runs", ids=ids, **how)])
         self._tell_schedules(ids, "deleted")
-        for id_ in ids:  # after all runs: a claim holds runs when it locks schedules
-            self._run("delete_exceptions", id=id_)
-            self._run("delete_state", id=id_)
-            self._run("delete_schedule", id=id_, now=now)
+        self._run("delete_exceptions", ids=ids)
+        self._run("delete_states", ids=ids)
+        # after the runs: a claim holds runs when it locks schedules
+        self._run("delete_schedules", ids=ids, now=now)
 
     def add_exception(self, schedule_id: str, exception: DueException) -> None:
         self._run(

@@ -51,14 +51,6 @@ INSERT INTO schedule_deps (namespace, upstream, schedule_id)
 VALUES (:namespace, :upstream, :schedule_id)
 ON CONFLICT DO NOTHING
 
--- name: delete_dependencies
--- What a schedule depended on before.
-DELETE FROM schedule_deps WHERE schedule_id = :schedule_id
-
--- name: delete_labels
--- What a schedule could be found by before.
-DELETE FROM schedule_labels WHERE schedule_id = :schedule_id
-
 -- name: list_revisions
 -- The definitions of a schedule, the first one first.
 SELECT version, spec, valid_from, by FROM schedule_revisions WHERE schedule_id = :id
@@ -80,18 +72,6 @@ SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND delet
 -- The schedule of that name that was deleted last.
 SELECT id FROM schedules WHERE namespace = :namespace AND name = :name AND deleted_at IS NOT NULL
 ORDER BY deleted_at DESC, id DESC LIMIT 1
-
--- name: delete_state
--- A deleted schedule is never looked at again.
-DELETE FROM schedule_state WHERE schedule_id = :id
-
--- name: delete_schedule
--- Its name is free again; its history stays.
-UPDATE schedules SET deleted_at = :now WHERE id = :id AND deleted_at IS NULL
-
--- name: delete_exceptions
--- What was said about due times that will not come.
-DELETE FROM schedule_exceptions WHERE schedule_id = :id
 
 -- name: get_schedule
 -- One schedule with its definition and state.
@@ -492,16 +472,10 @@ UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, canc
 WHERE id = :id AND status || '' = 'queued'
 RETURNING wakes, schedule_id, parent_run_id
 
--- name: cancel_queued_runs
--- The queued runs of a schedule that is deleted.
-UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
-WHERE schedule_id = :id AND status = 'queued'
-RETURNING id
-
 -- name: limit_queued_runs
 -- What waits follows the limits of the definition in force.
 UPDATE runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
-WHERE schedule_id = :id AND status = 'queued'
+WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
 
 -- name: request_cancel
 -- The owner of a running run is asked to end it, and why.

@@ -564,6 +564,34 @@ SELECT st.schedule_id, st.version, st.status, st.watermark, st.seen, st.consider
     st.paused_until
 FROM json_each(:ids) AS wanted CROSS JOIN schedule_state AS st ON st.schedule_id = wanted.value
 
+-- name: delete_dependencies
+-- What schedules depended on before.
+DELETE FROM schedule_deps WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_labels
+-- What schedules could be found by before.
+DELETE FROM schedule_labels WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_exceptions
+-- What was said about due times that will not come.
+DELETE FROM schedule_exceptions WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_states
+-- Deleted schedules are never looked at again.
+DELETE FROM schedule_state WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_schedules
+-- Their names are free again; their history stays.
+UPDATE schedules SET deleted_at = :now
+WHERE id IN (SELECT value FROM json_each(:ids)) AND deleted_at IS NULL
+
+-- name: cancel_queued_runs
+-- The queued runs of schedules that are deleted.
+UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
+WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status IN ('queued', 'running')
+    AND status = 'queued'
+RETURNING id
+
 -- name: insert_label
 -- What a schedule is found by.
 INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
