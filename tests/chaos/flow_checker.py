@@ -61,6 +61,11 @@ def _failed(run: Row) -> bool:
     return run["status"] == "failed" or (run["status"] == "cancelled" and not _skipped(run))
 
 
+def _is_poison(run: Row) -> bool:
+    """Whether so many nodes died of it, or beside it, that nobody tries it again."""
+    return run["status"] == "failed" and run["reason"] == "poison"
+
+
 def _skipped(run: Row) -> bool:
     return run["status"] == "cancelled" and run["reason"] in NOT_BEGUN
 
@@ -142,7 +147,7 @@ def steps_run_by_the_rules(books: Books, seen: Witness) -> Iterator[str]:
                 yield f"{where} ran, though one before it did not let it"
             if not step["attempt"] and lets and not stopped:
                 yield f"{where} never ran, though it could: {step['reason']}"
-            if name in graph.unmet and step["status"] != "cancelled":
+            if name in graph.unmet and not (step["status"] == "cancelled" or _is_poison(step)):
                 yield f"{where} {step['status']}, though its condition does not hold"
             if (name in graph.unmet or not step["attempt"]) and said[step["id"]]:
                 yield f"{where} did something, though it was not to run"
