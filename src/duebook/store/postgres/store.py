@@ -103,11 +103,22 @@ class PostgresStore:
         self._closed = False
         self._pool = Pool(route, connections, WAIT)
         self._urgent = Pool(route, 1, WAIT)  # a lease never waits for others to be done
-        with translated(self._place), route.connect() as connection:
-            migrate(connection)
+        self._bring_up_to_date()
         ourselves = new_id()
         self._listener = Listener(listening, ourselves, self._ask)
         self._herald = Herald(self._ask, ourselves)
+
+    def _bring_up_to_date(self) -> None:
+        """With the connection that is used next."""
+        with translated(self._place):
+            connection = self._pool.take()
+            try:
+                migrate(connection)
+            except BaseException:
+                self._pool.close()
+                raise
+            finally:
+                self._pool.give(connection)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Others may make a transaction impossible; then it is tried again from its beginning."""
