@@ -20,7 +20,7 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from tests.kafka import Kafka, messages
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
     from duebook.model.event import Event
 
+T = TypeVar("T")
 TOPIC = "shop.stock"
+CLOSED = "shop.closed"
 SHOPS = 5
 BEFORE = 5 * SHOPS
 """Events that are seen before the leader is killed."""
@@ -108,25 +110,24 @@ class Story:
             ending.callback(keeper.terminate)
             for _ in range(3):
                 self._begin()
-            self._wait(lambda: len(book.nodes.list()) == 3 and self._leader(book), 60)
-            leader = self._leader(book)
-            others = [node.pid for node in book.nodes.list() if node.pid != leader]
+            leader, *others = self._wait(lambda: self._three(book), 60)
             self._say(f"node {leader} leads, nodes {others[0]} and {others[1]} follow it")
             names = self._add_schedules(book)
             self._wait(lambda: self._noted() >= BEFORE and self._told() >= BEFORE, 60)
             self._say(f"{self._noted()} events stand in the table, Kafka has {self._told()}")
             os.kill(leader, signal.SIGKILL)
             self._say(f"node {leader} is killed; its lease runs out")
-            self._wait(lambda: self._leader(book) not in (0, leader), 90)
-            self._say(f"node {self._leader(book)} leads, and makes up for what was missed")
+            heir = self._wait(lambda: {*self._leaders(book)} - {leader}, 90).pop()
+            self._say(f"node {heir} leads, and makes up for what was missed")
             wanted = self._noted() + AFTER
             self._wait(lambda: self._noted() >= wanted, 120)
             for name in names:
                 book.schedules.pause(name)
-            self._wait(lambda: all(lag.behind == 0 for lag in book.events.lags()), 90)
+            book.events.publish(CLOSED, {}, key="all")  # what stands before it on the log is all
+            self._wait(lambda: book.events.list(CLOSED), 90)
             written = book.events.list(TOPIC, limit=1_000)
-            self._wait(lambda: self._told() >= len(written), 60)
             self._say(f"the shops close; {len(written)} events were written")
+            self._wait(lambda: min(self._noted(), self._told()) >= len(written), 90)
             ids = [message["headers"]["ce_id"] for message in messages(self._heard)]
             return [
                 judge("Kafka", written, ids, exactly_once=False),
@@ -147,9 +148,14 @@ class Story:
         self._say(f"{SHOPS} shops take stock every second")
         return names
 
-    def _leader(self, book: Duebook) -> int:
-        """The process that leads; 0: none does."""
-        return next((node.pid for node in book.nodes.list() if node.leads), 0)
+    def _three(self, book: Duebook) -> list[int]:
+        """The processes, the one that leads first; none as long as they are not complete."""
+        nodes = sorted(book.nodes.list(), key=lambda node: not node.leads)
+        return [node.pid for node in nodes] if len(nodes) == 3 and nodes[0].leads else []
+
+    def _leaders(self, book: Duebook) -> list[int]:
+        """The process that leads, if one does."""
+        return [node.pid for node in book.nodes.list() if node.leads]
 
     def _table(self) -> list[str]:
         with psycopg.connect(self._database) as connection:
@@ -162,12 +168,14 @@ class Story:
     def _told(self) -> int:
         return len({message["headers"]["ce_id"] for message in messages(self._heard)})
 
-    def _wait(self, condition: Callable[[], object], seconds: float) -> None:
+    def _wait(self, condition: Callable[[], T], seconds: float) -> T:
+        """What `condition` returns, once that is true."""
         deadline = time.monotonic() + seconds
-        while not condition():
+        while not (value := condition()):
             if time.monotonic() > deadline:
                 sys.exit(f"the story broke off: nothing new for {seconds:.0f} seconds")
             time.sleep(0.1)
+        return value
 
     def _say(self, words: str) -> None:
         print(f"{time.monotonic() - self._began:5.1f} s  {words}", flush=True)

@@ -4,11 +4,11 @@ who listen get every event."""
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from examples.event_story import SHOPS, TOPIC, Story, judge
 
-from tests.integration.nodes import open_world
+from tests.integration.nodes import LEASE, open_world
 from tests.kafka import Kafka
 
 if TYPE_CHECKING:
@@ -19,10 +19,9 @@ def test_both_consumers_get_every_event_in_order_though_the_leader_is_killed(
     tmp_path: Path, postgres_url: str
 ) -> None:
     with closing(Kafka(tmp_path)) as kafka, open_world(tmp_path, postgres_url) as world:
-        roles = ["scheduler", "relay"]
-        verdicts = Story(
-            postgres_url, kafka, lambda: world.node(coordination="leader", roles=roles)
-        ).tell()
+        options: dict[str, Any] = {"coordination": "leader", "lease": LEASE}
+        options["roles"] = ["scheduler", "relay"]
+        verdicts = Story(postgres_url, kafka, lambda: world.node(**options)).tell()
         events = world.book.events.list(TOPIC, limit=1_000)
     assert [verdict.who for verdict in verdicts if verdict.holds] == ["Kafka", "PostgreSQL"]
     assert {verdict.written for verdict in verdicts} == {len(events)}
