@@ -12,9 +12,10 @@ from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine, Progress
 from tests.conformance.builders import begin, claim, settle
 from tests.conformance.flow_builders import CHAIN, put_flow
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
     from tests.browser.conftest import Site
 
@@ -286,6 +287,7 @@ def test_a_running_run_is_followed_live(site: Site) -> None:
     assert any("ansi-red" in line for line in live)
     with page.context.expect_page() as opened:
         page.evaluate("open(location.href)")
+    opened.value.wait_for_load_state()
     assert opened.value.locator(".log .line").evaluate_all(shown) == live, "as the server renders"
     opened.value.close()
     site.store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.5, "half"))]))
@@ -294,6 +296,26 @@ def test_a_running_run_is_followed_live(site: Site) -> None:
     page.get_by_text("boom").wait_for()
     page.get_by_text("line 2 <b>").wait_for()
     overview.get_by_text("1 run failed").wait_for()
+
+
+def test_what_changed_before_a_page_was_live_is_shown(site: Site) -> None:
+    site.book.schedules.create("job", trigger={"cron": "@daily"}, target={"command": ["true"]})
+    run = site.book.schedules.trigger("job")
+    page = site.visit("/runs")
+    page.get_by_text("Live", exact=True).wait_for()
+
+    def latest_change() -> str:
+        return page.request.get(f"{site.address}/live").text()
+
+    def change(route: Route) -> None:
+        before = latest_change()
+        site.book.runs.cancel(run.id)
+        eventually(lambda: latest_change() != before)
+        route.continue_()
+
+    page.route("**/live", change, times=1)
+    page.reload()
+    page.locator(".badge", has_text="cancelled").wait_for()
 
 
 def test_the_zone_of_the_viewer_is_used(demo: Site) -> None:
@@ -432,7 +454,7 @@ def test_a_row_that_moved_down_keeps_the_focus(site: Site) -> None:
     first = site.book.schedules.trigger("job").id
     page = site.visit("/runs")
     page.get_by_text("Live", exact=True).wait_for()
-    page.locator("tbody a", has_text="job").focus()  # the same link in each row
+    page.evaluate("document.querySelector('tbody a:not(.id)').focus()")  # the same in each row
     second = site.book.schedules.trigger("job").id
     page.locator(f"tbody tr:first-child a[href='/runs/{second}']").wait_for()
     row = page.evaluate("document.activeElement.closest('tr').querySelector('a.id').href")
@@ -444,7 +466,7 @@ def test_who_was_at_what_is_gone_stays_in_the_contents(site: Site) -> None:
     run = site.book.schedules.trigger("job")
     page = site.visit(f"/runs/{run.id}")
     page.get_by_text("Live", exact=True).wait_for()
-    page.get_by_role("link", name="Cancel…").focus()
+    page.evaluate("document.querySelector('a[href$=\"/cancel\"]').focus()")
     site.book.runs.cancel(run.id)
     page.locator(".badge", has_text="cancelled").wait_for()
     assert page.evaluate("document.activeElement.id") == "main"

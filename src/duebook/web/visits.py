@@ -50,6 +50,8 @@ class Visit:
     """Somebody who looks at a page of a namespace."""
 
     ask: Ask
+    change: int
+    """the latest that was known before anything was read: what the page shows is as new or newer"""
 
     @property
     def request(self) -> Request:
@@ -182,7 +184,7 @@ def _session(request: Request) -> str:
 
 
 async def _visit(ask: Here) -> Visit:
-    return Visit(ask)
+    return Visit(ask, ask.request.app.state.watches.number(ask.namespace))
 
 
 async def _form(request: Request) -> Form:

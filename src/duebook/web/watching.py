@@ -66,6 +66,11 @@ class Watches:
     def of(self, namespace: str) -> Watch:
         return self._watches.setdefault(namespace, Watch(Insights(self._store, namespace)))
 
+    def number(self, namespace: str) -> int:
+        """Of the latest change that somebody saw; asks nobody."""
+        watch = self._watches.get(namespace)
+        return 0 if watch is None else watch.number
+
     async def changes(self, namespace: str) -> AsyncIterator[int]:
         """Each change from now on, and 0 now and then so that the caller may look at itself."""
         watch = self.of(namespace)

@@ -102,13 +102,14 @@ function live() {
   const address = document.body.dataset.live, state = document.getElementById("live-state");
   if (!address) return;
   const stream = new EventSource(address);
-  let first = true;
+  let shown = document.body.dataset.change;
   stream.addEventListener("changed", (event) => {
     number = event.data;
-    if (first) first = false; else lookAgain();
+    if (number !== shown) lookAgain();
+    shown = number;
   });
   stream.addEventListener("open", () => { state.textContent = "Live"; });
-  stream.addEventListener("error", () => { state.textContent = "Not live; trying again"; first = false; });
+  stream.addEventListener("error", () => { state.textContent = "Not live; trying again"; shown = ""; });
   stream.addEventListener("over", () => { stream.close(); location.reload(); });
   addEventListener("pagehide", () => stream.close());
   document.addEventListener("visibilitychange", () => { if (waiting) lookAgain(); });
