@@ -23,6 +23,7 @@ from tests.conformance.flow_builders import put_flow
 from tests.conformance.test_delivery import Box, join
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from duebook.model.run import Token
@@ -63,7 +64,7 @@ def fill_demo(path: Path) -> None:
         sim.scheduler_down()
         sim.advance("2h")
         sim.scheduler_up()
-        sim.advance_to(utc_now() - timedelta(hours=3))
+        sim.advance_to(_before_orders(utc_now() - timedelta(hours=3)))
         sim.task("orders", takes="70s", fails=1, error="IntegrityError: duplicate key: orders_pkey")
         sim.advance_to(utc_now() - timedelta(seconds=5))
         sim.book.schedules.pause("weekly-report", reason="the board meets later this month")
@@ -74,6 +75,12 @@ def fill_demo(path: Path) -> None:
             _print(copy)
             copy.commit()
     _tell_more(path)
+
+
+def _before_orders(now: datetime) -> datetime:
+    """Just before the schedule of that name was due last: the next that its task is for is it, and
+    not another one, which would be tried again."""
+    return now.replace(minute=now.minute // 20 * 20, second=0, microsecond=0) - timedelta(seconds=1)
 
 
 def _tell_more(path: Path) -> None:
