@@ -53,7 +53,9 @@ def chromium() -> Iterator[Browser]:
 
     path = find_browser()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=path, args=FLAGS, timeout=2 * PATIENCE * 1_000
+        )
         yield browser
         browser.close()
 
