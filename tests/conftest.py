@@ -7,7 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.postgres import MEMORY
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.bouncer import Bouncer
     from tests.postgres import Server
 
-settings.register_profile("duebook", deadline=None)
+settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("duebook")
 
 ROOM = 4_000_000_000

@@ -366,7 +366,9 @@ RUN_FILTERS: Final[list[dict[str, Any]]] = [
 
 
 @settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    deadline=None,
 )
 @given(data=st.data())
 def test_whatever_is_asked_for_each_row_comes_once(
