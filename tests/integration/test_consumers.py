@@ -40,8 +40,8 @@ def test_consumers_killed_in_the_middle_of_their_batches_count_each_event_once(
             for round_ in range(5):
                 for n in range(round_ * 300, (round_ + 1) * 300):
                     book.events.publish("orders", {"n": n}, key=f"key-{n % KEYS}")
-                Sequencer(store).step()
                 seen = len(rows(b"SELECT 1 FROM bills"))
+                Sequencer(store).step()
                 eventually(lambda seen=seen: len(rows(b"SELECT 1 FROM bills")) > seen)  # type: ignore[misc]
                 workers[round_ % 2].kill()
                 workers[round_ % 2].wait()
