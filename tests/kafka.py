@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ def _cluster() -> None:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": "none", "test.mock.num.brokers": 1, "log_level": 0}
     )
-    brokers = producer.list_topics(timeout=10).brokers.values()
+    brokers = producer.list_topics(timeout=PATIENCE).brokers.values()
     print(",".join(f"{broker.host}:{broker.port}" for broker in brokers), flush=True)  # noqa: T201
     threading.Event().wait()
 
