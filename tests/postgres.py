@@ -26,7 +26,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,7 +130,7 @@ class Server:
             self._administrator = None
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(PATIENCE)
             self._process = None
 
     def close(self) -> None:
@@ -139,11 +139,11 @@ class Server:
             shutil.rmtree(folder, ignore_errors=True)
 
     def url(self, database: str, host: str | None = None) -> str:
-        """By its socket, where nobody asks for a password; by `host` with the password."""
+        """By its socket, where nobody asks for a password and a busy machine has the time that it
+        takes to connect; by `host` with the password."""
         if host is None:
-            return (
-                f"postgresql://{USER}@/{database}?host={quote(str(self.folder))}&port={self.port}"
-            )
+            place = f"host={quote(str(self.folder))}&port={self.port}"
+            return f"postgresql://{USER}@/{database}?{place}&connect_timeout={PATIENCE:.0f}"
         return f"postgresql://{USER}:{PASSWORD}@{host}:{self.port}/{database}"
 
     def execute(self, statement: sql.Composed | str) -> None:
@@ -163,11 +163,24 @@ class Server:
         name = f"book_{next(self._numbers)}"
         names = sql.Identifier(name), sql.Identifier(template)
         copy = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"  # a third less work than wal_log
-        self.execute(sql.SQL(copy).format(*names))
+        self._execute_alone(sql.SQL(copy).format(*names))
         try:
             yield self.url(name)
         finally:
-            self.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
+            self._execute_alone(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(names[0]))
+
+    def _execute_alone(self, statement: sql.Composed) -> None:
+        """Once nobody else is in the database: for those who left it, or were thrown out, the
+        server waits five seconds, in which a busy machine may not have come to them."""
+
+        def executed() -> bool:
+            try:
+                self.execute(statement)
+            except psycopg.errors.ObjectInUse:
+                return False
+            return True
+
+        eventually(executed)
 
     def _launch(self, program: str, *words: str, log: str = "log") -> subprocess.Popen[bytes]:
         return launch([str(self._binaries / program), *words], self.folder, log)
@@ -215,7 +228,8 @@ def launch(argv: list[str], folder: Path, log: str = "log") -> subprocess.Popen[
 
 
 def free_port() -> int:
-    """One that is free, and stays so: the system gives it to nobody who has not asked for it.
+    """One that is free, and stays so: the system gives it to nobody who has not asked for it, and
+    this function to no other test process.
 
     Any other may be somebody's before a server takes it, or while it is down: each connection to
     anywhere has one, and who calls a server that is down may even get that server's own.
@@ -224,6 +238,10 @@ def free_port() -> int:
     ports = [port for port in range(10_000, 65_536) if not given[0] <= port <= given[1]]
     while True:
         port = secrets.choice(ports)
+        mark = socket.socket(socket.AF_UNIX)
         with socket.socket() as probe, suppress(OSError):
+            mark.bind(f"\0duebook-test-port-{port}")
             probe.bind(("127.0.0.1", port))
+            mark.detach()  # the name is this process's as long as it lives
             return port
+        mark.close()

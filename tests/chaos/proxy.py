@@ -58,7 +58,7 @@ class Proxy:
     @property
     def url(self) -> str:
         """Where the database is for who goes through this proxy."""
-        there = {**self._to, "host": "127.0.0.1", "port": self.port}
+        there = {**self._to, "host": "127.0.0.1", "port": self.port, "connect_timeout": None}
         return "postgresql://?" + "&".join(
             f"{name}={value}" for name, value in there.items() if value is not None
         )

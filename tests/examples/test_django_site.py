@@ -41,7 +41,7 @@ class Site:
         else:
             parts = conninfo_to_dict(world.place)
             names = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER"}
-            self.env |= {names[key]: str(value) for key, value in parts.items()}
+            self.env |= {name: str(parts[key]) for key, name in names.items()}
         self.python([*MANAGE, "migrate", "--verbosity", "0"])
 
     def python(self, argv: list[str], code: int = 0) -> str:
