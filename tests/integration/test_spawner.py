@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -12,7 +13,7 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,8 @@ def mark() -> Iterator[str]:
     mark = f"duebook-test-{uuid.uuid4()}"
     yield mark
     for pid in marked(mark):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def marked(mark: str) -> list[int]:
@@ -279,7 +281,7 @@ def test_a_flood_is_stopped_in_time(shared: Spawner) -> None:
         most = max(most, resident())
 
     with Stop() as stop:
-        exit_ = supervise(shared.spawn(["yes"], PATH), take, stop, 0.3, 1.0)
+        exit_ = supervise(shared.spawn(["yes"], PATH), take, stop, 0.3, GRACE)
     assert (exit_.signal, exit_.stopped) == (signal.SIGTERM, "timeout")
     assert most - before < 10_000_000
 
@@ -384,7 +386,7 @@ def test_the_grace_also_covers_the_program_a_shell_waits_for(shared: Spawner) ->
 def test_a_run_that_ended_by_itself_was_not_stopped(shared: Spawner) -> None:
     process = shared.spawn(["true"], PATH)
     with Stop() as stop:
-        select.select([process.status], [], [], 5)
+        assert select.select([process.status], [], [], PATIENCE)[0]
         stop.set("too late")
         exit_ = supervise(process, lambda _stream, _piece: None, stop, 0.0, 1.0)
     assert (exit_.code, exit_.stopped) == (0, None)
@@ -451,11 +453,12 @@ def test_fifty_commands_at_once(shared: Spawner, mark: str) -> None:
 def test_nothing_is_left_of_a_hundred_runs(own: Spawner) -> None:
     assert own._process is not None
     spawner = own._process.pid
+    gc.collect()  # what former tests have left
     mine, its = open_files(os.getpid()), open_files(spawner)
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(lambda _: Run(own, ["sh", "-c", "sleep 9 &"]), range(100)))
     assert {run.exit.code for run in runs} == {0}
-    eventually(lambda: open_files(os.getpid()) == mine)
+    eventually(lambda: open_files(os.getpid()) <= mine)
     eventually(lambda: open_files(spawner) == its)
     eventually(lambda: not children_of(spawner))  # zombies would still be among them
 
@@ -489,11 +492,15 @@ def test_commands_end_with_the_lease_and_start_again_with_the_next(own: Spawner,
 
 
 def test_an_extended_lease_spares_the_commands(own: Spawner) -> None:
-    own.extend_lease(1)
-    process = own.spawn(["sleep", "1.2"], PATH)
-    own.extend_lease(60)
-    with Stop() as stop:
-        assert supervise(process, lambda _stream, _piece: None, stop, None, 1.0).code == 0
+    for seconds in (1, 4, 16):  # a busy machine may take a while to extend it
+        own.extend_lease(seconds)
+        process = own.spawn(["sleep", str(seconds + 0.2)], PATH)
+        own.extend_lease(60)
+        with Stop() as stop:
+            exit_ = supervise(process, lambda _stream, _piece: None, stop, None, 1.0)
+        if exit_.code == 0:
+            break
+    assert exit_.code == 0
 
 
 def test_a_lease_counts_from_the_time_it_was_asked_for(own: Spawner) -> None:
@@ -628,6 +635,7 @@ def test_the_commands_of_a_stopped_node_end_with_its_lease_and_it_can_go_on(mark
         tell(process)
         assert hear(process) == "leased"
         os.kill(process.pid, signal.SIGSTOP)
+        eventually(lambda: state(process.pid) == "T")
         eventually(lambda: not marked(mark))
         assert state(process.pid) == "T"
         os.kill(process.pid, signal.SIGCONT)
