@@ -489,7 +489,7 @@ def test_a_cancel_leaves_a_resolver_that_does_not_answer() -> None:
 
     def silent(*_: Any) -> Any:
         asked.set()
-        released.wait(10)
+        released.wait(2 * PATIENCE)
         return []
 
     with Stop() as stop:
