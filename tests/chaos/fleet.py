@@ -20,7 +20,7 @@ from tests.chaos.flows import GRAPHS, SCHEDULES, text_of
 from tests.chaos.proxy import Proxy
 from tests.chaos.witness import Fault, Witness
 from tests.conformance.flow_builders import put_flow
-from tests.integration.nodes import SAY, World, state
+from tests.integration.nodes import SAY, World, is_stopped
 from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -173,11 +173,11 @@ class Fleet:
 
     def stop(self, member: Member) -> None:
         member.process.send(signal.SIGSTOP)
-        eventually(lambda: state(member.process.pid) == "T")
+        eventually(lambda: is_stopped(member.process.pid))
 
     def wait_stopped(self, member: Member, timeout: float = PATIENCE) -> None:
         """Until it has stopped itself at the point that it was given."""
-        eventually(lambda: state(member.process.pid) == "T", timeout)
+        eventually(lambda: is_stopped(member.process.pid), timeout)
 
     def wait_more(self, name: str, number: int = 2, timeout: float = PATIENCE) -> None:
         """Until so many more runs of the schedule have begun."""

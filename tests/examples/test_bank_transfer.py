@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from duebook.book import Book
 from examples import bank_transfer
-from tests.integration.nodes import DRIVER, LEASE, NodeProcess, World, open_world, state
+from tests.integration.nodes import DRIVER, LEASE, NodeProcess, World, is_stopped, open_world
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Bank:
             self.ask(FEED)
             threading.Event().wait(self._chance.uniform(0, 0.15))
             worker.send(signal.SIGSTOP)
-            eventually(lambda: state(worker.pid) == "T")
+            eventually(lambda: is_stopped(worker.pid))
             if self._is_at_work(worker):
                 break
             worker.send(signal.SIGCONT)

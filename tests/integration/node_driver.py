@@ -5,7 +5,8 @@ Usage: python node_driver.py BOOKS '{"lease": 2, "slots": 10, ...}'. A point is 
 and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a file with the
 seconds by which the clock is wrong. `kill_at`, `stop_at`: a point, when it is first reached, or
 first after the point `armed_by`. `seen`: a file for every point that was reached. `deaf`: no hint
-comes or goes. `descriptors`: the most that it may have.
+comes or goes. `descriptors`: the most that it may have. `stop_within`: how long it waits, when it
+ends, for runs that it has stopped.
 `app`: a program as MODULE:BOOK, whose tasks it knows. `flows`: a directory that it looks after.
 """
 
@@ -43,11 +44,13 @@ def main(place: str, options: dict[str, Any]) -> None:
     logging.getLogger("duebook.engine.persist").setLevel(logging.DEBUG)  # tests wait for its tries
     os.environ["NODE_PID"] = str(os.getpid())
     with Spawner() as spawner:
+        from duebook.engine import node as engine
         from duebook.engine.node import Node, NodeOptions
         from duebook.targets.addresses import read_networks
 
         if "clone" in options:
             _be_a_clone(options["clone"])
+        vars(engine)["STOP_WITHIN"] = options.get("stop_within", engine.STOP_WITHIN)
         store = _open(place, options)
         node_options = NodeOptions(
             slots=options.get("slots", 10),

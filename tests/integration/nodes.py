@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("node_driver.py")
+CALM = 30.0
+"""Seconds of a lease, as people have it: no node loses it because a machine is busy."""
 LEASE = 2.0
-POLL = LEASE / 3
-"""How often a node renews its lease, and looks for dead ones."""
+"""That of nodes whose end others shall notice soon. One that stands still for a second or two may
+lose it, too: where a test counts attempts, it takes a multiple."""
 
 SAY = (
     'say() { printf "%s %s %s %s %s %s %s %s\\n" "$1" "$DUEBOOK_SCHEDULE" "$DUEBOOK_RUN_ID" '
@@ -180,13 +182,13 @@ class World:
         return self._begin(self.cli_argv(*words))
 
     def node(self, place: str | None = None, **options: Any) -> NodeProcess:
-        """A node with a short lease, ready; `place` is another way to the same books, `options` are
-        those of node_driver.py."""
+        """A node that is ready; `place` is another way to the same books, `options` are those of
+        node_driver.py."""
         return self.start_node(place, **options).wait_ready()
 
     def start_node(self, place: str | None = None, **options: Any) -> NodeProcess:
         """As `node`, without waiting for it."""
-        words = json.dumps({"lease": LEASE, **options})
+        words = json.dumps({"lease": CALM, **options})
         return self._begin([sys.executable, str(DRIVER), place or self.place, words])
 
     def _begin(self, argv: list[str], env: dict[str, str] | None = None) -> NodeProcess:
@@ -270,7 +272,7 @@ class World:
 
         def stopped() -> bool:
             node.send(signal.SIGSTOP)
-            eventually(lambda: state(node.pid) == "T")
+            eventually(lambda: is_stopped(node.pid))
             if lock_is_free(self.path):
                 return True
             node.send(signal.SIGCONT)
@@ -325,8 +327,11 @@ def read(path: Path) -> bytes:
         return b""
 
 
-def state(pid: int) -> str:
-    return read(Path(f"/proc/{pid}/stat")).decode().rpartition(")")[2].split()[0]
+def is_stopped(pid: int) -> bool:
+    """Whether all of its threads stand still: one may first have to end what it asked of the
+    system, such as to get a lock."""
+    told = [read(task / "stat") for task in Path(f"/proc/{pid}/task").iterdir()]
+    return all(text.rpartition(b")")[2].split()[0] == b"T" for text in told if text)
 
 
 def cmdline(pid: int) -> bytes:

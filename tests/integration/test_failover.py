@@ -14,7 +14,7 @@ from tests.integration.nodes import BEATING, HELD, LEASE, NodeProcess, World, op
 from tests.integration.test_nodes_on_postgres import add_seconds, check_books
 from tests.postgres import PASSWORD, USER, Server
 from tests.proxy import Proxy
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(
     url = f"postgresql://{USER}:{PASSWORD}@{hosts}/postgres"
     with open_world(tmp_path, url) as world:
         add_seconds(world, "job")
-        nodes = [world.node(), world.node()]
+        nodes = [world.node(lease=LEASE), world.node(lease=LEASE)]
         world.wait_for_more("job", 3)
         primary.stop(signal.SIGQUIT)
         for node in nodes:
@@ -74,7 +74,7 @@ def test_a_node_whose_server_was_made_read_only_says_so_and_goes_on_afterwards(
     url = primary.url("postgres", host="127.0.0.1")
     with open_world(tmp_path, url) as world:
         add_seconds(world, "job")
-        node = world.node()
+        node = world.node(lease=LEASE)
         world.wait_for_more("job", 2)
         with psycopg.connect(primary.url("postgres"), autocommit=True) as admin:
             admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
@@ -94,7 +94,8 @@ def test_a_run_that_ends_while_the_database_is_gone_is_settled_when_it_is_back(
     """As long as the lease lasts nobody else has begun it anew; and the outage is told once."""
     with open_world(tmp_path, primary.url("postgres", host="127.0.0.1")) as world:
         world.add("job", HELD)
-        node = world.node(lease=20.0)
+        add_seconds(world, "tick")  # so that the outage is noticed soon
+        node = world.node(lease=2 * PATIENCE)
         run = world.trigger("job")
         world.wait_evidence("start", "job")
         primary.stop(signal.SIGINT)
@@ -126,16 +127,17 @@ def test_a_node_in_a_silent_network_stops_its_work_before_another_takes_it_over(
     with open_world(tmp_path, url) as world, Proxy(primary.port) as proxy:
         printing = BEATING.replace("say beat", "say beat; echo a line of the log")
         world.add("job", printing, overlap="skip")
-        cut_off = world.node(url.replace(str(primary.port), str(proxy.port)))
+        cut_off = world.node(url.replace(str(primary.port), str(proxy.port)), lease=3 * LEASE)
         run = world.trigger("job")
         world.wait_evidence("beat", "job")
-        world.node()
+        world.node(lease=3 * LEASE)
         proxy.mode = "blackhole"
         eventually(lambda: any(e.attempt == 2 for e in world.evidence("start", "job")))
         first = [e.at for e in world.evidence() if e.attempt == 1]
         (second,) = [e.at for e in world.evidence("start", "job") if e.attempt == 2]
         assert max(first) < second, "the first was at an end before"
-        assert said(cut_off, "session is lost: the lease could not be renewed in time")
+        lost = "session is lost: the lease could not be renewed in time"
+        eventually(lambda: said(cut_off, lost))
         eventually(lambda: said(cut_off, "see that the server is running"))
         proxy.mode = "pass"
         eventually(lambda: said(cut_off, BACK))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import shutil
 import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Run
 
-SLACK = 5.0
+LONGER = 3 * LEASE
+"""A lease that no busy machine costs a node."""
+SLACK = 20.0
 """Seconds, for a machine that is busy."""
 EXAMPLES = ROOT / "examples" / "flows"
 HELD = """
@@ -60,8 +61,8 @@ def write_flow(world: World, name: str, text: str) -> Path:
     return folder
 
 
-def ended(world: World, run: Run, timeout: float = 40) -> Run:
-    world.wait_for(run.id, "succeeded", "failed", "cancelled", timeout=timeout)
+def ended(world: World, run: Run) -> Run:
+    world.wait_for(run.id, "succeeded", "failed", "cancelled")
     return world.book.runs.get(run.id)
 
 
@@ -190,7 +191,7 @@ def test_a_flow_is_stopped_while_a_condition_is_judged(world: World) -> None:
     run = world.book.flows.start("asking")
     eventually(world.evidence_file.read_text)
     world.book.flows.stop("asking")
-    assert ended(world, run, 20).status == "cancelled"
+    assert ended(world, run).status == "cancelled"
     assert steps(world, run)["a"].reason == "flow_cancelled"
 
 
@@ -211,11 +212,11 @@ def test_the_service_is_stopped_and_started_again(world: World) -> None:
 
 def test_a_worker_that_is_killed_during_a_step_costs_that_step_only(world: World) -> None:
     register(world, write_flow(world, "held", HELD))
-    killed = world.node()
+    killed = world.node(lease=LONGER)
     run = world.book.flows.start("held")
     eventually(lambda: "held" in world.evidence_file.read_text().split())
     killed.end(signal.SIGKILL)
-    world.node()
+    world.node(lease=LONGER)
     eventually(lambda: world.evidence_file.read_text().split().count("held") == 2)
     world.go.touch()
     assert ended(world, run).status == "succeeded"
@@ -228,9 +229,9 @@ def test_workers_that_are_killed_between_steps_cost_nothing(world: World) -> Non
     world.go.touch()
     run = world.book.flows.start("held")
     for _ in range(3):
-        node = world.node()
+        node = world.node(lease=LEASE)
         node.end(signal.SIGKILL)
-    world.node()
+    world.node(lease=LEASE)
     assert ended(world, run).status == "succeeded"
     words = world.evidence_file.read_text().split()
     assert words[0] == "first"
@@ -253,12 +254,12 @@ def test_an_example_survives_that_its_workers_are_killed_over_and_over(
     run = world.book.flows.start(name, params | day)
     seen = 0
     for _ in range(2):
-        node = world.node()
+        node = world.node(lease=LEASE)
         eventually(lambda: far(world, run) > seen or is_over(world, run))  # noqa: B023
         node.end(signal.SIGKILL)
         seen = far(world, run)
-    world.node()
-    assert ended(world, run, 60).status == status
+    world.node(lease=LEASE)
+    assert ended(world, run).status == status
     found = steps(world, run)
     assert found[last].status == "succeeded"
     assert all(step.status not in ("queued", "running") for step in found.values())
@@ -282,12 +283,12 @@ def problems(world: World) -> list[str]:
 
 def test_the_service_goes_on_elsewhere_when_its_worker_is_killed(world: World) -> None:
     register(world, EXAMPLES)
-    killed = world.node()
+    killed = world.node(lease=LEASE)
     run = world.book.flows.start("service")
     eventually(lambda: "serve" in steps(world, run) and steps(world, run)["serve"].started_at)
     killed.end(signal.SIGKILL)
-    world.node()
-    eventually(lambda: steps(world, run)["serve"].attempt == 2)
+    world.node(lease=LEASE)
+    eventually(lambda: steps(world, run)["serve"].attempt > 1)
     world.book.flows.stop("service")
     assert ended(world, run).status == "cancelled"
     assert steps(world, run)["handler_on.abort"].status == "succeeded"
@@ -303,7 +304,7 @@ def test_start_with_wait_tells_of_each_step_and_how_it_ended(world: World) -> No
     shown = world.cli("flow", "show", "handlers").stdout
     line = r"^work .* failed +\d+\.\d s +[0-9a-f-]{13,} +exit code 1$"
     assert re.search(line, shown, re.MULTILINE), shown
-    told = world.cli("flow", "retry", "handlers", "--wait", timeout=60)
+    told = world.cli("flow", "retry", "handlers", "--wait")
     assert told.returncode == 5, told.stderr
     assert "work  failed" in told.stdout
     assert "optional" not in told.stdout, "that stays as it was"
@@ -322,16 +323,16 @@ def test_a_new_flow_with_a_catchup_window_catches_up_nothing_after_a_restart(wor
     folder = world.folder / "flows"
     folder.mkdir()
     up(world, folder)
-    text = 'schedule: "0 * * * *"\ncatchup_window: 6h\nsteps: [{name: a, command: "true"}]\n'
-    write_flow(world, "fresh", text)
+    other_half = (datetime.now(UTC).minute + 30) % 60  # of the hour: due in no moment of the test
+    text = 'catchup_window: 6h\nsteps: [{name: a, command: "true"}]\n'
+    write_flow(world, "fresh", f'schedule: "{other_half} * * * *"\n{text}')
     eventually(lambda: [s.name for s in world.book.schedules.list()] == ["fresh"])
     watermark = world.book.schedules.get("fresh").watermark
     assert watermark is not None
     assert (datetime.now(UTC) - watermark).total_seconds() < 60
     world.nodes[0].end()
     up(world, folder)
-    due = [run.due_at for run in runs_of(world, "fresh")]
-    assert all(at is not None and at >= watermark for at in due)
+    assert runs_of(world, "fresh") == []
 
 
 def test_a_deleted_flow_is_never_started_again(world: World) -> None:
@@ -343,10 +344,7 @@ def test_a_deleted_flow_is_never_started_again(world: World) -> None:
     eventually(lambda: not world.book.flows.list())
     assert list(world.book.schedules.list()) == []
     before = len(runs_of(world, "gone", 1_000))
-    eventually(
-        lambda: all(r.status not in ("queued", "running") for r in runs_of(world, "gone")),
-        20,
-    )
+    eventually(lambda: all(r.status not in ("queued", "running") for r in runs_of(world, "gone")))
     assert len(runs_of(world, "gone", 1_000)) == before
 
 
@@ -377,7 +375,6 @@ def test_a_flow_with_a_catchup_window_catches_up_what_an_outage_missed(world: Wo
         return sorted(run.due_at for run in runs_of(world, "missed", 1_000) if run.due_at)
 
     eventually(lambda: any(at > stopped for at in due_times()))
-    shutil.rmtree(folder)
     found = due_times()
     gaps = {(late - early).total_seconds() for early, late in itertools.pairwise(found)}
     assert gaps == {2.0}, "none is missing and none is there twice"
@@ -387,14 +384,14 @@ def test_a_directory_whose_node_is_killed_is_looked_after_by_another_within_a_le
     world: World,
 ) -> None:
     folder = write_flow(world, "first", 'steps: [{name: a, command: "true"}]')
-    killed = world.node(flows=str(folder))
-    eventually(world.book.flows.list, 20)
+    killed = world.node(lease=LONGER, flows=str(folder))
+    eventually(world.book.flows.list)
     heir = world.node(flows=str(folder))
-    eventually(lambda: "another node looks after flows" in heir.log, 20)
+    eventually(lambda: "another node looks after flows" in heir.log)
     killed.end(signal.SIGKILL)
-    eventually(lambda: "this node looks after flows" in heir.log, LEASE + SLACK)
+    eventually(lambda: "this node looks after flows" in heir.log, LONGER + SLACK)
     write_flow(world, "second", 'steps: [{name: a, command: "true"}]')
-    eventually(lambda: len(world.book.flows.list()) == 2, 20)
+    eventually(lambda: len(world.book.flows.list()) == 2)
 
 
 def test_nodes_that_race_over_a_directory_in_a_storm_agree_and_start_nothing_twice(

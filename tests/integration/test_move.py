@@ -9,7 +9,7 @@ import signal
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.integration.nodes import HELD, QUICK, World, open_world
+from tests.integration.nodes import HELD, LEASE, QUICK, World, open_world
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -33,17 +33,16 @@ def test_each_second_runs_once_through_a_move(tmp_path: Path, postgres_url: str)
         held = old.trigger("long")
         node = old.node()
         old.wait_evidence("start", "long")
-        waiting = new.node()
+        waiting = new.node(lease=LEASE)
         old.wait_for_more("a", 3)
         copy = old.start("db", "copy", str(old.path), postgres_url)
-        eventually(lambda: "waiting" in copy.log)
-        assert "long" in copy.log
+        eventually(lambda: "waiting" in copy.log and "long" in copy.log)
         old.go.touch()
         assert copy.wait_end() == 0, copy.log
         assert node.wait_end() != 0, "a node of the old books ends by itself"
         assert "were moved to the database" in node.log
         new.wait_for_more("a", 3)
-        second = new.node()
+        second = new.node(lease=LEASE)
         waiting.end(signal.SIGKILL)
         new.wait_for_more("b", 8)
         _check(new, names)
@@ -59,7 +58,7 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
     with open_world(tmp_path) as old, open_world(tmp_path, postgres_url) as new:
         for name in names:
             old.add(name, QUICK, **EVERY_SECOND)
-        node = old.node()
+        node = old.node(lease=LEASE)
         old.wait_for_more("a", 3)
         words = ("db", "copy", str(old.path), postgres_url)
         killed = old.start(*words)
@@ -68,7 +67,7 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
         again = old.start(*words)
         assert again.wait_end() == 0, again.log
         assert node.wait_end() != 0
-        new.node()
+        new.node(lease=LEASE)
         new.wait_for_more("a", 3)
         _check(new, names)
 

@@ -21,7 +21,7 @@ def test_a_command_that_ends_politely_when_cancelled_has_not_succeeded(world: Wo
 
 
 def test_a_command_that_ends_politely_at_shutdown_is_begun_again(world: World) -> None:
-    node = world.node(grace=0.5)
+    node = world.node(shutdown_grace=0.5)
     world.add("polite", POLITE)
     run = world.trigger("polite")
     world.wait_evidence("start", "polite")
@@ -41,6 +41,6 @@ def test_a_node_whose_books_are_taken_away_ends_loudly(world: World) -> None:
     node = world.up()
     node.wait_ready()
     for file in world.path.parent.glob(f"{world.path.name}*"):
-        file.unlink()
+        file.unlink(missing_ok=True)  # a node that has noticed takes some away itself
     assert node.wait_end() == 1
     assert "was removed or replaced while it was in use" in node.log

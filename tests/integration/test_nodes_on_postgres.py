@@ -17,7 +17,7 @@ from duebook.store.postgres import PostgresStore
 from duebook.targets.spawner import Spawner
 from tests.integration.nodes import LEASE, QUICK, World, open_world
 from tests.postgres import Server
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def test_the_books_balance_after_a_kill_a_stop_and_a_crash_of_the_server(
         names = [f"s{n}" for n in range(4)]
         for name in names:
             add_seconds(world, name)
-        killed, stopped, _ = world.node(), world.node(), world.node()
+        killed, stopped, _ = (world.node(lease=LEASE) for _ in range(3))
         world.wait_for_more("s0", 3)
         killed.end(signal.SIGKILL)
         world.wait_for_more("s1", 2)
@@ -88,7 +88,7 @@ def test_nodes_whose_clocks_are_wrong_by_an_hour_fire_by_the_databases(
         world.wait_for_more("job", 6)
         for evidence in world.evidence("start", "job"):
             assert evidence.at >= evidence.due, "nothing starts before it is due"
-            assert evidence.at - evidence.due < 30
+            assert evidence.at - evidence.due < 1800, "by no clock that is an hour behind"
         check_books(world, ["job"])
 
 
@@ -100,10 +100,8 @@ def test_a_node_at_rest_asks_for_its_pulse_and_for_nothing_else(postgres_url: st
         node = Node(store, spawner, NodeOptions(lease=3 * SECOND))
         thread = threading.Thread(target=node.run)
         thread.start()
-        eventually(lambda: points.count("after:renew_all") >= 3)
-        began = len(points)
-        eventually(lambda: points.count("after:renew_all") >= 6)
-        seen = set(points[began:])
-        node.stop()
-        thread.join(10)
-    assert seen == {"before:renew_all", "after:renew_all"}
+        try:
+            eventually(lambda: points[-8:] == ["before:renew_all", "after:renew_all"] * 4)
+        finally:
+            node.stop()
+            thread.join(PATIENCE)

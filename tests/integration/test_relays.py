@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
-from tests.integration.nodes import NodeProcess, World, open_world
+from tests.integration.nodes import LEASE, NodeProcess, World, open_world
 from tests.integration.webhook import Webhook
 from tests.kafka import Kafka, messages
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,8 @@ def on_postgres(tmp_path: Path, postgres_url: str) -> Iterator[World]:
 
 
 def relay(world: World, **options: Any) -> NodeProcess:
-    return world.start_node(roles=["relay"], http_allow="127.0.0.0/8", **options)
+    words = {"lease": LEASE, "http_allow": "127.0.0.0/8", **options}
+    return world.start_node(roles=["relay"], **words)
 
 
 def publish(world: World, number: int = EACH) -> None:
@@ -118,7 +119,7 @@ def test_a_relay_killed_before_its_receiver_answers_sends_that_again_under_the_s
 
     webhook.before_answer = kill
     publish(world)
-    assert reached.wait(30)
+    assert reached.wait(PATIENCE)
     before = webhook.heard
     relay(world)
     eventually(lambda: len(dict(webhook.heard)) == EACH)

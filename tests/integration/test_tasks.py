@@ -24,7 +24,7 @@ from tests.integration.nodes import (
     cmdline,
     world,
 )
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 __all__ = ["world"]  # the fixture
 
@@ -44,7 +44,7 @@ def run(world: World, task: str, **definition: Any) -> str:
 
 
 def worker(world: World, **options: float) -> NodeProcess:
-    """A node with the tasks of the program, and a short lease."""
+    """A node with the tasks of the program."""
     return world.node(None, app=APP, **options)
 
 
@@ -306,11 +306,12 @@ def test_a_worker_with_a_task_that_hears_nothing_still_ends(world: World) -> Non
 
 
 def test_an_event_loop_that_is_blocked_costs_no_lease(world: World) -> None:
-    node = worker(world)
+    lease = 3 * LEASE
+    node = worker(world, lease=lease)
     jammed, waits = run(world, "jam"), run(world, "loop")
     world.wait_evidence("start", "jam")
     lived = "SELECT max(seen_at) - min(started_at) FROM node_sessions WHERE ended_at IS NULL"
-    eventually(lambda: world.query(lived)[0][0] > 2 * LEASE * 1_000_000)
+    eventually(lambda: world.query(lived)[0][0] > lease * 1_000_000)
     world.go.touch()
     world.wait_for(jammed, "succeeded")
     world.wait_for(waits, "succeeded")
@@ -331,7 +332,7 @@ def test_a_node_in_a_thread_handles_no_signals_and_can_be_stopped(tmp_path: Path
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:
         book.stop()
-        thread.join(15)
+        thread.join(PATIENCE)
     assert not thread.is_alive()
     book.close()
 

@@ -33,7 +33,6 @@ EVERY_SECOND: Final[dict[str, Any]] = {
     "catchup": "all",
     "catchup_pace": "0s",
 }
-LONG: Final = 4 * LEASE + 20
 
 
 class Hook(ThreadingHTTPServer):
@@ -101,13 +100,14 @@ def serving(hook: Hook) -> Iterator[Hook]:
 
 
 def worker(world: World) -> NodeProcess:
-    return world.node(app=APP, http_allow="127.0.0.1", scaled=True)
+    """With a lease that no busy machine costs it: attempts are counted."""
+    return world.node(app=APP, http_allow="127.0.0.1", scaled=True, lease=3 * LEASE)
 
 
-def begun(world: World, number: int = 1, timeout: float = LONG) -> None:
+def begun(world: World, number: int = 1) -> None:
     """Until work of each kind has begun so often."""
     for kind in KINDS:
-        world.wait_evidence("start", kind, number, timeout)
+        world.wait_evidence("start", kind, number)
 
 
 def stop(world: World, node: NodeProcess) -> None:
@@ -115,13 +115,13 @@ def stop(world: World, node: NodeProcess) -> None:
         world.stop_outside_transactions(node)
     else:
         node.send(signal.SIGSTOP)
-        eventually(lambda: nodes.state(node.pid) == "T")
+        eventually(lambda: nodes.is_stopped(node.pid))
 
 
 def check(world: World) -> None:
     """Every invariant, once all work has ended; each kind lost one attempt, and did more since."""
     for kind in KINDS:
-        world.wait_evidence("end", kind, 4, LONG)
+        world.wait_evidence("end", kind, 4)
     world.come_to_rest(list(KINDS))
     for kind in KINDS:
         first, *others = sorted(world.book.runs.list(kind, limit=1_000), key=lambda r: r.created_at)
