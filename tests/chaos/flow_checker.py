@@ -63,7 +63,7 @@ def _failed(run: Row) -> bool:
 
 def _is_poison(run: Row) -> bool:
     """Whether so many nodes died of it, or beside it, that nobody tries it again."""
-    return run["status"] == "failed" and run["reason"] == "poison"
+    return (run["status"], run["reason"]) == ("failed", "poison")
 
 
 def _skipped(run: Row) -> bool:
