@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
 from typing import TYPE_CHECKING
@@ -39,6 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins early: whoever has it at the end keeps all others waiting."""
     items.sort(key=lambda item: item.get_closest_marker("lengthy") is None)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: ten thousand tests are nothing to look at again
+    whenever garbage is looked for."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
