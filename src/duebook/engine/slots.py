@@ -230,8 +230,9 @@ class Slots(Generic[S]):
 
     def _outcome(self, claim: Claim) -> Outcome:
         with self._lock:
-            _, stop = self._working[claim.token]
-        assert stop is not None  # noqa: S101 - it has not begun yet
+            _, stop = self._working.get(claim.token, (claim, None))
+            if stop is None or claim.token in self._written_off:  # before its thread came to it
+                return Outcome("cancelled", "written_off")
         try:
             return self._performer.perform(claim, stop)
         except Exception as error:

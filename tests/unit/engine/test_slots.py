@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from duebook.store.values import START
 from duebook.targets.task import Tasks
 from tests.conformance.builders import add_run, add_schedule, begin, get_run
 from tests.conformance.flow_builders import put_flow, settle, start
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ class Place:
         self.slots = Slots(
             self.store, self.performer, 3, self._ring, GRACE, monotonic=lambda: self.now
         )
-        begin(self.store)
+        begin(self.store, lease=timedelta(hours=1))
 
     def _ring(self) -> None:
         self.rings += 1
@@ -84,12 +85,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made.close()
 
 
-def loops() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name == "duebook-loop"]
-
-
-def slot_threads() -> int:
-    return sum(t.name.startswith("duebook-slot") for t in threading.enumerate())
+def new_threads(before: set[threading.Thread]) -> list[str]:
+    """Which of ours began since; those of other tests may still be ending."""
+    begun = (thread.name for thread in set(threading.enumerate()) - before)
+    return [name for name in begun if name.startswith(("duebook-slot", "duebook-loop"))]
 
 
 def test_sync_and_async_tasks_succeed_with_their_output(place: Place) -> None:
@@ -114,15 +113,15 @@ def test_async_runs_share_one_loop_and_need_no_threads(place: Place) -> None:
         loops_of.add(asyncio.get_running_loop())
         await go.wait()
 
-    before = slot_threads()
+    before = set(threading.enumerate())
     claims = place.begin(waits, 3)
     eventually(lambda: loops_of)
     assert place.slots.free == 0
-    assert slot_threads() == before
-    assert len(loops()) == 1
+    assert new_threads(before) == ["duebook-loop"]
     (loop,) = loops_of
     loop.call_soon_threadsafe(go.set)
     assert [place.ended(claim).status for claim in claims] == ["succeeded"] * 3
+    assert loops_of == {loop}
 
 
 def test_an_async_task_feels_its_cancellation(place: Place) -> None:
@@ -156,7 +155,7 @@ def test_a_run_that_is_cancelled_before_it_begins_feels_it_as_well(place: Place)
     block = threading.Event()
 
     async def blocks() -> None:
-        block.wait(20)
+        block.wait(PATIENCE)
 
     async def waits() -> None:
         await asyncio.sleep(1_000)
@@ -190,15 +189,17 @@ def test_a_task_whose_time_is_over_fails(place: Place, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["thread", "loop"])
 def test_a_task_that_does_not_end_is_written_off_until_it_does(place: Place, kind: str) -> None:
-    go = threading.Event()
+    begun, go = threading.Event(), threading.Event()
 
     def deaf() -> None:
-        go.wait(20)
+        begun.set()
+        go.wait(PATIENCE)
 
     async def blocking() -> None:
-        go.wait(20)
+        deaf()
 
     (claim,) = place.begin(deaf if kind == "thread" else blocking, timeout="10s")
+    assert begun.wait(PATIENCE)
     place.advance(11)
     assert claim.token in place.slots.working()
     place.advance(GRACE)
@@ -212,13 +213,36 @@ def test_a_task_that_does_not_end_is_written_off_until_it_does(place: Place, kin
     assert get_run(place.store, claim.run.id) == run
 
 
+def test_a_run_that_is_written_off_before_its_thread_comes_to_it_never_begins(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[bool] = []
+
+    def work() -> None:
+        ran.append(True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place.slots, "_add_thread", lambda: None)
+        (claim,) = place.begin(work, timeout="10s")
+    place.advance(11)
+    place.advance(GRACE)
+    assert place.ended(claim).reason == "timeout"
+    assert place.slots.free == 2
+    place.slots._add_thread()
+    eventually(lambda: place.slots.free == 3)
+    assert ran == []
+
+
 def test_a_node_whose_slots_are_all_written_off_is_worn_out(place: Place) -> None:
-    go = threading.Event()
+    begun, go = threading.Semaphore(0), threading.Event()
 
     def deaf() -> None:
-        go.wait(20)
+        begun.release()
+        go.wait(PATIENCE)
 
     claims = place.begin(deaf, 3)
+    for _ in claims:
+        assert begun.acquire(timeout=PATIENCE)
     place.slots.stop_all("shutdown")
     place.advance(GRACE)
     assert [place.ended(claim).status for claim in claims] == ["queued"] * 3  # handed back
@@ -232,7 +256,7 @@ def test_a_request_that_comes_after_the_end_costs_no_slot(place: Place) -> None:
     transact = place.store.transact
 
     def slow(work: Any) -> Any:
-        settling.wait(20)
+        settling.wait(PATIENCE)
         return transact(work)
 
     def quick() -> None: ...
@@ -265,12 +289,12 @@ def test_what_tasks_log_and_tell_is_on_the_books(place: Place) -> None:
     def tells(ctx: Context) -> None:
         ctx.log.info("loading")
         ctx.progress(0.4, "loading")
-        go.wait(20)
+        go.wait(PATIENCE)
 
     async def tells_too(ctx: Context) -> None:
         ctx.log.info("loading")
         ctx.progress(0.4, "loading")
-        await asyncio.to_thread(go.wait, 20)
+        await asyncio.to_thread(go.wait, PATIENCE)
 
     claims = [*place.begin(tells), *place.begin(tells_too)]
 
