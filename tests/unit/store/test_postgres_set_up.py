@@ -45,7 +45,7 @@ def opened(server: Server, role: str, database: str = "duebook") -> Iterator[Pos
 
 
 def do_everything(store: PostgresStore) -> None:
-    schedule = add_schedule(store)
+    schedule = add_schedule(store, trigger={"cron": "0 0 29 2 *"})
     begin(store)
     add_run(store, schedule)
     assert tick(store) == 0
