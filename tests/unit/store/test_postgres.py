@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -16,9 +17,8 @@ from duebook.clock import utc_now
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
 from duebook.model.run import LogLine, Outcome, Progress
-from duebook.store.postgres import PostgresStore
+from duebook.store.postgres import PostgresStore, beginning
 from duebook.store.postgres import store as store_module
-from duebook.store.postgres.beginning import beginning
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.values import News
 from tests.conformance.builders import (
@@ -67,11 +67,16 @@ def query(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
+def without_waiting(url: str) -> str:
+    """Whoever is connected so waits for no lock, but fails."""
+    return f"{url}&options={quote('-c lock_timeout=1ms')}"
+
+
 def cut_off(url: str) -> None:
     """The server ends every connection of the store."""
     query(
         url,
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name = 'duebook'",
     )
 
@@ -106,8 +111,11 @@ def test_a_database_clock_behind_the_watermark_fires_nothing_again(postgres_url:
 # -- what holds in a transaction only
 
 
-@pytest.mark.parametrize("verb", ["transact", "read"])
-def test_a_transaction_has_its_settings_and_leaves_none(store: PostgresStore, verb: str) -> None:
+@pytest.mark.parametrize(("verb", "message"), [("transact", "WRITE"), ("read", "READ")])
+def test_a_transaction_has_its_settings_and_leaves_none(
+    store: PostgresStore, verb: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, message, getattr(beginning, message))
     names = ("search_path", "plan_cache_mode", "jit", "idle_in_transaction_session_timeout")
 
     def work(tx: Tx) -> list[Any]:
@@ -121,37 +129,24 @@ def test_a_transaction_has_its_settings_and_leaves_none(store: PostgresStore, ve
 
 
 def test_a_node_that_stops_between_take_and_commit_gives_its_schedules_back(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str,
 ) -> None:
-    clock, taken, gone = Clock(), threading.Event(), threading.Event()
-    quick = beginning("READ WRITE", idle_in_transaction_session_timeout="300ms")
-    monkeypatch.setattr(store_module, "WRITE", quick)
+    clock, fired = Clock(), list[int]()
 
     def stop(tx: Tx) -> None:
         tx.take(10)
-        taken.set()
-        gone.wait(10)
+        assert tick(other) == 0, "somebody has it"
+        sooner = b"SET LOCAL idle_in_transaction_session_timeout = '100ms'"
+        tx._connection.execute(sooner)  # type: ignore[attr-defined]
+        fired.append(eventually(lambda: tick(other)))
         tx.earliest_wake()
 
     with opened(postgres_url, clock) as stopped, opened(postgres_url, clock) as other:
         add_schedule(other)
         clock.advance(MINUTE)
-        failures: list[DuebookError] = []
-
-        def work() -> None:
-            try:
-                stopped.transact(stop)
-            except DuebookError as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        assert taken.wait(10)
-        assert tick(other) == 0, "somebody has it"
-        assert eventually(lambda: tick(other)) == 1
-        gone.set()
-        thread.join()
-        assert [type(error) for error in failures] == [Unavailable]
+        with pytest.raises(Unavailable):
+            stopped.transact(stop)
+        assert fired == [1]
 
 
 def test_a_ticker_that_finds_what_is_due_in_other_hands_looks_again_soon(postgres_url: str) -> None:
@@ -313,12 +308,17 @@ def test_a_closed_store_is_unavailable(store: PostgresStore) -> None:
 # -- hints
 
 
+def listens(store: PostgresStore) -> None:
+    """Returns once it does; what it may have missed before that is no news any more."""
+    eventually(lambda: store.news(0.1) == ~News(0))
+
+
 def test_a_listener_that_was_cut_off_counts_that_as_a_change(
     store: PostgresStore, postgres_url: str
 ) -> None:
-    store.news(0)
+    listens(store)
     cut_off(postgres_url)
-    eventually(lambda: store.news(0.1) == ~News(0))
+    listens(store)
 
 
 def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None:
@@ -326,7 +326,7 @@ def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None
     with opened(postgres_url, clock) as before:  # what it tells is told when it is closed
         claimed = claimed_run(before, clock, overlap="allow")
     with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
-        other.news(0)
+        listens(other)
         line = LogLine(clock.now, "stdout", "text")
         store.transact(lambda tx: tx.renew("node-1", LEASE))
         store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
@@ -340,7 +340,7 @@ def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None
 def test_a_wake_that_others_know_of_is_told_once(postgres_url: str) -> None:
     clock = Clock()
     with opened(postgres_url, clock) as store:
-        store.news(0)
+        listens(store)
         told: list[News] = []
         for minutes in (5, 6, 5, 4):
             at = (clock.now + minutes * MINUTE).isoformat()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.postgres import Server
 
 CUT_OFF = (
-    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+    "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
 )
 
