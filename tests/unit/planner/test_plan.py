@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import timeit
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -291,7 +292,8 @@ def test_exceptions_inside_an_outage_are_not_counted_twice() -> None:
 
 def test_thirty_years_of_minutes_are_planned_in_milliseconds() -> None:
     long_ago = snapshot(NOON - timedelta(days=30 * 365), trigger="* * * * *")
-    assert min(timeit.repeat(lambda: plan(long_ago, NOON), number=1, repeat=10)) < 0.005
+    took = timeit.repeat(lambda: plan(long_ago, NOON), timer=time.thread_time, number=1, repeat=10)
+    assert min(took) < 0.005
     planned = plan(long_ago, NOON)
     coalesced = planned.decisions[0]
     assert isinstance(coalesced, Skip)

@@ -7,6 +7,8 @@ decisions are compared with a brute-force count of what the triggers yielded.
 
 from __future__ import annotations
 
+import time
+import timeit
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -360,10 +362,9 @@ def test_an_outage_in_two_parts_ends_like_one(
 def test_thirty_years_of_minutes_take_milliseconds_under_every_policy(
     catchup: str, overlap: str, pace: str
 ) -> None:
-    import timeit
-
     life = history(
         NOON - 30 * 365 * DAY, "* * * * *", catchup=catchup, overlap=overlap, catchup_pace=pace
     )
     facts = life.facts()
-    assert min(timeit.repeat(lambda: plan(facts, NOON), number=1, repeat=5)) < 0.05
+    took = timeit.repeat(lambda: plan(facts, NOON), timer=time.thread_time, number=1, repeat=5)
+    assert min(took) < 0.05
