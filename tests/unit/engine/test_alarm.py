@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from duebook.engine.alarm import Alarm
 from duebook.engine.outage import Outage
 from duebook.errors import Unavailable
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     import pytest
@@ -17,24 +18,24 @@ if TYPE_CHECKING:
 GONE = Unavailable("cannot reach the database")
 
 
-def waiting(alarm: Alarm, seconds: float) -> threading.Thread:
-    thread = threading.Thread(target=alarm.wait, args=(seconds,))
+def waiting(alarm: Alarm) -> threading.Thread:
+    thread = threading.Thread(target=alarm.wait, args=(10 * PATIENCE,), daemon=True)
     thread.start()
     return thread
 
 
 def test_who_waits_is_woken_by_a_ring() -> None:
     alarm = Alarm()
-    thread = waiting(alarm, 60)
+    thread = waiting(alarm)
     alarm.ring()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
 def test_a_ring_that_nobody_waits_for_counts_once() -> None:
     alarm = Alarm()
     alarm.ring()
-    alarm.wait(60)
+    alarm.wait(PATIENCE)
     began = time.monotonic()
     alarm.wait(0.01)
     assert time.monotonic() - began >= 0.01
@@ -42,12 +43,12 @@ def test_a_ring_that_nobody_waits_for_counts_once() -> None:
 
 def test_a_wait_is_shortened_by_who_knows_of_something_earlier() -> None:
     alarm = Alarm()
-    thread = waiting(alarm, 60)
+    thread = waiting(alarm)
     alarm.ring_within(0.01)
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     alarm.ring_within(0.01)
-    alarm.wait(60)
+    alarm.wait(PATIENCE)
 
 
 def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:

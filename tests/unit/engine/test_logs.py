@@ -9,6 +9,7 @@ from typing import Any
 from duebook.engine.logs import LINE_COST, LONGEST_LINE, RunLog
 from duebook.errors import Unavailable
 from duebook.model.run import LogLine, Token
+from tests.waiting import PATIENCE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -161,7 +162,7 @@ def test_who_logs_does_not_wait_while_another_thread_writes() -> None:
 
     def append_slowly(token: Token, first_seq: int, lines: list[LogLine]) -> None:
         writes.set()
-        assert goes_on.wait(20)
+        assert goes_on.wait(2 * PATIENCE)
         append(token, first_seq, lines)
 
     def flood() -> None:
@@ -171,10 +172,10 @@ def test_who_logs_does_not_wait_while_another_thread_writes() -> None:
     pages.append_log = append_slowly  # type: ignore[method-assign]
     flushing = threading.Thread(target=log.flush)
     flushing.start()
-    assert writes.wait(5)
+    assert writes.wait(PATIENCE)
     logging = threading.Thread(target=flood)
     logging.start()
-    logging.join(5)
+    logging.join(PATIENCE)
     waited = logging.is_alive()
     goes_on.set()
     flushing.join()

@@ -32,6 +32,7 @@ from tests.conformance.builders import (
     lose,
     tick,
 )
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,11 +191,13 @@ def test_attempts_are_counted_by_their_end_and_measured_by_the_books(
     done, failed, back, lost = claim(store)
     lost = lost._replace(token=lost.token._replace(session_id="gone"))
     clock.advance(7 * SECOND)
-    settler = Settler(store, lambda _: None, measures)
+    settled: list[Claim] = []
+    settler = Settler(store, settled.extend, measures)
     settler.put(done, Outcome("succeeded"))
     settler.put(failed, Outcome("failed", "error", "oh"))
     settler.put(back, None)
     settler.put(lost, Outcome("succeeded"))
+    eventually(lambda: len(settled) == 4)
     settler.close()
     assert measures.ends == {"succeeded": 1, "retried": 1, "handed_back": 1, "refused": 1}
     assert (counted(measures.lengths), measures.lengths.total) == (4, 28.0)

@@ -164,7 +164,7 @@ def test_a_node_begins_no_other_session_while_a_claim_may_bring_work_to_the_lost
         thread = threading.Thread(target=node._keep)
         thread.start()
         node._slots._working[token] = (object(), stop)  # type: ignore[assignment]
-    thread.join(10)
+    thread.join()
     assert sessions(node) == {former}
     node._keep()
     assert stop.reason == "lost"

@@ -15,7 +15,7 @@ from duebook.model.run import Outcome
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
 from tests.conformance.flow_builders import CHAIN, put_flow, start
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class CountingStore:
         self.may_go_on = threading.Event()
 
     def transact(self, work: Callable[[Tx], Any]) -> Any:
-        self.may_go_on.wait(20)
+        assert self.may_go_on.wait(PATIENCE)
         self.transactions += 1
         return self.store.transact(lambda tx: work(_Choking(tx)))
 

@@ -16,6 +16,7 @@ from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.connection import APPLICATION_ID
 from duebook.store.sqlite.writer import MOST_IN_GROUP, Writer
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,11 +30,11 @@ class Gate:
         self._entered, self._open = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=writer.run, args=(self._operation,))
         self._thread.start()
-        assert self._entered.wait(10)
+        assert self._entered.wait(PATIENCE)
 
     def _operation(self, _: sqlite3.Connection) -> None:
         self._entered.set()
-        assert self._open.wait(10)
+        assert self._open.wait(PATIENCE)
 
     def open(self) -> None:
         self._open.set()
@@ -159,8 +160,8 @@ def test_what_waits_is_written_before_the_writer_closes(path: Path) -> None:
         while not writer._closed:
             pass
         gate.open()
-        assert waiting.result(10) == 7
-        closing_.result(10)
+        assert waiting.result(PATIENCE) == 7
+        closing_.result(PATIENCE)
     assert numbers(path) == [7]
 
 
