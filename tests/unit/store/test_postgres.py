@@ -20,6 +20,8 @@ from duebook.model.run import LogLine, Outcome, Progress
 from duebook.store.postgres import PostgresStore, beginning
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres.connection import SCHEMA
+from duebook.store.postgres.pool import Pool
+from duebook.store.postgres.route import Route
 from duebook.store.values import News
 from tests.conformance.builders import (
     LEASE,
@@ -303,6 +305,31 @@ def test_a_closed_store_is_unavailable(store: PostgresStore) -> None:
             work(lambda tx: tx.now)
     with pytest.raises(Unavailable, match="closed"):
         store.news(0)
+
+
+def test_a_connection_that_is_given_back_while_its_pool_is_closed_is_closed(
+    postgres_url: str,
+) -> None:
+    pool = Pool(Route(postgres_url), 1, 0.0)
+    connection = pool.take()
+
+    class Lock:
+        """Somebody else comes first."""
+
+        def __init__(self) -> None:
+            self._lock, self._others = threading.Lock(), [pool.close]
+
+        def __enter__(self) -> None:
+            while self._others:
+                self._others.pop()()
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    vars(pool)["_lock"] = Lock()
+    pool.give(connection)
+    assert connection.closed
 
 
 # -- hints

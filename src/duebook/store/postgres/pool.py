@@ -56,13 +56,17 @@ class Pool:
             if connection.info.transaction_status != TransactionStatus.IDLE:
                 connection.close()
                 self.drop_idle()
-            elif self._closed:
+            elif not self._keep(connection):
                 connection.close()
-            else:
-                with self._lock:
-                    self._idle.append((connection, time.monotonic()))
         finally:
             self._places.release()
+
+    def _keep(self, connection: Connection) -> bool:
+        """Whether somebody will use it, or close it with the pool."""
+        with self._lock:
+            if not self._closed:
+                self._idle.append((connection, time.monotonic()))
+            return not self._closed
 
     def drop_idle(self, seconds: float = 0.0) -> None:
         """Close what nobody used for so long."""
@@ -75,7 +79,8 @@ class Pool:
 
     def close(self) -> None:
         """Those in use are closed when they are given back."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self.drop_idle()
 
 
