@@ -6,7 +6,8 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
@@ -25,7 +26,7 @@ from tests.proxy import Proxy
 from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from duebook.store.base import Tx
 
@@ -235,6 +236,25 @@ def test_a_slow_answer_within_the_patience_is_an_answer(store: PostgresStore) ->
         with pytest.raises(errors.ConnectionTimeout, match="no answer"):
             opened.execute("SELECT pg_sleep(30)")
         assert opened.closed
+
+
+def test_a_process_that_stood_still_looks_for_its_answer_before_it_gives_up() -> None:
+    def answer() -> Generator[int, int, str]:
+        while not (yield 1):
+            pass
+        return "it is there"
+
+    closed: list[bool] = []
+    late: Any = SimpleNamespace(patience=-1.0, close=lambda: closed.append(True))
+    waiting = Connection._limited(late, answer())
+    assert next(waiting) == waiting.send(0) == 1
+    with pytest.raises(StopIteration, match="it is there"):
+        waiting.send(1)
+    waiting = Connection._limited(late, answer())
+    assert next(waiting) == waiting.send(0) == 1
+    with pytest.raises(errors.ConnectionTimeout):
+        waiting.send(0)
+    assert closed == [True]
 
 
 def test_a_host_that_did_not_answer_is_tried_last_once_another_was_right(

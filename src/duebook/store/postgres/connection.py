@@ -45,13 +45,16 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """The driver resumes `gen` ten times a second, also when nothing came."""
         patience = self.patience or 0.0
         deadline = time.monotonic() + patience
+        is_over = False
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if not ready and time.monotonic() > deadline:
+                if is_over and not ready:
                     self.close()
                     raise errors.ConnectionTimeout(f"no answer within {patience:.0f} s")
+                # if it was this process that stood still, the next look finds the answer
+                is_over = not ready and time.monotonic() > deadline
                 wanted = gen.send(ready)
         except StopIteration as end:
             result: T = end.value
