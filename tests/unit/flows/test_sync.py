@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +14,7 @@ from duebook.flows.build import build
 from duebook.flows.sync import PATIENCE, RESCAN, STILL, FlowSync
 from duebook.flows.watcher import Watcher
 from tests.unit.flows.registry import MemoryRegistry
-from tests.waiting import eventually
+from tests.waiting import eventually, takes_less_than
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -239,9 +238,13 @@ def test_a_thousand_files_are_loaded_in_under_two_seconds(world: World) -> None:
     )
     for number in range(1_000):
         world.write(f"f{number}.yaml", f'schedule: "0 2 * * *"\nparams: [DAY: x]\nsteps:\n{steps}')
-    began = time.process_time()
-    world.rest()
-    assert time.process_time() - began < 2
+
+    def load() -> None:
+        world.registry = MemoryRegistry()
+        world.sync = FlowSync([world.root], world.registry)
+        world.rest()
+
+    assert takes_less_than(2, load)
     assert len(world.registry.flows) == 1_000
 
 
