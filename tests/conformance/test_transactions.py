@@ -23,16 +23,13 @@ from tests.conformance.builders import (
     make_spec,
     tick,
 )
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.base import Store, Tx
     from tests.conformance.conftest import Backend
-
-SOON = 20.0
-"""Seconds; who hears nothing for longer looks by himself."""
 
 
 def now_of_write(store: Store) -> datetime:
@@ -118,11 +115,16 @@ def test_what_was_acknowledged_is_there_after_a_reopening(backend: Backend) -> N
     assert found == schedule_id
 
 
+def listen(store: Store) -> None:
+    """From now on: whoever begins to is told that anything may have happened before."""
+    eventually(lambda: store.news(0.1))
+
+
 def test_there_is_news_soon_after_anybody_gave_others_something_to_do(
     backend: Backend, clock: VirtualClock
 ) -> None:
     here, there = backend.open(), backend.open()
-    here.news(0)
+    listen(here)
     assert not here.news(0)
     add_schedule(there, "elsewhere")
     assert News.WAKE in eventually(lambda: here.news(0.1))
@@ -135,20 +137,20 @@ def test_there_is_news_soon_after_anybody_gave_others_something_to_do(
 
 def test_news_are_heard_by_whichever_thread_asks_next(backend: Backend) -> None:
     here, there = backend.open(), backend.open()
-    here.news(0)
+    listen(here)
     for number in range(5):
         add_run(there, add_schedule(there, f"job-{number}"))
         with ThreadPoolExecutor(1) as another:
-            heard = another.submit(lambda: eventually(lambda: here.news(0.1), SOON))
+            heard = another.submit(lambda: eventually(lambda: here.news(0.1)))
             assert heard.result()
 
 
 def test_who_waits_for_news_is_woken_by_them(backend: Backend) -> None:
     here, there = backend.open(), backend.open()
-    here.news(0)
+    listen(here)
     heard: SimpleQueue[News] = SimpleQueue()
-    waiting = threading.Thread(target=lambda: heard.put(here.news(30)))
+    waiting = threading.Thread(target=lambda: heard.put(here.news(PATIENCE)))
     waiting.start()
     add_run(there, add_schedule(there))
-    assert heard.get(timeout=20)
-    waiting.join(20)
+    assert heard.get()
+    waiting.join()
