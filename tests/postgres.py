@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import re
 import secrets
 import shutil
 import signal
@@ -30,6 +31,8 @@ from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pytest
 
 INSTALLED: Final = {"16": "pginstall", "18": "pginstall18"}
 USER: Final = "somebody"
@@ -203,6 +206,26 @@ def answers(process: subprocess.Popen[bytes], folder: Path, url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores of this process and the server wait for each other as long as for anything: nothing
+    is broken off when the machine stands still, or when many want the same connections."""
+    from duebook.store.postgres import beginning, connection, pool, route, store
+
+    def patient(message: bytes) -> bytes:
+        return re.sub(rb"(_timeout', ')\d+s'", rb"\g<1>%ds'" % PATIENCE, message)
+
+    for name in ("WRITE", "READ", "READ_PATIENTLY"):
+        begin = beginning.Begin(patient(vars(store)[name].message), PATIENCE)
+        monkeypatch.setattr(store, name, begin)
+    for name, message in store._ALONE.items():
+        monkeypatch.setitem(store._ALONE, name, patient(message))
+    for name in ("WAIT", "BRIEF", "SHORTEST_PATIENCE"):
+        monkeypatch.setattr(store, name, PATIENCE)
+    monkeypatch.setattr(pool, "BRIEF", PATIENCE)
+    monkeypatch.setattr(connection.Connection, "patience", PATIENCE)
+    monkeypatch.setitem(route.DEFAULTS, "connect_timeout", f"{PATIENCE:.0f}")
 
 
 def owner() -> pwd.struct_passwd:

@@ -15,6 +15,7 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import VirtualClock
+from tests.postgres import be_patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,6 +102,12 @@ class PostgresBackend:
     def close(self) -> None:
         for store in self._stores:
             store.close()
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here is about how long a transaction may take."""
+    be_patient(monkeypatch)
 
 
 @pytest.fixture

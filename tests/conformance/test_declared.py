@@ -13,6 +13,7 @@ from duebook.errors import Conflict, Invalid
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, MINUTE, VirtualClock, tick
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -137,14 +138,14 @@ def test_nodes_that_start_at_once_declare_a_schedule_once(backend: Backend, book
     def begin() -> None:
         program = Program(backend.open())
         declare(program)
-        start.wait(20)
+        start.wait(PATIENCE)
         found.append(program.declare())
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert sum(declared.created == ("digest",) for declared in found) == 1
     assert sum(declared.unchanged == ("digest",) for declared in found) == 3
     assert [schedule.version for schedule in book.schedules.list()] == [1]

@@ -30,6 +30,7 @@ from duebook.targets.context import TaskStop
 from duebook.targets.task import Tasks
 from tests.conformance.builders import SECOND, VirtualClock, begin, get_run, lose, settle
 from tests.conformance.conftest import SqliteBackend
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +141,7 @@ def test_a_key_asked_for_at_once_by_many_is_given_once(backend: Backend, book: B
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert len(found) == 4
     assert len(set(found)) == 1
     assert len(book.runs.list()) == 1

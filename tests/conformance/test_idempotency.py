@@ -13,7 +13,7 @@ from duebook.book.once import Once, perform_once
 from duebook.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable
 from duebook.store.joined import JoinedStore
 from tests.conformance.builders import MINUTE, SECOND, VirtualClock, add_schedule, get_schedule
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +135,7 @@ def test_the_same_key_under_way_elsewhere_is_waited_for(backend: Backend) -> Non
 
     def slow(joined: Store) -> dict[str, Any]:
         began.set()
-        goes_on.wait(5)
+        goes_on.wait(PATIENCE)
         return make("a")(joined)
 
     def second() -> None:
@@ -144,11 +144,11 @@ def test_the_same_key_under_way_elsewhere_is_waited_for(backend: Backend) -> Non
     first = threading.Thread(target=lambda: got.append(perform_once(backend.open(), ONCE, slow)))
     other = threading.Thread(target=second)
     first.start()
-    assert began.wait(5)
+    assert began.wait(PATIENCE)
     other.start()
     goes_on.set()
     for thread in (first, other):
-        thread.join(10)
+        thread.join(PATIENCE)
     assert sorted(repeated for _, repeated in got) == [False, True]
     assert got[0][0] == got[1][0]
     assert names(backend.open()) == ["a"]
@@ -160,7 +160,7 @@ def test_who_waited_for_a_request_that_failed_does_it(backend: Backend) -> None:
 
     def fails(_: Store) -> dict[str, Any]:
         began.set()
-        asked.wait(5)
+        asked.wait(PATIENCE)
         raise Conflict("no")
 
     def first() -> None:
@@ -168,17 +168,17 @@ def test_who_waited_for_a_request_that_failed_does_it(backend: Backend) -> None:
             perform_once(backend.open(), ONCE, fails)
 
     def second() -> None:
-        store = backend.open(lambda point: asked.set() if point == "before:keep_key" else None)
         asked.set()  # SQLite lets nobody else ask meanwhile
-        got.append(perform_once(store, ONCE, make("b")))
+        got.append(perform_once(theirs, ONCE, make("b")))
 
+    theirs = backend.open()
     threads = [threading.Thread(target=first), threading.Thread(target=second)]
     threads[0].start()
-    assert began.wait(5)
+    assert began.wait(PATIENCE)
     threads[1].start()
     eventually(lambda: got)
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert [repeated for _, repeated in got] == [False]
     assert names(backend.open()) == ["b"]
 

@@ -11,6 +11,7 @@ from duebook.book import Book
 from duebook.errors import Conflict, Invalid, NotFound, QuotaReached
 from duebook.model.quota import NamespaceUse, Quota
 from tests.conformance.builders import MINUTE, VirtualClock, begin, claim, settle, tick
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
@@ -200,7 +201,7 @@ def test_ten_who_create_at_once_never_exceed_the_quota(
 
     def create(number: int) -> None:
         own = Book(backend.open(), "shop")
-        ready.wait(20)
+        ready.wait(PATIENCE)
         for turn in range(3):
             name = f"job-{number}-{turn}"
             try:
@@ -213,7 +214,7 @@ def test_ten_who_create_at_once_never_exceed_the_quota(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert (len(made), len(refused)) == (7, 23)
     assert sorted(made) == [schedule.name for schedule in book.schedules.list()]
 
@@ -227,7 +228,7 @@ def test_ten_who_edit_at_once_never_exceed_the_quota(backend: Backend, book: Boo
 
     def edit(number: int) -> None:
         own = Book(backend.open(), "shop")
-        ready.wait(20)
+        ready.wait(PATIENCE)
         try:
             own.schedules.update(f"job-{number}", trigger={"every": "1m"})
         except QuotaReached as error:
@@ -237,7 +238,7 @@ def test_ten_who_edit_at_once_never_exceed_the_quota(backend: Backend, book: Boo
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert len(refused) == 6, "four, and six once an hour"
     fires = use(book).fires_per_minute
     assert fires is not None

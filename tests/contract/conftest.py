@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from duebook.cli import main
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
+from tests.postgres import be_patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         anywhere = getattr(metafunc.module, "ANYWHERE", False) and not on_file
         ways = ["file", "server"] if anywhere else ["file"]
         metafunc.parametrize("cli", ways, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here is about how long a transaction may take."""
+    be_patient(monkeypatch)
 
 
 @pytest.fixture(scope="session")
