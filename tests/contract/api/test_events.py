@@ -14,6 +14,7 @@ from duebook.book import Book
 from duebook.delivery.courier import Courier
 from duebook.model.consumer import Report
 from tests.contract.api.conftest import Api, FixedTokens
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -204,7 +205,7 @@ def received(lines: Iterator[str]) -> tuple[str, dict[str, Any]]:
 def test_the_log_is_followed(address: str, book: Book) -> None:
     publish(book, "a", "b", token=SECRET)
     with (
-        httpx2.Client(timeout=20, trust_env=False, headers=STREAM) as client,
+        httpx2.Client(timeout=PATIENCE, trust_env=False, headers=STREAM) as client,
         client.stream("GET", address, params={"after": 0, "topic": "orders"}) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -218,7 +219,7 @@ def test_the_log_is_followed(address: str, book: Book) -> None:
         assert event["key"] == "d"
     publish(book, "e")
     with (
-        httpx2.Client(timeout=20, trust_env=False, headers=STREAM) as client,
+        httpx2.Client(timeout=PATIENCE, trust_env=False, headers=STREAM) as client,
         client.stream("GET", address, headers={"Last-Event-ID": number}) as answer,
     ):
         assert received(answer.iter_lines())[1]["key"] == "e"

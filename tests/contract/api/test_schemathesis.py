@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 from duebook.api.app import create_app
 from duebook.api.server import Server, bind
 from tests.contract.api.conftest import FixedTokens
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,7 @@ class Running:
         self.server.start()
         self.url = place.address
         self.session = requests.Session()
+        self.session.headers["Connection"] = "close"  # the server gives up what is idle for a while
         self.schema: BaseSchema = schemathesis.openapi.from_dict(app.openapi())
         self.schema.config.update(base_url=self.url)
         self.schema.config.generation.with_security_parameters = False
@@ -68,7 +70,7 @@ class Running:
     def check(self, case: Case[Any]) -> None:
         checks = CHECKS[1:] if _name(case) == "readyz" else CHECKS  # 503 is an answer there
         case.call_and_validate(
-            self.url, session=self.session, headers=HEADERS, checks=checks, timeout=20
+            self.url, session=self.session, headers=HEADERS, checks=checks, timeout=PATIENCE
         )
 
     def post(self, path: str, headers: dict[str, str], body: Any) -> Any:
@@ -159,7 +161,7 @@ def test_no_story_of_requests_breaks_anything(running: Running) -> None:
             self.story = Story(running, next(numbers))
 
         def get_call_kwargs(self, case: Case[Any]) -> dict[str, Any]:  # noqa: ARG002
-            return {"headers": self.story.headers, "session": running.session, "timeout": 20}
+            return {"headers": self.story.headers, "session": running.session, "timeout": PATIENCE}
 
         def before_call(self, case: Case[Any]) -> None:
             self.story.shape(case)
