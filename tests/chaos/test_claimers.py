@@ -16,14 +16,15 @@ import pytest
 
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NUMBER = 10
 AHEAD = 2.0
-"""Seconds from an order to the moment that is meant: time to add and to hear of it."""
+"""Seconds from an order to the moment that is meant: time to hear of it."""
+HOUR = timedelta(hours=1)
 ROOT = Path(__file__).parents[2]
 NEVER = {"cron": "0 0 29 2 *"}
 TRUE = {"command": ["true"]}
@@ -66,7 +67,7 @@ class Claimers:
             assert process.stdin is not None
             process.stdin.close()
         for process in self._processes:
-            process.wait(20)
+            process.wait(PATIENCE)
             assert process.stdout is not None
             process.stdout.close()
 
@@ -90,10 +91,12 @@ def add(book: Book, name: str, runs: int, **policies: Any) -> None:
         book.schedules.trigger(name)
 
 
-def add_due(book: Book, name: str) -> None:
-    """A schedule that is due by the time at which the claimers begin."""
-    soon = datetime.now(UTC) + timedelta(seconds=AHEAD - 0.3)
-    book.schedules.create(name, trigger={"at": soon}, target=TRUE)
+def add_due(url: str, *names: str) -> None:
+    """Schedules that were made an hour ago, and have become due."""
+    made_at = datetime.now(UTC) - HOUR
+    with Book(PostgresStore(url, lambda: made_at)) as book:
+        for name in names:
+            book.schedules.create(name, trigger={"at": made_at + HOUR}, target=TRUE)
 
 
 def flat(got: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -117,7 +120,7 @@ def most_at_once(claims: list[dict[str, Any]]) -> int:
 def test_of_many_that_plan_one_due_schedule_exactly_one_fires(
     claimers: Claimers, book: Book, postgres_url: str, number: int
 ) -> None:
-    add_due(book, "job")
+    add_due(postgres_url, "job")
     got = flat(claimers.go(postgres_url, "tick", number=number))
     assert sorted(answer["fired"] for answer in got) == [0] * (number - 1) + [1]
     (run,) = book.runs.list("job")
@@ -127,8 +130,7 @@ def test_of_many_that_plan_one_due_schedule_exactly_one_fires(
 def test_many_due_schedules_fire_once_each_whoever_plans_them(
     claimers: Claimers, book: Book, postgres_url: str
 ) -> None:
-    for n in range(50):
-        add_due(book, f"job-{n}")
+    add_due(postgres_url, *(f"job-{n}" for n in range(50)))
     got = flat(claimers.go(postgres_url, "tick"))
     assert sum(answer["fired"] for answer in got) == 50
     keys = {(run.schedule, run.due_at) for run in book.runs.list(limit=1000)}
