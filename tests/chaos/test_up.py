@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from duebook.book import Book
+from duebook.store.postgres import PostgresStore
 from tests.chaos.fleet import QUICK
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.chaos.fleet import Fleet
 
-SOON = timedelta(seconds=2)
+HOUR = timedelta(hours=1)
+
+
+def add_hourly(fleet: Fleet, name: str, **definition: Any) -> datetime:
+    """A schedule that somebody made an hour ago, and that has just become due; when it did."""
+    made_at = datetime.now(UTC) - HOUR
+    target = {"shell": QUICK, "env": {"WORK_MARK": fleet.world.mark}}
+    with Book(PostgresStore(fleet.url, lambda: made_at)) as book:
+        made = book.schedules.create(name, trigger={"every": "1h"}, target=target, **definition)
+    assert made.next_due_at is not None
+    return made.next_due_at
 
 
 def test_a_schedule_becomes_due_and_is_executed_once(fleet: Fleet) -> None:
-    fleet.world.add("job", QUICK, trigger={"every": "1h"})
+    due = add_hourly(fleet, "job")
     book = fleet.world.book
-    book.schedules.reschedule("job", datetime.now(UTC) + SOON)
-    due = book.schedules.get("job").next_due_at
-    assert due is not None
-    eventually(lambda: datetime.now(UTC) > due)
     assert book.runs.list("job") == []
     fleet.up()
     fleet.world.wait_evidence("end", "job")
@@ -35,9 +43,8 @@ def test_a_schedule_becomes_due_and_is_executed_once(fleet: Fleet) -> None:
 
 
 def test_five_nodes_execute_each_due_time_once(fleet: Fleet) -> None:
+    add_hourly(fleet, "once", max_runs=1)
     fleet.load(("all-1", "all-2", "cron", "queue", "skip", "latest"))
-    at = datetime.now(UTC) + 2 * SOON
-    fleet.world.add("once", QUICK, trigger={"at": at})
     for _ in range(5):
         fleet.start_up()
     for member in fleet.members:
@@ -56,9 +63,10 @@ def test_a_paused_schedule_waits_and_a_resumed_one_goes_on(fleet: Fleet) -> None
     fleet.world.wait_evidence("start", "job", 2)
     paused = fleet.world.book.schedules.pause("job")
     fleet.seen.paused.add("job")
-    fleet.wait_more("other", 3)
-    runs = fleet.world.book.runs.list("job")
     assert paused.paused_at is not None
+    since = paused.paused_at.timestamp() + 2
+    eventually(lambda: any(line.due > since for line in fleet.world.evidence("start", "other")))
+    runs = fleet.world.book.runs.list("job")
     assert all(run.due_at and run.due_at <= paused.paused_at for run in runs)
     fleet.world.book.schedules.resume("job")
     fleet.wait_more("job", 2)
