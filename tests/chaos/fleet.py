@@ -18,6 +18,7 @@ from tests.chaos.checker import ENDED, check
 from tests.chaos.flow_checker import check_flows
 from tests.chaos.flows import GRAPHS, SCHEDULES, text_of
 from tests.chaos.proxy import Proxy
+from tests.chaos.stillness import Stillness
 from tests.chaos.witness import Fault, Witness
 from tests.conformance.flow_builders import put_flow
 from tests.integration.nodes import SAY, World, is_stopped
@@ -84,6 +85,7 @@ class Fleet:
         self.server, self.url = server, url
         self.world = World(folder, url)
         self.seen = Witness()
+        self._stillness = Stillness(self.seen)
         self.members: list[Member] = []
         self._loaded: tuple[str, ...] = ()
         self._proxies: list[Proxy] = []
@@ -184,8 +186,8 @@ class Fleet:
         before = len(self.world.evidence("start", name))
         eventually(lambda: len(self.world.evidence("start", name)) >= before + number, timeout)
 
-    def drain(self, timeout: float = PATIENCE) -> None:
-        """Until everything that was due has been decided and has ended.
+    def drain(self, timeout: float = 5 * PATIENCE) -> None:
+        """Until everything that was due has been decided and has ended; there may be a backlog.
 
         It is not waited for completion: that is noticed up to a minute later, when the run of the
         last due time is not the last to end.
@@ -213,6 +215,7 @@ class Fleet:
         codes = [member.process.wait_end() for member in living]
         assert not any(codes), [member.process.log[-2000:] for member in living]
         eventually(lambda: not self.world.working())
+        self._stillness.close()
 
     def verdict(self) -> list[str]:
         """What the checker says against the books."""
@@ -236,6 +239,7 @@ class Fleet:
             assert "Traceback" not in member.process.log, member.process.log[-3000:]
 
     def close(self) -> None:
+        self._stillness.close()
         self.world.close()
         for proxy in self._proxies:
             proxy.close()

@@ -15,6 +15,7 @@ from duebook.errors import DuebookError
 from duebook.store.opening import open_store
 from tests.chaos.checker import facts_of
 from tests.chaos.witness import Answer, Glimpse
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ class Onlooker:
 
     def end(self) -> None:
         self._over.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
     def act(self) -> None:

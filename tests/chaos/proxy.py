@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.waiting import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -83,7 +85,7 @@ class Proxy:
     def close(self) -> None:
         self._ask(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(PATIENCE)
         self._loop.close()
 
     async def _end(self) -> None:
@@ -93,7 +95,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ask(self, work: Coroutine[None, None, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     def _each(self, do: Callable[[Link], None]) -> None:
         for link in self._links:

@@ -76,7 +76,7 @@ class Storm:
         self._people.end()
         self._resume_all()
         fleet.end_load()
-        fleet.drain(120)
+        fleet.drain()
         self._observer.end()
         fleet.end()
         excesses = [f"limits: {excess}" for excess in self._observer.excesses]

@@ -4,10 +4,13 @@ people, glimpses of the books, and faults; kept by tests and read by the checker
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tests.integration.nodes import Evidence
+
+STANDSTILL: Final = "standstill"
+"""The fault of the machine itself."""
 
 
 @dataclass(frozen=True)
@@ -60,3 +63,12 @@ class Witness:
     """schedules that somebody wanted to pause"""
     pids: dict[str, int] = field(default_factory=dict)
     """processes of nodes by their marks; clones are unknown"""
+
+    def stood_still(self, began: float, ended: float) -> float:
+        """For how many seconds of that time the machine did."""
+        still, until = 0.0, began
+        for fault in sorted(self.faults, key=lambda fault: fault.began):
+            if fault.what == STANDSTILL and until < fault.ended and fault.began < ended:
+                still += min(fault.ended, ended) - max(fault.began, until)
+                until = fault.ended
+        return still
