@@ -26,13 +26,6 @@ def test_every_point_is_a_statement_of_the_store() -> None:
 
 def kill_at(fleet: Fleet, point: str, patience: float = 3 * LEASE) -> bool:
     """Whether a node reached the point in time, and died of it; it may take its time to begin."""
-    if point.startswith(("*", "keeper")):  # who dies of it does not take over from others
-        with fleet.fault(point):
-            return _dies_at(fleet, point, patience)
-    return _dies_at(fleet, point, patience)
-
-
-def _dies_at(fleet: Fleet, point: str, patience: float) -> bool:
     leaves = point.endswith(("end_session", "release_lead"))
     node = fleet.start(kill_at=point, shutdown_grace=0)
     eventually(lambda: node.process.was_ready or not node.alive)
@@ -64,12 +57,12 @@ def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> No
     def kill(points: list[str]) -> None:
         missed.extend(point for point in points if not kill_at(fleet, point))
 
-    with ThreadPoolExecutor(LANES) as lanes:
-        for lane in [lanes.submit(kill, POINTS[n::LANES]) for n in range(LANES)]:
-            lane.result()
-    other.process.end(signal.SIGTERM)  # which might be the one that follows the dead
-    with fleet.fault("nobody else"):
+    with fleet.fault("deaths"):  # of those who would follow the dead; who stays looks seldom
+        with ThreadPoolExecutor(LANES) as lanes:
+            for lane in [lanes.submit(kill, POINTS[n::LANES]) for n in range(LANES)]:
+                lane.result()
+        other.process.end(signal.SIGTERM)  # which might be the one that follows the dead
         missed = [point for point in missed if not kill_after_a_death(fleet, point)]
-    assert not missed, "no node reached these"
-    fleet.node()
+        assert not missed, "no node reached these"
+        fleet.node()
     fleet.settle_accounts()
