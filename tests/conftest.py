@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import tempfile
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from tests.postgres import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.bouncer import Bouncer
     from tests.postgres import Server
@@ -23,6 +25,8 @@ settings.load_profile("duebook")
 
 ROOM = 4_000_000_000
 """Bytes that the files of all tests may take, with some to spare."""
+WAITING = {"browser", "chaos", "examples", "integration"}
+"""Folders of tests with processes of their own."""
 _folder = pytest.StashKey[str]()
 
 
@@ -38,8 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins early: whoever has it at the end keeps all others waiting."""
-    items.sort(key=lambda item: item.get_closest_marker("lengthy") is None)
+    """What takes long begins early: whoever has it at the end keeps all others waiting. Files whose
+    tests mostly wait are spread evenly among those that keep a core busy."""
+    places: dict[Path, float] = {}
+    for waits in (True, False):
+        files = Counter(item.path for item in items if bool(WAITING & {*item.path.parts}) is waits)
+        before = 0
+        for path, number in files.items():
+            places[path] = (before + number / 2) / files.total()
+            before += number
+    items.sort(key=lambda item: (item.get_closest_marker("lengthy") is None, places[item.path]))
 
 
 def pytest_collection_finish() -> None:
