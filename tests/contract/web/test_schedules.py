@@ -101,6 +101,20 @@ def test_a_label_is_paused_as_a_whole_after_it_was_asked(operator: Browser, book
     assert {s.status for s in book.schedules.list()} == {"active"}
 
 
+@pytest.mark.parametrize("value", ["New York, NY", 'the "big" one', "C:\\x y", "", "x" * 256])
+def test_a_label_leads_to_those_that_have_it(operator: Browser, book: Book, value: str) -> None:
+    make(book, "one", labels={"city": value})
+    make(book, "two", labels={"city": "New"})
+    for page in (operator.ok("/schedules"), operator.ok("/schedules/one")):
+        link = next(x for x in page.links if "label=" in x and not x.endswith("%3ANew"))
+        found = operator.ok(link)
+        assert "/schedules/one" in found.links
+        assert "/schedules/two" not in found.links
+    (all_of_them,) = [x for x in found.links if x.startswith("/bulk?action=pause")]
+    operator.send(operator.ok(all_of_them), "/bulk")
+    assert [s.status for s in book.schedules.list()] == ["paused", "active"]
+
+
 def test_the_same_on_the_command_line_says_all_that_was_asked(
     operator: Browser, book: Book
 ) -> None:

@@ -20,6 +20,7 @@ from duebook.model.listing import Listing
 from duebook.triggers.zones import local_datetime
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
+from duebook.web.labels import LONGEST, read_labels
 from duebook.web.notices import count_of, notice_of
 from duebook.web.times import Clock
 from duebook.web.visits import Visiting
@@ -50,7 +51,7 @@ def read_filters(**given: Any) -> dict[str, Any]:
     if "problem" in found:
         found["problem"] = found["problem"] == "true"
     if isinstance(found.get("label"), str):
-        found["label"] = found["label"].replace(",", " ").split()
+        found["label"] = read_labels(found["label"])
     if isinstance(found.get("text"), str):
         found["text"] = found["text"].strip()
     return found
@@ -60,7 +61,7 @@ def read_filters(**given: Any) -> dict[str, Any]:
 def get_schedules(
     visit: Visiting,
     text: Text = None,
-    label: Text = None,
+    label: Annotated[str | None, Query(max_length=LONGEST)] = None,
     status: Text = None,
     target: Text = None,
     problem: Text = None,
