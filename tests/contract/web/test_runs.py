@@ -142,6 +142,29 @@ def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None
     assert "It is cancelled" in undone.text
 
 
+def test_a_page_that_asks_says_so_when_it_is_too_late(operator: Browser, book: Book) -> None:
+    claimed = begun(book)
+    run = f"/runs/{claimed.run.id}"
+    assert "It has not ended yet" in operator.ok(f"{run}/retry").text
+    settle(book.store, claimed.token)
+    page = operator.ok(f"{run}/cancel")
+    assert "It has ended, so there is nothing to cancel. It is succeeded." in page.text
+    assert 'class="primary"' not in page.source
+
+
+def test_what_was_done_to_a_run_is_told_as_it_came_out(operator: Browser, book: Book) -> None:
+    claimed = begun(book)
+    run = f"/runs/{claimed.run.id}"
+    operator.send(operator.ok(f"{run}/cancel"), f"{run}/cancel")
+    settle(book.store, claimed.token)
+    assert "It ended before it could be cancelled" in operator.ok(run, done="cancel").text
+    operator.send(operator.ok(f"{run}/retry"), f"{run}/retry")
+    assert "and queued again since" in operator.ok(run, done="cancel").text
+    (again,) = claim(book.store)
+    settle(book.store, again.token)
+    assert "It was queued again" in operator.ok(run, done="retry").text
+
+
 def test_a_step_in_a_command_is_one_word(operator: Browser, book: Book) -> None:
     run_id = begun(book).run.id
     page = operator.ok(f"/runs/{run_id}/retry", step="load; reboot")
