@@ -137,6 +137,17 @@ def test_none_chosen_is_not_all(operator: Browser, book: Book, query: dict[str, 
     assert not asked.sends("/bulk")
 
 
+@pytest.mark.parametrize("missing", ["all", "action"])
+def test_a_form_that_says_less_than_its_page_pauses_nothing(
+    operator: Browser, book: Book, missing: str
+) -> None:
+    make(book)
+    fields = operator.ok("/bulk?action=pause&all=1").form("/bulk")["fields"]
+    del fields[missing]
+    assert operator.post("/bulk", **fields).status == 422
+    assert book.schedules.get("job").status == "active"
+
+
 def test_of_very_many_only_the_first_are_counted(
     operator: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:

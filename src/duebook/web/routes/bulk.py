@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 
 from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
-from duebook.errors import Invalid
+from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
 from duebook.web.visits import Submitted, Visiting
@@ -26,6 +26,7 @@ MOST: Final = 200
 COUNTED: Final = 1_000
 """Schedules that are counted before anybody confirms; there may be more."""
 Action = Literal["pause", "resume"]
+NONE_CHOSEN: Final = "none was chosen: go back and tick some, or take all"
 
 
 @operations("GET", "", Role.OPERATOR, None)
@@ -40,8 +41,7 @@ def ask_bulk(
     if query.get("all") != "1":
         if names:
             return _page(visit, action, len(names), names, names=names, filters=filters)
-        wrong = "none was chosen: go back and tick some, or take all"
-        return _page(visit, action, 0, (), filters=filters, problem=wrong, status=422)
+        return _page(visit, action, 0, (), filters=filters, problem=NONE_CHOSEN, status=422)
     try:
         acted = visit.book.insights.would_act(action, _filter(filters), COUNTED)
     except Invalid as error:
@@ -51,8 +51,8 @@ def ask_bulk(
 
 @operations("POST", "", Role.OPERATOR, None)
 def do_bulk(visit: Visiting, form: Submitted) -> Response:
-    """Do it."""
-    action: Action = "resume" if form["action"] == "resume" else "pause"
+    """Do it; raises Invalid for a form that says neither what nor to which."""
+    action = _action(form["action"])
     names, reason = form.all("name")[:MOST], form.get("reason")
     filters = {name: form[name] for name in FILTERS if form[name]}
 
@@ -67,9 +67,17 @@ def do_bulk(visit: Visiting, form: Submitted) -> Response:
 
     if names:
         return visit.write(form, chosen)
+    if form["all"] != "1":
+        raise Invalid(NONE_CHOSEN)
     if visit.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
         return visit.write(form, found)
     return found(visit.book).response()  # in many transactions: who comes again does the rest
+
+
+def _action(text: str) -> Action:
+    if text not in get_args(Action):
+        raise Invalid(f'action "{shorten(text)}" is not one of {", ".join(get_args(Action))}')
+    return cast("Action", text)
 
 
 def _filter(filters: dict[str, str]) -> dict[str, Any]:
