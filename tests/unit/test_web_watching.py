@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from duebook.api.gate import LIVE
 from duebook.book import Book
+from duebook.errors import NotFound
 from duebook.store.sqlite import SqliteStore
 from duebook.web import watching
 from duebook.web.routes.live import changes
@@ -14,8 +17,6 @@ from duebook.web.watching import Watch, Watches
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 class Signals:
@@ -66,6 +67,16 @@ def test_pages_that_look_again_after_one_change_share_what_they_show(tmp_path: P
     for number in range(watching.KEPT + 5):
         watches.shared(number, {LIVE: "8"}, load)
     assert watches.shared("page", {LIVE: "8"}, load) == watching.KEPT + 10
+    store.close()
+
+
+def test_what_could_not_be_loaded_leaves_nothing_behind(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "books.db")
+    watches = Watches(store)
+    for number in range(5):
+        with pytest.raises(NotFound):
+            watches.shared(number, {LIVE: "1"}, lambda: Book(store).runs.get("nothing"))
+    assert not watches._busy
     store.close()
 
 

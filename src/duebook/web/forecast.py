@@ -136,7 +136,8 @@ class Calendar:
             self._weeks[namespace] = (self._clock(), week)
             self._weeks.move_to_end(namespace)
             while len(self._weeks) > KEPT:
-                self._weeks.popitem(last=False)
+                forgotten, _ = self._weeks.popitem(last=False)
+                self._past.pop(forgotten, None)
 
     def _past_hours(self, namespace: str, insights: Insights, now: datetime) -> list[HourLoad]:
         """Hours that are over stay as they were, so each is counted once."""

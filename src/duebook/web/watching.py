@@ -97,7 +97,12 @@ class Watches:
                 found = self._kept.get(key)
             if found is not None and found[0] >= change:
                 return found[1]  # type: ignore[no-any-return]
-            value = load()
+            try:
+                value = load()
+            except BaseException:
+                with self._lock:
+                    self._busy.pop(key, None)
+                raise
             with self._lock:
                 self._kept[key] = (change, value)
                 self._kept.move_to_end(key)

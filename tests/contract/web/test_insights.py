@@ -95,6 +95,16 @@ def test_many_schedules_are_counted_behind_the_page(
     assert max(load.runs for load in week.coming) == 5
 
 
+def test_namespaces_that_nobody_looks_at_any_more_are_forgotten(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecast, "KEPT", 2)
+    calendar = Calendar()
+    for number in range(5):
+        calendar.week(f"house-{number}", book.insights)
+    assert list(calendar._past) == ["house-3", "house-4"]
+
+
 def mark(number: int, status: str = "succeeded", late: int = 0) -> RunMark:
     due = BEGIN + number * HOUR
     began = due + late * SECOND
