@@ -239,6 +239,24 @@ def test_the_next_due_time_is_moved_skipped_and_restored(operator: Browser, book
     assert late.status == 409
 
 
+@pytest.mark.parametrize("action", ["move", "skip-next"])
+def test_what_is_paused_has_no_next_due_time_to_change(
+    operator: Browser, book: Book, action: str
+) -> None:
+    make(book)
+    book.schedules.pause("job")
+    page = operator.ok(f"/schedules/job/{action}")
+    assert "Nothing is due next: it is paused" in page.text
+    assert 'class="primary"' not in page.source
+
+
+def test_due_times_of_other_years_name_them_in_both_zones(viewer: Browser, book: Book) -> None:
+    make(book, trigger={"cron": "0 12 29 2 *", "tz": "Asia/Tokyo"})
+    years = [at.year for at in book.schedules.preview("job")]
+    text = viewer.ok("/schedules/job").text
+    assert all(text.count(f"29 Feb {year} ") == 2 for year in years if year != years[0])
+
+
 def test_a_run_now_is_queued_with_its_payload_and_taken_back(operator: Browser, book: Book) -> None:
     make(book)
     asked = operator.ok("/schedules/job/run")
