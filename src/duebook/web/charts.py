@@ -191,6 +191,6 @@ def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock:
 
 
 def _due_words(found: Sequence[Coming], clock: Clock) -> str:
-    names = ", ".join(dict.fromkeys(due.schedule for due in found[:5]))
-    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return f"{clock.text(found[0].at)}: {names}{more}"
+    names = list(dict.fromkeys(due.schedule for due in found))
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{clock.text(found[0].at)}: {', '.join(names[:5])}{more}"

@@ -69,6 +69,15 @@ def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) 
     assert "/schedules/job" in page.links
 
 
+def test_one_is_not_many(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "5s"}, target=TRUE)
+    begin(book.store)
+    page = viewer.ok("/")
+    assert "1 schedule " in page.text
+    assert "1 node " in page.text
+    assert "job and " not in page.source
+
+
 def test_what_is_due_often_does_not_hide_the_rest_of_the_hour(viewer: Browser, book: Book) -> None:
     book.schedules.create("often", trigger={"every": "1m"}, target=TRUE)
     book.schedules.create("seldom", trigger={"every": "50m"}, target=TRUE)
