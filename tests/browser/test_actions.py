@@ -324,6 +324,23 @@ def test_the_zone_of_the_viewer_is_used(demo: Site) -> None:
     assert page.get_by_label("Times in", exact=True).input_value() == "Europe/Brussels"
 
 
+def test_a_viewer_whose_clock_is_wrong_sees_the_right_distances(demo: Site) -> None:
+    page = demo.visit()
+    page.clock.set_fixed_time(utc_now() + timedelta(days=3))
+    page.goto(f"{demo.address}/schedules/nightly-etl")
+    page.get_by_text("Live", exact=True).wait_for()
+    assert page.locator("#when .ago").first.inner_text().startswith("in ")
+
+
+def test_what_is_not_true_any_more_is_not_said_any_more(demo: Site) -> None:
+    page = demo.visit("/schedules/stock/pause")
+    page.get_by_role("button", name="Pause").click()
+    told = page.get_by_text("It is paused: nothing is decided")
+    told.wait_for()
+    demo.book.schedules.resume("stock")
+    told.wait_for(state="detached")
+
+
 def test_the_list_is_filtered_as_somebody_types(demo: Site) -> None:
     page = demo.visit("/schedules")
     page.get_by_label("Name", exact=True).press_sequentially("tenant-4")

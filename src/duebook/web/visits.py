@@ -113,6 +113,7 @@ class Visit:
             "admin": self.may(Role.ADMIN),
             "path": self.request.url.path,
             "version": __version__,
+            "served": utc_now(),
             "notice": None,
         }
         return HTMLResponse(render(template, **(common | values)), status)

@@ -15,6 +15,16 @@ function tellZone() {
 
 // -- distances: "in 12 s" counts down
 
+// Whose clock is wrong sees the same distances: the server says what time it was when it answered.
+
+const RIGHT_ENOUGH = 10_000;
+let skew = 0;
+
+function compareClocks(answer) {
+  const ahead = Date.parse(answer.getElementById("main").dataset.served) - Date.now();
+  skew = Math.abs(ahead) > RIGHT_ENOUGH ? ahead : 0;
+}
+
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 
 function distance(seconds) {
@@ -32,7 +42,7 @@ function distance(seconds) {
 }
 
 function tick() {
-  const now = Date.now();
+  const now = Date.now() + skew;
   for (const element of document.querySelectorAll("[data-at]")) {
     const text = distance((Date.parse(element.dataset.at) - now) / 1000);
     if (element.textContent !== text) element.textContent = text;
@@ -69,16 +79,17 @@ function exchange(fresh) {
   const next = fresh.getElementById("page");
   if (!next || busy()) { waiting = true; return; }
   const active = document.activeElement, focused = page().contains(active) ? identity(active) : null;
-  const log = page().querySelector(".log"), notice = page().querySelector(".alert.done");
+  const log = page().querySelector(".log"), secret = page().querySelector("[data-once]");
   const scrolled = log && [log.scrollTop, log];
   const sidled = [...page().querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   const newLog = next.querySelector(".log");
   if (log && newLog && log.dataset.stream) newLog.replaceWith(log);
-  if (notice && !next.querySelector(".alert.done")) { const h1 = next.querySelector("h1"); (h1.closest(".title") ?? h1).after(notice); }
+  if (secret) next.querySelector(".title").after(secret);
   page().replaceWith(document.adoptNode(next));
   if (scrolled) scrolled[1].scrollTop = scrolled[0];
   sidled.forEach((left, place) => { const box = page().querySelectorAll(".scroll")[place]; if (left && box) box.scrollLeft = left; });
   document.title = fresh.title;
+  compareClocks(fresh);
   ready();
   if (focused) focusAgain(focused);
 }
@@ -319,6 +330,7 @@ function ready() {
 }
 
 if (tellZone()) { document.getElementById("zone")?.setAttribute("value", Intl.DateTimeFormat().resolvedOptions().timeZone); lookAgain(); }
+compareClocks(document);
 ready();
 live();
 setInterval(tick, 1000);
