@@ -63,15 +63,20 @@ class Clock:
             return Markup('<span class="none">–</span>')
         shown = self.text(moment)
         beside = Markup("")
-        theirs = "" if zone is None or zone == self.zone else self.text(moment, zone)
-        if theirs and theirs != shown and zone is not None:
-            if local_datetime(moment, zone).date() == self._day(moment):
-                theirs = theirs.split()[-1]
+        if zone is not None and zone != self.zone and self.text(moment, zone) != shown:
+            theirs = self.beside(moment, zone)
             beside = Markup(' <span class="zone">{} {}</span>').format(theirs, city(zone))
         ago = Markup('<span class="ago" data-at="{}">{}</span>')
         return Markup("{}{} {}").format(
             self.at(moment), beside, ago.format(format_instant(moment), self.ago(moment))
         )
+
+    def beside(self, moment: datetime, zone: str) -> str:
+        """As another zone shows it, beside ours: without its date where that is the same."""
+        theirs = self.text(moment, zone)
+        if local_datetime(moment, zone).date() == self._day(moment):
+            return theirs.split()[-1]
+        return theirs
 
     def at(self, moment: datetime, beside: datetime | None = None) -> Markup:
         """Only the time; without its date where that stands `beside` it already."""
