@@ -137,6 +137,15 @@ def test_none_chosen_is_not_all(operator: Browser, book: Book, query: dict[str, 
     assert not asked.sends("/bulk")
 
 
+@pytest.mark.parametrize("query", [{"label": ",,"}, {"problem": "perhaps"}])
+def test_a_filter_that_says_nothing_is_not_all(
+    operator: Browser, book: Book, query: dict[str, str]
+) -> None:
+    make(book)
+    assert operator.get("/schedules", **query).status == 400
+    assert not operator.get("/bulk", action="pause", all="1", **query).sends("/bulk")
+
+
 @pytest.mark.parametrize("missing", ["all", "action"])
 def test_a_form_that_says_less_than_its_page_pauses_nothing(
     operator: Browser, book: Book, missing: str

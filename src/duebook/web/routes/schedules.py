@@ -45,15 +45,14 @@ FILTERS: Final = ("text", "label", "status", "target", "problem")
 Text = Annotated[str | None, Query(max_length=300)]
 
 
-def read_filters(**given: Any) -> dict[str, Any]:
+def read_filters(**given: str | None) -> dict[str, Any]:
     """Those that say something, as the client takes them."""
-    found = {name: value for name, value in given.items() if value not in (None, "", [])}
+    texts = {name: (value or "").strip() for name, value in given.items()}
+    found: dict[str, Any] = {name: text for name, text in texts.items() if text}
     if "problem" in found:
-        found["problem"] = found["problem"] == "true"
-    if isinstance(found.get("label"), str):
-        found["label"] = read_labels(found["label"])
-    if isinstance(found.get("text"), str):
-        found["text"] = found["text"].strip()
+        found["problem"] = {"true": True, "false": False}.get(found["problem"], found["problem"])
+    if "label" in found:
+        found["label"] = read_labels(found["label"]) or [found["label"]]
     return found
 
 
