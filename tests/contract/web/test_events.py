@@ -76,6 +76,17 @@ def test_what_was_not_taken_is_delivered_once_more_or_given_up(
 
 
 @pytest.mark.usefixtures("undelivered")
+def test_how_many_were_not_taken_is_not_said_to_be_fewer(
+    operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = operator.ok("/readers/billing/drop-dead?event=gone")
+    assert "has nothing of that any more" in gone.text
+    assert 'class="danger"' not in gone.source
+    monkeypatch.setattr("duebook.web.routes.events.LETTERS", 1)
+    assert "Deliver 1 event or more once more?" in operator.ok("/readers/billing/replay-dead").text
+
+
+@pytest.mark.usefixtures("undelivered")
 def test_a_reader_gets_again_what_it_had(operator: Browser, viewer: Browser, book: Book) -> None:
     asked = operator.ok("/readers/billing/replay")
     wrong = operator.send(asked, "/readers/billing/replay", after="soon")

@@ -155,6 +155,7 @@ def _ask(
         action=action,
         event=event,
         letters=chosen,
+        more=not event and len(chosen) == LETTERS,
         end=book.events.position(),
         problem=problem,
     )
