@@ -218,8 +218,8 @@ async function search(input) {
   address.search = new URLSearchParams(fields);
   const mine = ++searches;
   if (address.href === location.href) return;
-  const answer = await fetch(address, { headers: { Accept: "text/html" } });
-  if (answer.status === 401 || answer.status >= 500) return;
+  const answer = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (!answer || answer.status === 401 || answer.status >= 500) return; // what was found here stays
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
   if (mine !== searches) return; // an answer to what was typed before
   const own = form, others = (root) => [...root.children].filter((e) => !e.matches("h1, .title, .filters"));
