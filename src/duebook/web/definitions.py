@@ -153,8 +153,15 @@ def _number(name: str, text: str) -> int:
 
 
 def _labels(text: str) -> dict[str, str]:
-    pairs = [line.partition(":") for line in text.splitlines() if line.strip()]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    found: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if not colon:
+            raise Invalid(f'labels: "{shorten(line)}" is not written as NAME:VALUE')
+        if name in found:
+            raise Invalid(f'labels: "{shorten(name)}" stands there twice')
+        found[name] = value
+    return found
 
 
 def _json(name: str, text: str) -> Any:

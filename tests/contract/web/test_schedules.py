@@ -248,6 +248,30 @@ def test_the_next_due_time_is_moved_skipped_and_restored(operator: Browser, book
     assert late.status == 409
 
 
+def test_a_page_that_asks_says_so_when_somebody_was_faster(operator: Browser, book: Book) -> None:
+    make(book)
+    asked = operator.ok("/schedules/job/resume")
+    assert "It is active." in asked.text
+    assert 'class="primary"' not in asked.source
+    book.schedules.pause("job")
+    assert 'class="primary"' not in operator.ok("/schedules/job/pause").source
+    late = operator.get("/schedules/job/restore", at="2030-01-01T00:00:00Z")
+    assert late.status == 409
+    assert "Nothing is said about due time" in late.text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("team", "is not written as NAME:VALUE"), ("a:1\na:2", "twice")]
+)
+def test_labels_that_would_be_lost_are_refused(
+    admin: Browser, book: Book, text: str, told: str
+) -> None:
+    make(book)
+    page = admin.send(admin.ok("/schedules/job/edit"), "/schedules/job/edit", labels=text)
+    assert page.status == 422
+    assert told in page.text
+
+
 @pytest.mark.parametrize("action", ["move", "skip-next"])
 def test_what_is_paused_has_no_next_due_time_to_change(
     operator: Browser, book: Book, action: str

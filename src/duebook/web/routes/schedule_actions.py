@@ -181,8 +181,13 @@ def ask_restore(
 ) -> Response:
     """Whether to take back what was said about a due time; raises InvalidTime."""
     schedule = visit.book.schedules.get(name)
-    given = {"at": format_instant(parse_instant(at))}
-    return _ask(visit, schedule.name, "restore", given=given)
+    moment = parse_instant(at)
+    said = visit.book.schedules.exceptions(schedule.id)
+    if not any(one.due_at == moment and one.kind in ("skip", "moved_away") for one in said):
+        told = f"nothing is said about due time {format_instant(moment)} any more"
+        back = ("schedules", schedule.name)
+        return visit.render("refused.html", 409, problem=told, back=back)
+    return _ask(visit, schedule.name, "restore", given={"at": format_instant(moment)})
 
 
 @operations("POST", "/restore", Role.OPERATOR, None)
