@@ -362,6 +362,19 @@ def test_an_edit_shows_what_would_change_before_it_is_saved(admin: Browser, book
     assert book.schedules.get("job").spec.trigger_text == "30 2 * * *"  # type: ignore[union-attr]
 
 
+def test_a_preview_tells_each_due_time_in_the_zone_of_its_definition(
+    admin: Browser, book: Book
+) -> None:
+    make(book)
+    trigger = '{"cron": "30 2 * * *", "tz": "Asia/Tokyo"}'
+    page = admin.ok("/schedules/job/edit")
+    shown = admin.send(page, "/schedules/job/edit", trigger=trigger, step="preview").text
+    was, _, will = shown.partition("Due from then on")
+    assert "02:30 New York" in was
+    assert "02:30 Tokyo" in will
+    assert "New York" not in will
+
+
 def test_who_may_not_define_commands_cannot_edit_them(operator: Browser, book: Book) -> None:
     make(book, target={"shell": "true", "env": {"KEY": "s3cret"}})
     page = operator.ok("/schedules/job/edit")

@@ -412,6 +412,8 @@ def _preview_page(
         schedule=schedule,
         given=given,
         version=version,
+        before=edited.before,
+        after=edited.after,
         differences=differences(edited.before, edited.after),
         was=due_rows(edited.before, edited.was_due, now),
         will=due_rows(edited.after, edited.will_be_due, now),
