@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+import pytest
 
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, begin, claim, settle
 
 if TYPE_CHECKING:
-    import pytest
     from fastapi import FastAPI
 
     from duebook.book import Book
@@ -67,6 +69,18 @@ def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) 
     page = viewer.ok("/")
     assert "6 due times in the next hour" in page.source
     assert "/schedules/job" in page.links
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [("/", "o"), ("/new", "s"), ("/schedules/job", "s"), ("/check-flow", "f"), ("/nodes", "n")],
+)
+def test_the_menu_says_where_somebody_is(
+    operator: Browser, book: Book, path: str, part: str
+) -> None:
+    book.schedules.create("job", trigger={"every": "1h"}, target=TRUE)
+    current = re.findall(r'aria-current="page" data-key="(.)"', operator.ok(path).source)
+    assert current == [part]
 
 
 def test_one_is_not_many(viewer: Browser, book: Book) -> None:
