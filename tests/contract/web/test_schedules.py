@@ -12,6 +12,7 @@ from duebook.book import Book as AnyBook
 from duebook.explain import Explanation
 from duebook.store.values import SessionInfo
 from duebook.timetext import format_instant
+from duebook.version import __version__
 from duebook.web.routes.schedules import _spans
 from duebook.web.times import Clock
 from tests.conformance.builders import SECOND, begin, claim, settle
@@ -373,6 +374,7 @@ def test_a_preview_tells_each_due_time_in_the_zone_of_its_definition(
     assert "02:30 New York" in was
     assert "02:30 Tokyo" in will
     assert "New York" not in will
+    assert f"Duebook {__version__}" in will
 
 
 def test_who_may_not_define_commands_cannot_edit_them(operator: Browser, book: Book) -> None:

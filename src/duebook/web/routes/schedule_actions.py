@@ -411,7 +411,7 @@ def _preview_page(
         "edit_preview.html",
         schedule=schedule,
         given=given,
-        version=version,
+        revision=version,
         before=edited.before,
         after=edited.after,
         differences=differences(edited.before, edited.after),
