@@ -140,6 +140,7 @@ def test_a_run_is_cancelled_and_run_again(operator: Browser, book: Book) -> None
     assert "queued again" in done.text
     undone = operator.send(done, f"{run}/cancel")
     assert "It is cancelled" in undone.text
+    assert "alert warn" not in undone.source
 
 
 def test_a_page_that_asks_says_so_when_it_is_too_late(operator: Browser, book: Book) -> None:
