@@ -92,6 +92,18 @@ def test_one_is_not_many(viewer: Browser, book: Book) -> None:
     assert "job and " not in page.source
 
 
+def test_what_is_due_very_often_is_so_for_the_whole_hour(
+    viewer: Browser, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book.schedules.create("job", trigger={"every": "10s"}, target=TRUE)
+    page = viewer.ok("/")
+    (told,) = re.findall(r"and (\d+) more times", page.text)
+    assert 357 <= int(told) <= 359
+    assert page.source.count("<rect") == 60
+    monkeypatch.setattr("duebook.web.routes.overview.MOST_FOLLOWED", 200)
+    assert "and 59 more times at least" in viewer.ok("/").text
+
+
 def test_what_is_due_often_does_not_hide_the_rest_of_the_hour(viewer: Browser, book: Book) -> None:
     book.schedules.create("often", trigger={"every": "1m"}, target=TRUE)
     book.schedules.create("seldom", trigger={"every": "50m"}, target=TRUE)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
+from duebook.book.insights import EACH_COMING
 from duebook.book.readiness import GRACE
 from duebook.model.access import Role
 from duebook.model.insight import fold_steps
@@ -16,6 +18,7 @@ from duebook.web.visits import Visiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from duebook.model.insight import Coming, Overview
 
@@ -23,8 +26,11 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
+HOUR: Final = timedelta(hours=1)
 NEARLY_AN_HOUR: Final = timedelta(minutes=59)
 """Less of the next hour is said to be only a part of it."""
+MOST_FOLLOWED: Final = 5_000
+"""Due times that are drawn besides those that the books tell."""
 LISTED: Final = 24
 """Schedules of the next hour that are named."""
 
@@ -34,7 +40,12 @@ def get_overview(visit: Visiting) -> Response:
     """What runs, what is due, what went wrong."""
     seen = visit.shared(lambda book: book.insights.overview())
     clock = visit.clock(seen.now)
-    line = time_line(seen.coming, seen.now, seen.coming_until, clock)
+    until = min(seen.coming_until, seen.now + HOUR)
+    coming = _by_schedule(seen.coming)
+    whole = sum(_untold(until, times) for times in coming) <= MOST_FOLLOWED
+    if whole:
+        coming = [_up_to(until, times) for times in coming]
+    line = time_line([due for times in coming for due in times], seen.now, until, clock)
     missing = list(_missing(seen))
     amiss = (seen.failed, seen.late, seen.problems, seen.broken, seen.stranded, missing)
     cut = seen.coming_until < seen.now + NEARLY_AN_HOUR
@@ -43,9 +54,9 @@ def get_overview(visit: Visiting) -> Response:
         "line": line,
         "well": not any(amiss),
         "cut": cut,
+        "whole": whole,
         "missing": missing,
     }
-    coming = _by_schedule(seen.coming)
     running, steps = fold_steps(seen.running)
     values |= {"running": running, "running_steps": steps}
     return visit.render("overview.html", now=seen.now, coming=coming, listed=LISTED, **values)
@@ -57,6 +68,23 @@ def _by_schedule(coming: Sequence[Coming]) -> list[list[Coming]]:
     for due in coming:
         found.setdefault(due.schedule, []).append(due)
     return list(found.values())
+
+
+def _up_to(until: datetime, times: list[Coming]) -> list[Coming]:
+    """The due times of a schedule; of one that is due so often that the books tell only the first,
+    those that follow if it goes on as evenly."""
+    last, step, rest = times[-1], _step(times), _untold(until, times)
+    return times + [replace(last, at=last.at + (number + 1) * step) for number in range(rest)]
+
+
+def _untold(until: datetime, times: list[Coming]) -> int:
+    """How many due times follow those that the books tell."""
+    step = _step(times)
+    return (until - times[-1].at) // step if len(times) >= EACH_COMING and step else 0
+
+
+def _step(times: list[Coming]) -> timedelta:
+    return (times[-1].at - times[0].at) / max(len(times) - 1, 1)
 
 
 def _missing(seen: Overview) -> Iterator[str]:
