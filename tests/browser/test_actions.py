@@ -332,6 +332,24 @@ def test_a_viewer_whose_clock_is_wrong_sees_the_right_distances(demo: Site) -> N
     assert page.locator("#when .ago").first.inner_text().startswith("in ")
 
 
+def test_a_page_is_live_again_after_the_books_were_away(demo: Site) -> None:
+    page = demo.visit("/nodes")
+    refused: list[Route] = []
+
+    def refuse_once(route: Route) -> None:
+        if refused:
+            route.continue_()
+            return
+        refused.append(route)
+        route.fulfill(status=503)
+
+    page.route("**/live*", refuse_once)
+    demo.expected.add("status of 503")
+    page.reload()
+    page.get_by_text("Not live; trying again").wait_for()
+    page.get_by_text("Live", exact=True).wait_for()
+
+
 def test_what_is_not_true_any_more_is_not_said_any_more(demo: Site) -> None:
     page = demo.visit("/schedules/stock/pause")
     page.get_by_role("button", name="Pause").click()

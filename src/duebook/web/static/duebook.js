@@ -112,17 +112,27 @@ function focusAgain(wanted) {
 function live() {
   const address = document.body.dataset.live, state = document.getElementById("live-state");
   if (!address) return;
-  const stream = new EventSource(address);
-  let shown = document.body.dataset.change;
-  stream.addEventListener("changed", (event) => {
-    number = event.data;
-    if (number !== shown) lookAgain();
-    shown = number;
-  });
-  stream.addEventListener("open", () => { state.textContent = "Live"; });
-  stream.addEventListener("error", () => { state.textContent = "Not live; trying again"; shown = ""; });
-  stream.addEventListener("over", () => { stream.close(); location.reload(); });
+  let stream, shown = document.body.dataset.change;
+  const listen = () => {
+    stream?.close();
+    stream = new EventSource(address);
+    stream.addEventListener("changed", (event) => {
+      number = event.data;
+      if (number !== shown) lookAgain();
+      shown = number;
+    });
+    stream.addEventListener("open", () => { state.textContent = "Live"; });
+    stream.addEventListener("over", () => { stream.close(); location.reload(); });
+    stream.addEventListener("error", () => {
+      state.textContent = "Not live; trying again";
+      shown = "";
+      if (stream.readyState === EventSource.CLOSED) setTimeout(again, LOOK_AGAIN_EVERY);
+    });
+  };
+  const again = () => { listen(); lookAgain(); }; // after a refusal no browser tries again itself
+  listen();
   addEventListener("pagehide", () => stream.close());
+  addEventListener("pageshow", (event) => { if (event.persisted) again(); });
   document.addEventListener("visibilitychange", () => { if (waiting) lookAgain(); });
 }
 
