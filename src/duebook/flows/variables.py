@@ -49,6 +49,9 @@ _OWN_TAG: Final = re.compile(
 """A template that names a value of the flow; other programs have such braces, too."""
 _PATH: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[([0-9]+)\]")
 _BRACED: Final = re.compile(r"([^.\[\]]+)((?:\.(?:[A-Za-z_][A-Za-z0-9_-]*|[0-9]+)|\[[0-9]+\])*)")
+_PLAIN_WORD: Final = r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*"
+_PLAIN_PATH: Final = re.compile(rf"(?![0-9]){_PLAIN_WORD}(?:\.{_PLAIN_WORD}|\[[0-9]+\])*")
+"""A path with which no other shares its variable."""
 _STEP_PART: Final = re.compile(
     r"""\bsteps(?:\.([A-Za-z_][A-Za-z0-9_]*)|\[(?:"([^"]*)"|'([^']*)')\])(?:\.([A-Za-z_]\w*))?"""
 )
@@ -320,8 +323,8 @@ def reference_name(match: re.Match[str]) -> str:
 def part_variable(reference: str) -> str:
     """The variable of a shell that has a part of a value, such as ROWS.count, or a template's."""
     name = re.sub(r"\W+", "__", reference, flags=re.ASCII).strip("_")
-    is_path = re.fullmatch(r"""[\w.\[\]"'-]+""", reference)
-    return name if is_path else f"{name}_{crc32(reference.encode()):08x}"
+    is_plain = _PLAIN_PATH.fullmatch(reference)
+    return name if is_plain else f"_{name}_{crc32(reference.encode()):08x}"
 
 
 def shell_references(text: str) -> Iterator[tuple[re.Match[str], str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -267,11 +268,31 @@ def test_a_request_that_is_refused_is_shown_as_its_file_has_it() -> None:
 
 
 def test_parts_of_values_reach_a_shell_as_variables() -> None:
-    text = "steps: [{name: a, command: a, output: A}, {command: 'echo \"${A.b[0].c-d}\" ${A}'}]"
+    text = "steps: [{name: a, command: a, output: A}, {command: 'echo \"${A.b[0].c_d}\" ${A}'}]"
     target = flow_of(text).steps[1].target
     assert isinstance(target, Script)
-    assert target.text == 'echo "${A__b__0__c__d}" ${A}'
-    assert target.values == (("A__b__0__c__d", '{{ data["A"]["b"][0]["c-d"] }}'),)
+    assert target.text == 'echo "${A__b__0__c_d}" ${A}'
+    assert target.values == (("A__b__0__c_d", '{{ data["A"]["b"][0]["c_d"] }}'),)
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        ("${A.b-c}", "${A.b.c}", "${A.b__c}", "${A.b_-c}"),
+        ('{{ steps["é"].output }}', '{{ steps["ü"].output }}', '{{ steps["a b"].output }}'),
+        ("${1.b}", "${A.b}", "${_A.b}"),
+    ],
+)
+def test_no_two_parts_of_values_share_a_variable(references: tuple[str, ...]) -> None:
+    steps = [
+        {"name": name, "command": "a", "output": f"O{place}"}
+        for place, name in enumerate(["é", "ü", "a b"])
+    ]
+    text = {"params": [{"A": ""}, {"_A": ""}, "one"], "steps": [*steps, " ".join(references)]}
+    target = flow_of(json.dumps(text)).steps[-1].target
+    assert isinstance(target, Script)
+    assert len(target.values) == len(references)
+    assert all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) for name, _ in target.values)
 
 
 def test_templates_reach_a_shell_as_variables() -> None:
