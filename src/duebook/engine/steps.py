@@ -127,6 +127,8 @@ class StepRoom:
             told = self._unmet(claim, step, rendered, stop)
         except _NotJudged as error:
             return error.outcome
+        except Invalid as error:
+            return Outcome("failed", "template", str(error))
         if told is not None:
             return Outcome("cancelled", "precondition", told)
         if name == CHECK:

@@ -27,7 +27,8 @@ LONGEST: Final = 100
 def unmet(written: Sequence[Condition], filled: Sequence[Condition], ask: Ask) -> str | None:
     """Why the first condition that does not hold does not; None when all do.
 
-    They are given as the file has them, and with their values.
+    They are given as the file has them, and with their values. Raises Invalid for a value that is
+    too long for a pattern.
     """
     for as_written, condition in zip(written, filled, strict=True):
         code, value = 0, condition.text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
+from math import factorial, inf
 from typing import Final
 
 from duebook.errors import Invalid, shorten
@@ -12,12 +14,27 @@ __all__ = ["check_pattern", "is_as_expected", "is_in_output"]
 
 _MARK: Final = "re:"
 LONGEST_PATTERN: Final = 500
-LONGEST_LINE: Final = 1_000
-"""Characters of a line that a pattern looks at."""
 MOST_REPEATS: Final = 5
+MOST_WAYS: Final = 1_000
+"""In how many ways its choices may be taken together."""
+MOST_TRIED: Final = 50_000_000
+"""Beginnings and ends of repetitions that a search may try: half a second's work."""
+LONGEST: Final = 65_536
+"""Characters of a value that a pattern looks at."""
 _TOKEN: Final = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|\)|\||[*+]|\{[0-9]*,[0-9]*\}", re.DOTALL
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<open>\(\??)|(?P<close>\))|(?P<choice>\|)"
+    r"|(?P<times>\{(?P<count>[0-9]+)\})|(?P<repeat>[*+]|\{[0-9]*,[0-9]*\})[?+]?|(?P<maybe>\?)[?+]?",
+    re.DOTALL,
 )
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is in parentheses, or the whole pattern."""
+
+    choices: int = 1
+    varies: bool = False
+    """whether a text may be taken by it in several ways"""
 
 
 def check_pattern(text: str) -> str:
@@ -33,54 +50,79 @@ def check_pattern(text: str) -> str:
         raise Invalid(f'pattern "{shorten(text)}" cannot be read: {error}') from None
     if re.search(r"\\[1-9]|\(\?P=", pattern):
         raise Invalid(f'pattern "{shorten(text)}" refers back to a group, which is not supported')
-    _check_repeats(text, pattern)
+    if re.search(r"\(\?[a-zA-Z]*x", pattern):
+        raise Invalid(f'pattern "{shorten(text)}" has the flag x, which is not supported')
+    if _repeats(pattern) > MOST_REPEATS or _ways(pattern) > MOST_WAYS:
+        raise Invalid(
+            f'pattern "{shorten(text)}" repeats too much within what it repeats, more than '
+            f"{MOST_REPEATS} times, or has too many choices; make it simpler"
+        )
     return text
 
 
-def _check_repeats(text: str, pattern: str) -> None:
-    """A repeated group must not itself have a choice or a repetition: that may take for ever."""
-    count, former, groups = 0, "", [False]
-    closed_varies = False
-    for token in _TOKEN.findall(pattern):
-        if token == "(":  # noqa: S105 - no password
-            groups.append(False)
-        elif token == ")" and len(groups) > 1:  # noqa: S105
-            closed_varies = groups.pop()
-            groups[-1] = groups[-1] or closed_varies
-        elif token[0] in "*+{":
-            count += 1
-            if (former == ")" and closed_varies) or count > MOST_REPEATS:
-                raise Invalid(
-                    f'pattern "{shorten(text)}" repeats too much within what it repeats, '
-                    f"or more than {MOST_REPEATS} times; make it simpler"
-                )
-            groups[-1] = True
-        elif token == "|":  # noqa: S105
-            groups[-1] = True
-        former = token
+def _repeats(pattern: str) -> int:
+    return sum(1 for token in _TOKEN.finditer(pattern) if token["repeat"])
+
+
+def _ways(pattern: str) -> float:
+    """In how many ways a text could be gone through, but for repetitions of one character.
+
+    Without an end where a group is repeated that may itself be taken in several ways.
+    """
+    ways, groups = 1.0, [_Group()]
+    closed, ended = groups[0], -1
+    for token in _TOKEN.finditer(pattern):
+        here, is_group = groups[-1], token.start() == ended
+        if token["open"]:
+            groups.append(_Group())
+        elif token["close"] and len(groups) > 1:
+            closed, ended = groups.pop(), token.end()
+            ways *= closed.choices
+            groups[-1].varies |= closed.varies
+        elif token["choice"]:
+            here.choices, here.varies = here.choices + 1, True
+        elif token["maybe"]:
+            ways, here.varies = ways * 2, True
+        elif token["repeat"] or token["times"]:
+            if is_group and closed.varies:
+                return inf
+            ways *= int(token["count"] or 1) if is_group else 1
+            here.varies |= bool(token["repeat"])
+    return ways
 
 
 def is_as_expected(value: str, expected: str) -> bool:
-    """Whether a value is a text, or has what a pattern looks for."""
-    if expected.startswith(_MARK):
-        return _found(value, expected)
-    return value == expected
+    """Whether a value is a text, or has what a pattern looks for; raises Invalid for a value that
+    is too long for that."""
+    if not expected.startswith(_MARK):
+        return value == expected
+    pattern, most = _compiled(expected)
+    if len(value) > most:
+        raise Invalid(
+            f'a value has {len(value):,} characters; pattern "{shorten(expected)}" can look at '
+            f"{most:,}, and at more when it repeats less"
+        )
+    return pattern.search(value) is not None
 
 
 def is_in_output(printed: str, wanted: tuple[str, ...]) -> bool:
-    """Whether any line has one of these in it."""
+    """Whether any line has one of these in it; one that is too long for a pattern has not."""
     return any(
-        _found(line, text) if text.startswith(_MARK) else text in line
+        _is_found(line, text) if text.startswith(_MARK) else text in line
         for line in printed.splitlines()
         for text in wanted
     )
 
 
-def _found(text: str, expected: str) -> bool:
-    pattern = _compiled(expected.removeprefix(_MARK))
-    return pattern.search(text[:LONGEST_LINE]) is not None
+def _is_found(line: str, expected: str) -> bool:
+    pattern, most = _compiled(expected)
+    return len(line) <= most and pattern.search(line) is not None
 
 
 @lru_cache(maxsize=200)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _compiled(expected: str) -> tuple[re.Pattern[str], int]:
+    """A pattern, and how many characters it can look at in time."""
+    pattern = expected.removeprefix(_MARK)
+    power = _repeats(pattern) + 1
+    most = (MOST_TRIED * factorial(power) / _ways(pattern)) ** (1 / power)
+    return re.compile(pattern), min(int(most), LONGEST)

@@ -286,7 +286,11 @@ def test_patterns_look_at_lines() -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["re:(a+)+$", "re:(a|a)*b", "re:(.*)*", r"re:(\w+\s?)+$", "re:((a)|b)+c", r"re:(a)\1", "re:["],
+    [
+        *("re:(a+)+$", "re:(a|a)*b", "re:(.*)*", r"re:(\w+\s?)+$", "re:((a)|b)+c", r"re:(a)\1"),
+        *("re:(a+){30}b", "re:(a?a?)*b", "re:(a|a){30}b", "re:(?:){2000000000}", "re:(?x)( a+ ) +"),
+        *(f"re:{'a?' * 30}{'a' * 30}", f"re:{'(a|a)' * 30}b", "re:a*a*a*a*a*a*b", "re:["),
+    ],
 )
 def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
     with pytest.raises(Invalid, match="pattern"):
@@ -295,10 +299,29 @@ def test_a_pattern_that_may_take_for_ever_is_refused(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["re:0[1-9]", "re:^v[0-9]+\\.[0-9]+\\.[0-9]+$", "re:build|deploy", "re:(foo)+", "re:[*+(|]"],
+    [
+        *(
+            "re:0[1-9]",
+            "re:^v[0-9]+\\.[0-9]+\\.[0-9]+$",
+            "re:build|deploy",
+            "re:(foo)+",
+            "re:[*+(|]",
+        ),
+        *("re:^(yes|no) *$", r"re:^[0-9]+(\.[0-9]+)?$", "re:(?:[0-9]{2}:){2}[0-9]{2}", "re:a{3}"),
+        "re:(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)-(?:[0-9]{1,2}?)",
+    ],
 )
 def test_ordinary_patterns_are_allowed(pattern: str) -> None:
     assert check_pattern(pattern) == pattern
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_a_pattern_looks_at_all_of_a_value_or_says_that_it_is_too_long(count: int) -> None:
+    pattern = check_pattern(f"re:^{'[a-z]+' * count}[0-9]?$")
+    assert is_as_expected("a" * count, pattern)
+    with pytest.raises(Invalid, match="a value has 100,000 characters"):
+        is_as_expected("a" * 99_999 + ";", pattern)
+    assert not is_in_output("a" * 99_999 + ";", (pattern,))
 
 
 def test_json_that_a_command_printed_is_printed_again_as_it_was() -> None:
