@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duebook.flows.build import Built, build, calls_in_circle
-from duebook.flows.files import default_name, find, read
+from duebook.flows.files import called, default_name, find, read
 from duebook.flows.problems import Problem, Refused
 from duebook.model.flow import FlowTarget
 
@@ -39,15 +39,16 @@ def check_files(paths: Iterable[Path]) -> list[Checked]:
 
 def _check(path: Path, root: Path | None) -> Checked:
     """One file; as a part of a directory it is held to what a node allows there."""
+    name = called(str(path))
     try:
         content = read(path, str(path), root)
     except Refused as error:
-        return Checked(str(path), (), (error.problem,))
+        return Checked(name, (), (error.problem,))
     if content is None:
         told = "it is a link to nothing" if path.is_symlink() else "there is no such file"
-        return Checked(str(path), (), (Problem(str(path), 0, 0, "", told),))
-    built: Built = build(content.text, str(path), default_name(path))
-    return Checked(str(path), built.flows, built.problems)
+        return Checked(name, (), (Problem(name, 0, 0, "", told),))
+    built: Built = build(content.text, name, default_name(path))
+    return Checked(name, built.flows, built.problems)
 
 
 def _together(checked: list[Checked]) -> list[Checked]:
@@ -66,7 +67,7 @@ def _together(checked: list[Checked]) -> list[Checked]:
         told = f"flows run each other in a circle: {' → '.join(circle)}"
         place = next(n for n, each in enumerate(found) if owners[circle[0]] == each.file)
         whole = found[place]
-        problem = Problem(whole.file, 1, 1, "steps", told)
+        problem = Problem(whole.file, 1, 1, "steps", told, "take one of these calls away")
         found[place] = Checked(whole.file, whole.flows, (*whole.problems, problem))
     return found
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path, PurePath
 
-__all__ = ["Content", "default_name", "find", "read"]
+__all__ = ["Content", "called", "default_name", "find", "read"]
 
 SUFFIXES: Final = (".yaml", ".yml")
 MOST_FILES: Final = 50_000
@@ -35,6 +35,11 @@ class Content:
 def default_name(path: PurePath) -> str:
     """What a flow is called that has no name of its own."""
     return path.name.removesuffix(path.suffix)
+
+
+def called(path: str) -> str:
+    """A path as a text, in which bytes that are none are replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def find(root: Path) -> Iterator[Path]:
@@ -70,6 +75,8 @@ def read(path: Path, name: str, root: Path | None = None) -> Content | None:
     `name` is how problems call it. Raises Refused for links that leave `root`, and for what is
     no file, too large, no text, or never still.
     """
+    if name != called(name):
+        raise _refused(called(name), "its name is no UTF-8", "rename it")
     try:
         real = path.resolve(strict=True)
         if root is not None and not real.is_relative_to(root.resolve()):

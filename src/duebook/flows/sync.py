@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.flows.build import build
-from duebook.flows.files import Content, default_name, find, read
+from duebook.flows.files import Content, called, default_name, find, read
 from duebook.flows.problems import Problem, Refused
 from duebook.flows.reconcile import Found, reconcile
 from duebook.model.flow import root_of
@@ -144,7 +144,7 @@ class FlowSync:
                 try:
                     content = read(path, place, root)
                 except Refused as error:
-                    current[place] = _File(path, error)
+                    current[called(place)] = _File(path, error)
                 else:
                     if content is not None:
                         current[place] = _File(path, content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING
@@ -170,6 +171,18 @@ def test_a_link_that_leaves_the_directory_is_a_problem(world: World, tmp_path: P
     assert (
         str(problem) == "flows/a.yaml: it is a link that leaves its directory; copy the file there"
     )
+
+
+def test_a_name_that_is_no_text_is_a_problem_and_holds_nothing_up(world: World) -> None:
+    world.write("a.yaml", ONE)
+    name = os.fsdecode(b"b\xff.yaml")
+    world.write(name, "name: b\n" + TWO)
+    assert world.rest() == [("add", "a")]
+    [problem] = world.registry.problems["flows/b\N{REPLACEMENT CHARACTER}.yaml"]
+    assert str(problem).endswith(".yaml: its name is no UTF-8; rename it")
+    (world.root / name).rename(world.root / "b.yaml")
+    assert world.rest() == [("add", "b")]
+    assert world.registry.problems == {}
 
 
 def test_a_flow_whose_file_becomes_a_link_elsewhere_stays(world: World, tmp_path: Path) -> None:
