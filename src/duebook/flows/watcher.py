@@ -1,8 +1,12 @@
-"""Watches directories for changes and gives hints; losing one costs only time."""
+"""Watches directories for changes and gives hints; losing one costs only time.
+
+Each directory below is watched by itself: what watches a whole tree follows links out of it.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -45,20 +49,43 @@ class Watcher:
                 thread.join()
 
     def _watch(self, root: Path) -> None:
+        told = ""
         while not self._stop.is_set():
             try:
-                for _ in watch(
-                    root,
-                    watch_filter=None,
-                    debounce=DEBOUNCE,
-                    step=DEBOUNCE,
-                    stop_event=self._stop,
-                    rust_timeout=500,
-                    raise_interrupt=False,
-                    ignore_permission_denied=True,
-                ):
-                    self._hint()
+                self._watch_directories(root)
             except (OSError, RuntimeError) as error:
-                _log.warning("flows: %s is not watched: %s", root, error)
-            self._stop.wait(AGAIN)
-            self._hint()
+                if str(error) != told:
+                    _log.warning("flows: %s is not watched: %s", root, error)
+                told = str(error)
+                self._stop.wait(AGAIN)
+                self._hint()
+
+    def _watch_directories(self, root: Path) -> None:
+        """Until there are others; what changed before the watch began is hinted at, too."""
+        inode, directories, is_first = root.stat().st_ino, _directories(root), True
+        for changes in watch(
+            *directories,
+            watch_filter=None,
+            debounce=DEBOUNCE,
+            step=DEBOUNCE,
+            stop_event=self._stop,
+            rust_timeout=500,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+            recursive=False,
+            ignore_permission_denied=True,
+        ):
+            if changes or is_first:
+                self._hint()
+            is_first = False
+            if root.stat().st_ino != inode or (changes and _directories(root) != directories):
+                return
+
+
+def _directories(root: Path) -> list[str]:
+    """A directory and those below it in which files are looked for."""
+    found = []
+    for here, names, _ in os.walk(root):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        found.append(here)
+    return found

@@ -13,7 +13,7 @@ from duebook.errors import Conflict, Invalid
 from duebook.flows import sync
 from duebook.flows.build import build
 from duebook.flows.sync import PATIENCE, RESCAN, STILL, FlowSync
-from duebook.flows.watcher import Watcher
+from duebook.flows.watcher import Watcher, _directories
 from tests.unit.flows.registry import MemoryRegistry
 from tests.waiting import eventually, takes_less_than
 
@@ -303,6 +303,35 @@ def test_a_watcher_hints_at_changes(tmp_path: Path) -> None:
         def changed() -> bool:
             (tmp_path / f"a{next(numbers)}.yaml").write_text(ONE)
             return hints.wait(0.1)
+
+        eventually(changed)
+    finally:
+        watcher.close()
+
+
+def test_a_watcher_hints_at_changes_in_new_directories_but_not_behind_links(
+    tmp_path: Path,
+) -> None:
+    root, elsewhere = tmp_path / "flows", tmp_path / "elsewhere"
+    for directory in (root, elsewhere):
+        directory.mkdir()
+    (root / "link").symlink_to(elsewhere)
+    (root / "new").mkdir()
+    (root / ".git").mkdir()
+    assert _directories(root) == [str(root), str(root / "new")]
+    hints = threading.Event()
+    watcher = Watcher([root], hints.set)
+    watcher.start()
+    try:
+        numbers = iter(range(1_000))
+
+        def changed() -> bool:
+            below = root / f"d{next(numbers)}"
+            below.mkdir()
+            hints.wait(PATIENCE)
+            hints.clear()
+            (below / "a.yaml").write_text(ONE)
+            return hints.wait(PATIENCE)
 
         eventually(changed)
     finally:
