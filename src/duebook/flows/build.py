@@ -100,6 +100,7 @@ def _names(documents: list[Node], default_name: str, problems: Problems) -> list
     names: list[str] = []
     for place, node in enumerate(documents):
         found = node.value.get("name") if isinstance(node.value, dict) else None
+        found = None if found is None or found.value is None else found
         given = default_name if found is None and not names else found and plain(found)
         name = given if not names else f"{names[0]}.{given}"
         where = found or node

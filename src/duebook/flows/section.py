@@ -59,7 +59,7 @@ class Section:
             told = f"key `{key}` is not supported"
             self.problems.add(place, self.at(key), told, word.instead)
         elif (name := word.same_as or word.name) in self._values:
-            told = f"key `{key}` says again what `{name}` says"
+            told = f"key `{key}` says again what `{self.said(name)}` says"
             self.problems.add(place, self.at(key), told, "keep one of them")
         elif value.value is not None:
             self._values[name] = value

@@ -73,7 +73,7 @@ def test_a_hint_is_spelled_as_its_file_is() -> None:
 
 def test_a_key_in_both_spellings_is_refused() -> None:
     [told] = problems_of("maxActiveSteps: 1\nmax_active_steps: 2\nsteps: [a]")
-    assert "says again what `max_active_steps` says" in told
+    assert "says again what `maxActiveSteps` says" in told
 
 
 def test_a_list_without_depends_runs_in_order() -> None:
@@ -450,6 +450,10 @@ def test_a_schedule_may_be_any_trigger() -> None:
     assert "is no cron" not in str(problems_of("schedule: '61 * * * *'\nsteps: [a]"))
     assert problems_of("schedule: {weekly: never}\nsteps: [a]")
     assert problems_of("tz: Mars/Base\nsteps: [a]")
+
+
+def test_a_name_that_is_left_empty_is_that_of_the_file() -> None:
+    assert flow_of("name:\nsteps: [a]").name == flow_of("steps: [a]").name
 
 
 def test_later_documents_are_flows_of_the_first() -> None:
