@@ -120,6 +120,20 @@ def test_a_broken_file_leaves_the_last_good_revision_in_force_and_shows_the_prob
     assert book.flows.problems() == []
 
 
+def test_a_flow_that_there_is_not_is_told_with_what_is_wrong_with_its_file_or_what_was_meant(
+    folder: Folder, book: Book
+) -> None:
+    folder.write("etl.yaml", "steps: [a]")
+    folder.write("other.yaml", "steps: [{comand: a}]")
+    folder.sync()
+    with pytest.raises(NotFound, match=r'flow "other" does not exist; .*did you mean `command`'):
+        book.flows.start("other")
+    with pytest.raises(NotFound, match='flow "elt" does not exist; did you mean `etl`'):
+        book.flows.get("elt")
+    with pytest.raises(NotFound, match=r'flow "x" does not exist$'):
+        book.flows.get("x")
+
+
 def test_the_text_of_a_broken_file_is_kept_as_it_is_without_its_secrets(
     folder: Folder, book: Book
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
@@ -11,8 +12,9 @@ from duebook.book.flow_waits import standing_of, stopping, waits_of
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain.flow_runs import explain_flow
 from duebook.flows.build import build
+from duebook.flows.files import default_name
 from duebook.flows.lifecycle import again, from_step, retried
-from duebook.flows.problems import Problem
+from duebook.flows.problems import Problem, did_you_mean
 from duebook.flows.render import check_params
 from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
@@ -292,8 +294,16 @@ class Flows:
     def _kept(self, tx: Tx, name: str) -> KeptFlow:
         kept = tx.get_flow(self._namespace, name) if isinstance(name, str) else None
         if kept is None:
-            raise NotFound(f'flow "{shorten(name)}" does not exist')
+            raise NotFound(f'flow "{shorten(name)}" does not exist{self._instead(tx, str(name))}')
         return kept
+
+    def _instead(self, tx: Tx, name: str) -> str:
+        """What is wrong with the file that would have it, or a name that was probably meant."""
+        for place, broken in tx.list_flow_problems(self._namespace).items():
+            if broken.problems and default_name(PurePosixPath(place)) == name:
+                return f"; {Problem(**broken.problems[0])}"
+        hint = did_you_mean(name, [flow.name for flow, _ in tx.list_flows(self._namespace)])
+        return f"; {hint}" if hint else ""
 
     def _flow(self, tx: Tx, kept: KeptFlow) -> Flow:
         try:
