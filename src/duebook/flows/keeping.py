@@ -10,6 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+from duebook.errors import printable
 from duebook.flows.reconcile import Registry
 from duebook.flows.sync import FlowSync
 from duebook.flows.watcher import Watcher
@@ -84,7 +85,7 @@ class FlowKeeper:
             _log.info("flows: %s %s (%s)", change.kind, change.name, change.place)
         for problem in synced.problems:
             if problem not in self._told:
-                _log.warning("flows: %s", problem)
+                _log.warning("flows: %s", printable(str(problem)))
         self._told = set(synced.problems)
         return min(synced.wait, longest)
 
