@@ -63,6 +63,11 @@ def work(store: Store, **ends: str) -> list[str]:
     return ran
 
 
+def test_the_default_of_a_param_that_is_a_secret_is_hidden(book: Book, store: Store) -> None:
+    put_flow(store, "params: {DAY: monday, DB_PASSWORD: a-secret}\nsteps: [a]", "etl")
+    assert [param["default"] for param in book.flows.get("etl").params] == ["monday", "***"]
+
+
 def test_a_flow_that_is_started_gets_the_params_that_it_has(book: Book, store: Store) -> None:
     put_flow(store, FORK, "fork")
     run = book.flows.start("fork", {"DAY": "friday"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duebook.model.secret import show_payload
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
@@ -85,7 +87,7 @@ def flow_view(
         tuple(
             {
                 "name": param.name,
-                "default": param.default,
+                "default": show_payload({param.name: param.default})[param.name],
                 "kind": param.kind,
                 "choices": list(param.choices),
                 "description": param.description,
