@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
@@ -78,7 +79,7 @@ def _typed(param: Param, value: Any) -> Any:
     kinds: dict[str, Callable[[Any], bool]] = {
         "text": lambda v: isinstance(v, str),
         "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
-        "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+        "number": _is_number,
         "boolean": lambda v: isinstance(v, bool),
         "any": lambda _: True,
     }
@@ -89,11 +90,19 @@ def _typed(param: Param, value: Any) -> Any:
         except (ValueError, RecursionError):
             found = value
     if not kinds[param.kind](found):
-        raise Invalid(f'param "{param.name}" {shorten(value)} is no {param.kind}')
+        kind = "boolean: true or false" if param.kind == "boolean" else param.kind
+        raise Invalid(f'param "{param.name}" {shorten(value)} is no {kind}')
     if param.choices and found not in param.choices:
         known = ", ".join(map(_text, param.choices))
         raise Invalid(f'param "{param.name}" {shorten(value)} is not one of {known}')
     return found
+
+
+def _is_number(value: Any) -> bool:
+    """JSON has no infinite ones, although Python reads them."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def render_step(flow: Flow, step: Step, values: Values, inherited: Mapping[str, str]) -> Rendered:

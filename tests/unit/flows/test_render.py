@@ -223,6 +223,7 @@ params:
 - {name: T, type: string}
 - {name: B, type: boolean, default: false}
 - {name: C, enum: [a, b], default: a}
+- {name: F, type: number, default: 1.5}
 steps: [x]
 """
 )
@@ -234,8 +235,12 @@ steps: [x]
         ({}, 'param "N" has to be given'),
         ({"N": "many"}, 'param "N" many is no integer'),
         ({"N": True}, 'param "N" True is no integer'),
+        ({"N": 1, "B": "True"}, 'param "B" True is no boolean: true or false'),
+        ({"N": 1, "F": "NaN"}, 'param "F" NaN is no number'),
+        ({"N": 1, "F": "-Infinity"}, 'param "F" -Infinity is no number'),
+        ({"N": 1, "F": "1e999"}, 'param "F" 1e999 is no number'),
         ({"N": 1, "C": "z"}, 'param "C" z is not one of a, b'),
-        ({"N": 1, "X": 1}, 'flow "f" has no param "X"; it has N, T, B, C'),
+        ({"N": 1, "X": 1}, 'flow "f" has no param "X"; it has N, T, B, C, F'),
         ({"N": 1, "T": "\0"}, 'param "T" has a NUL'),
     ],
 )
