@@ -477,6 +477,33 @@ def test_stop_and_restart_schedules_act_on_what_runs(store: Store, clock: Virtua
     assert serve.run.parent_run_id not in (run_id, again)
 
 
+@pytest.mark.parametrize(
+    ("start_at", "is_started", "status"),
+    [
+        ("20 * * * *", False, None),
+        ("21 * * * *", False, "running"),
+        ("20 * * * *", True, "running"),
+        ("21 * * * *", True, "cancelled"),
+    ],
+)
+def test_a_restart_leaves_a_start_at_its_instant_to_the_schedule(
+    store: Store, clock: VirtualClock, start_at: str, is_started: bool, status: str | None
+) -> None:
+    text = f"""
+        schedule: {{start: "{start_at}", restart: "20 * * * *"}}
+        steps: [{{name: serve, command: sleep 3600}}]
+        """
+    put_flow(store, text, "service")
+    begin(store, lease=timedelta(days=1))
+    store.transact(lambda tx: tx.control_flow("default", "service", tx.now + 20 * MINUTE, False))
+    clock.advance(20 * MINUTE)
+    if is_started:
+        start(store, "service")
+    Advancer(store).step()
+    runs = store.read(lambda tx: tx.list_flow_runs("default", "service", 2))
+    assert [run.status for run in runs] == ([] if status is None else [status])
+
+
 def test_a_stop_does_not_wait_until_no_run_does(store: Store) -> None:
     put_flow(store, CHAIN)
     ids = [start(store) for _ in range(3)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.flows.lifecycle import due_control, next_control, restart_step
+from duebook.flows.lifecycle import due_control, next_control, restart_step, starts_at
 from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
@@ -15,6 +15,7 @@ from duebook.model.flow_target import FlowTarget
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from duebook.flows.lifecycle import Control
     from duebook.model.flow import Flow
     from duebook.store.base import Tx
     from duebook.store.values import FlowControl
@@ -73,6 +74,8 @@ class FlowControls:
             return _Verdict(control, wake_at, stop=active)
         if due is None and not control.restarting:
             return _Verdict(control, wake_at)
+        if due is not None and not control.restarting and _starts_anyway(tx, flow, due, active):
+            return _Verdict(control, wake_at)
         ended_at = tx.last_flow_end(namespace, name)
         what, until = restart_step(flow, bool(active), ended_at, now)
         if what == "start":
@@ -84,6 +87,13 @@ class FlowControls:
             stop=active,
             restarting=True,
         )
+
+
+def _starts_anyway(tx: Tx, flow: Flow, due: Control, active: tuple[str, ...]) -> bool:
+    """Whether a restart has nothing to stop, and the schedule starts the flow at its instant."""
+    if not starts_at(flow, due.due_at):
+        return False
+    return all(tx.get_run(run_id).created_at >= due.due_at for run_id in active)
 
 
 def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:

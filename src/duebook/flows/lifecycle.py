@@ -29,6 +29,7 @@ __all__ = [
     "next_control",
     "restart_step",
     "retried",
+    "starts_at",
 ]
 
 GRACE: Final = timedelta(minutes=1)
@@ -153,6 +154,11 @@ def next_control(flow: Flow, now: datetime) -> datetime | None:
     """When a stop or restart is due next."""
     found = (trigger.next_after(now) for trigger in (*flow.stop, *flow.restart))
     return min((moment for moment in found if moment is not None), default=None)
+
+
+def starts_at(flow: Flow, moment: datetime) -> bool:
+    """Whether its schedule starts it at an instant."""
+    return bool(_newest(flow.start, moment - timedelta(microseconds=1), moment))
 
 
 RestartStep = Literal["stop", "wait", "start"]
