@@ -230,6 +230,20 @@ def test_a_flow_without_a_schedule_is_found_by_what_is_said_about_runs(cli: Cli)
     assert "duebook flow show talk" in cli("show", "talk").stderr
 
 
+def test_steps_with_long_names_and_reasons_are_shown_in_eighty_columns(cli: Cli) -> None:
+    cli.ok("flow", "ls")
+    first, second = "fetch " * 6 + "1", "fetch " * 6 + "2"
+    store = SqliteStore(cli.path)
+    steps = f"[{{name: {first}, command: a}}, {{name: {second}, command: b}}, c]"
+    put_flow(store, f"steps: {steps}\n", "long")
+    store.close()
+    cli.ok("flow", "start", "long")
+    cli.ok("flow", "stop", "long")
+    for told in (cli.ok("flow", "show", "long"), cli.ok("explain", "long")):
+        assert max(map(len, told.splitlines())) <= 80, told
+    assert f"  {second}\n" in cli.ok("explain", "long")
+
+
 def test_what_the_steps_of_a_flow_wait_for_is_explained(talk: tuple[Cli, str]) -> None:
     cli, run_id = talk
     told = cli.ok("explain", "talk")
@@ -272,9 +286,9 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(cli: Cli) -> None:
     leave_out(store)
     store.close()
     shown = cli.ok("flow", "show", "partly")
-    assert re.search(r"^work +skipped .*its condition", shown, re.MULTILINE), shown
-    assert re.search(r"^after +work +skipped +a step before it wa", shown, re.MULTILINE)
-    assert f"work: {UNMET}" in shown
+    assert re.search(r"^work +skipped ", shown, re.MULTILINE), shown
+    assert re.search(r"^after +skipped +work$", shown, re.MULTILINE)
+    assert f"work: {UNMET}\nafter: a step before it was skipped\n" in shown
     told = cli.ok("show", guarded["id"])
     assert re.search(r"^status +skipped, attempt 1$", told, re.MULTILINE), told
     assert UNMET in told

@@ -76,6 +76,8 @@ def explain_command(
         _print_explanations(answer)
 
 
+WIDEST: Final = 24
+"""Characters of the name of a step that has a line with others."""
 _HOW: Final = "give either --at TIME, or --from INSTANT and --to INSTANT; a flow needs neither"
 
 
@@ -86,9 +88,13 @@ def _explain_flow(book: Book, name: str, tz: str | None, as_json: bool) -> None:
         print_json(flow_explanation_form(told))
         return
     _say(f"{told.flow}, run {short_id(told.run_id)}: {told.text}", 2)
-    width = max((len(step.step) for step in told.steps), default=0)
+    width = min(max((len(step.step) for step in told.steps), default=0), WIDEST)
     for step in told.steps:
-        _say(f"  {step.step.ljust(width)}  {step.text}", width + 4)
+        name = printable(step.step)
+        if len(name) > width:
+            click.echo(f"  {name}")
+            name = ""
+        _say(f"  {name.ljust(width)}  {step.text}", width + 4)
     click.echo(f"times in {told.tz}")
 
 

@@ -10,6 +10,7 @@ import click
 from duebook.cli.arguments import read_pair
 from duebook.cli.opening import open_book
 from duebook.cli.output import (
+    cut,
     json_option,
     print_json,
     print_pairs,
@@ -39,8 +40,8 @@ PAGE: Final = 1_000
 POLL: Final = 0.2
 PATIENCE: Final = 3.0
 """Seconds between two looks whether steps wait for a worker that there is not."""
-LONG: Final = 30
-"""Characters of a reason that a table has no room for."""
+WIDEST: Final = 24
+"""Characters of the name of a step in a table."""
 FAILED: Final = 5
 """The exit code when a run that was waited for did not end well."""
 _wait_option = click.option("--wait", is_flag=True, help="Show each step until the run has ended.")
@@ -265,16 +266,17 @@ def _print_steps(book: Book, view: FlowView) -> None:
     done = {} if view.last_run is None else {s.step: s for s in book.flows.steps(view.last_run.id)}
     begun = [run for run in done.values() if run.step is not None and run.attempt]
     short = book.runs.short_ids(begun)
-    rows = []
+    rows, reasons = [], list[str]()
     for step in view.steps:
         run = done.get(step["name"])
         status, length, why = ("", "", "") if run is None else _state(run)
         own = "" if run is None else short.get(run.id, "")
-        rows.append((step["name"], ", ".join(step["depends"]), status, length, own, why))
-    print_table(("STEP", "AFTER", "LAST", "TOOK", "RUN", "WHY"), rows, shrinks=1)
-    for name, *_, why in rows:
-        if len(why) > LONG:  # the table may have cut it
-            click.echo(wrapped(printable(f"{name}: {why}")))
+        after = ", ".join(step["depends"])
+        rows.append((cut(step["name"], WIDEST), status, length, own, after))
+        reasons += [f"{step['name']}: {why}"] if why else []
+    print_table(("STEP", "LAST", "TOOK", "RUN", "AFTER"), rows)
+    for reason in reasons:
+        click.echo(wrapped(printable(reason)))
     if begun:
         click.echo(f"what they printed: duebook logs {view.name}, or logs RUN for one of them")
     click.echo()
