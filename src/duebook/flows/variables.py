@@ -308,9 +308,16 @@ def _for_shell(match: re.Match[str], scope: Scope) -> str | None:
         raise Invalid(_no_expression())
     if re.fullmatch(_NAME, name):
         _check_name(name, scope)
-    elif match["braced"] and _BRACED.fullmatch(name) and re.search(r"[.\[]", name):
+    elif match["braced"] and _BRACED.fullmatch(name) and not _is_of_shell(name, scope):
         return f"{{{{ {_expression(name, scope)} }}}}"
     return None
+
+
+def _is_of_shell(name: str, scope: Scope) -> bool:
+    """Whether it is a place in an array of the shell's own, or no part of anything."""
+    head, bracket, _ = name.partition("[")
+    known = head in scope.params or head in scope.outputs or head in scope.steps
+    return "." not in name and not (bracket and known)
 
 
 def reference_name(match: re.Match[str]) -> str:

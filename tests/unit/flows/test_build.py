@@ -338,7 +338,7 @@ def test_quotes_in_comments_mean_nothing() -> None:
 
 
 def test_what_a_shell_knows_is_left_to_it() -> None:
-    text = "echo $(date) `id` ${A:-b} ${#A} $$ $? '{{ x }}' '$A' \\${B.c}"
+    text = "echo $(date) `id` ${A:-b} ${#A} $$ $? '{{ x }}' '$A' \\${B.c} ${C[0]} ${C[@]}"
     target = flow_of(f"steps: [{json.dumps(text)}]").steps[0].target
     assert target == Script(text, ("/bin/sh", "-e", "-c"))
 
