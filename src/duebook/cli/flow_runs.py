@@ -216,7 +216,7 @@ def _follow(
     if wait:
         if not as_json:
             why = f": {run.why}" if run.why else ""
-            click.echo(printable(f"{run.flow} {run.state}{why}"))
+            click.echo(wrapped(printable(f"{run.flow} {run.state}{why}")))
         if run.status != "succeeded":
             raise SystemExit(FAILED)
 
@@ -233,14 +233,14 @@ def _watch(book: Book, run: Run, seen: dict[str, tuple[str, int]], quiet: bool) 
                 continue
             seen[step.id] = _progress(step)
             if not quiet and step.status != "queued":
-                click.echo(printable(_line(step)))
+                click.echo(wrapped(printable(_line(step)), 4))
         if ended:
             return current
         if not quiet and run.flow is not None and time.monotonic() - looked_at > PATIENCE:
             looked_at = time.monotonic()
             waits = set(book.flows.get(run.flow).waits)
             for line in sorted(waits - told):
-                click.echo(printable(f"  {line}"))
+                click.echo(wrapped(printable(f"  {line}"), 4))
             told |= waits
         time.sleep(POLL)
 
