@@ -44,10 +44,10 @@ browser:
 screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m tests.browser.screenshots
 
-# what four processes would each compile at once is compiled before they begin
+# what five processes would each compile at once is compiled before they begin
 unit: $(READY) browser
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(BIN)/python -m pytest -n 5 --dist worksteal
 
 test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled
 	$(BIN)/python -m pytest -n 2 -m kills tests/examples
