@@ -77,11 +77,10 @@ class ScheduleAudit(Auditor):
 
     def deleted(self, tx: Tx, schedules: Sequence[Schedule]) -> None:
         common = tx.now, self.by, self.namespace, "delete", SCHEDULE
-        forms = [definition_form(s.spec) if s.spec else {} for s in schedules]
         tx.record(
             [
-                Change(0, *common, schedule.name, schedule.id, form, None)
-                for schedule, form in zip(schedules, forms, strict=True)
+                Change(0, *common, s.name, s.id, definition_form(s.spec) if s.spec else {}, None)
+                for s in schedules
             ]
         )
 

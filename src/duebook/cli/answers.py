@@ -12,7 +12,7 @@ import click
 from duebook.book.schedule_reader import MOST_EXPLAINED
 from duebook.cli.arguments import count_option, name_argument, read_moment
 from duebook.cli.opening import open_book
-from duebook.cli.output import json_option, print_json, when, wrapped
+from duebook.cli.output import WIDEST_STEP, json_option, print_json, when, wrapped
 from duebook.cli.times import due_table
 from duebook.clock import utc_now
 from duebook.errors import NotFound, printable
@@ -76,8 +76,6 @@ def explain_command(
         _print_explanations(answer)
 
 
-WIDEST: Final = 24
-"""Characters of the name of a step that has a line with others."""
 _HOW: Final = "give either --at TIME, or --from INSTANT and --to INSTANT; a flow needs neither"
 
 
@@ -88,7 +86,7 @@ def _explain_flow(book: Book, name: str, tz: str | None, as_json: bool) -> None:
         print_json(flow_explanation_form(told))
         return
     _say(f"{told.flow}, run {short_id(told.run_id)}: {told.text}", 2)
-    width = min(max((len(step.step) for step in told.steps), default=0), WIDEST)
+    width = min(max((len(step.step) for step in told.steps), default=0), WIDEST_STEP)
     for step in told.steps:
         name = printable(step.step)
         if len(name) > width:

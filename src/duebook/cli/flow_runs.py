@@ -10,6 +10,7 @@ import click
 from duebook.cli.arguments import read_pair
 from duebook.cli.opening import open_book
 from duebook.cli.output import (
+    WIDEST_STEP,
     cut,
     json_option,
     print_json,
@@ -40,8 +41,6 @@ PAGE: Final = 1_000
 POLL: Final = 0.2
 PATIENCE: Final = 3.0
 """Seconds between two looks whether steps wait for a worker that there is not."""
-WIDEST: Final = 24
-"""Characters of the name of a step in a table."""
 FAILED: Final = 5
 """The exit code when a run that was waited for did not end well."""
 _wait_option = click.option("--wait", is_flag=True, help="Show each step until the run has ended.")
@@ -272,7 +271,7 @@ def _print_steps(book: Book, view: FlowView) -> None:
         status, length, why = ("", "", "") if run is None else _state(run)
         own = "" if run is None else short.get(run.id, "")
         after = ", ".join(step["depends"])
-        rows.append((cut(step["name"], WIDEST), status, length, own, after))
+        rows.append((cut(step["name"], WIDEST_STEP), status, length, own, after))
         reasons += [f"{step['name']}: {why}"] if why else []
     print_table(("STEP", "LAST", "TOOK", "RUN", "AFTER"), rows)
     for reason in reasons:

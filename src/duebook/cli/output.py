@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
 
 __all__ = [
+    "WIDEST_STEP",
     "cut",
     "json_option",
     "print_json",
@@ -40,6 +41,8 @@ LEAST: Final = 12
 """Characters that the last column keeps."""
 NAME: Final = 15
 """Characters that names keep."""
+WIDEST_STEP: Final = 24
+"""Characters of the name of a step that shares its line with others."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

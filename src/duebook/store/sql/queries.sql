@@ -473,7 +473,7 @@ WHERE id = :id AND status || '' = 'queued'
 RETURNING wakes, schedule_id, parent_run_id
 
 -- name: limit_queued_runs
--- What waits follows the limits of the definition in force.
+-- What waits follows the limits of the definition in force; by the words of the index runs_active.
 UPDATE runs SET exclusive = :exclusive, max_concurrent = :max_concurrent
 WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued'
 

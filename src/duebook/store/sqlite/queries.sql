@@ -586,7 +586,7 @@ UPDATE schedules SET deleted_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND deleted_at IS NULL
 
 -- name: cancel_queued_runs
--- The queued runs of schedules that are deleted.
+-- The queued runs of schedules that are deleted; by the words of the index runs_active.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE schedule_id IN (SELECT value FROM json_each(:ids)) AND status IN ('queued', 'running')
     AND status = 'queued'
