@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.postgres import MEMORY
+from tests.postgres import MEMORY, patient
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,9 +96,8 @@ def _allow_time() -> None:
     from duebook.store.postgres import beginning, store
 
     for name in ("READ", "WRITE"):
-        message: bytes = getattr(beginning, name).message
-        longer = message.replace(b"'5s'", b"'60s'").replace(b"'10s'", b"'60s'")
-        vars(store)[name] = beginning.Begin(longer, 60.0)
+        message = patient(getattr(beginning, name).message)
+        vars(store)[name] = beginning.Begin(message, PATIENCE)
 
 
 @pytest.fixture

@@ -208,13 +208,15 @@ def answers(process: subprocess.Popen[bytes], folder: Path, url: str) -> bool:
     return True
 
 
+def patient(message: bytes) -> bytes:
+    """What begins a transaction, with limits in which nobody here is broken off."""
+    return re.sub(rb"(_timeout', ')\d+s'", rb"\g<1>%ds'" % PATIENCE, message)
+
+
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores of this process and the server wait for each other as long as for anything: nothing
     is broken off when the machine stands still, or when many want the same connections."""
     from duebook.store.postgres import beginning, connection, pool, route, store
-
-    def patient(message: bytes) -> bytes:
-        return re.sub(rb"(_timeout', ')\d+s'", rb"\g<1>%ds'" % PATIENCE, message)
 
     for name in ("WRITE", "READ", "READ_PATIENTLY"):
         begin = beginning.Begin(patient(vars(store)[name].message), PATIENCE)
