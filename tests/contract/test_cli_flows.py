@@ -102,6 +102,7 @@ def test_a_check_as_json_has_places(cli: Cli, tmp_path: Path, etl: Path) -> None
                 "text": "  - {command: a, retryPolcy: 1}",
             }
         ],
+        "notes": [],
     }
     assert good["flows"][0]["steps"] == ["extract", "load", "hook", "next"]
     assert good["flows"][0]["schedule"]["trigger"][0]["cron"] == "0 2 * * *"

@@ -77,6 +77,7 @@ def _form(checked: Checked) -> dict[str, Any]:
             for flow in checked.flows
         ],
         "problems": [problem.to_json() for problem in checked.problems],
+        "notes": list(checked.notes),
     }
 
 
@@ -86,6 +87,8 @@ def _print_checked(checked: Sequence[Checked]) -> None:
             print_problem(problem)
         if not each.problems:
             click.echo(wrapped(printable(f"{each.file}: {'; '.join(map(_words, each.flows))}")))
+    for note in (note for each in checked for note in each.notes):
+        click.echo(wrapped(printable(f"note: {note}")), err=True)
     known = [flow.name for each in checked for flow in each.flows]
     for flow, name in unknown_calls(checked):
         hint = did_you_mean(name, known)

@@ -19,8 +19,8 @@ from duebook.flows.variables import (
     shell_text,
     walk,
 )
-from duebook.flows.words import EXEC, HTTP
-from duebook.ids import check_name
+from duebook.flows.words import CALL, EXEC, HTTP, RUN
+from duebook.ids import check_name, is_name
 from duebook.model.flow import SHELLS, FlowTarget, Script, is_shell, program_names
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.target import CommandTarget, EventTarget, TaskTarget, load_target
@@ -31,9 +31,19 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import StepTarget
 
-__all__ = ["SHELL", "read_action", "read_shell", "request_timeout", "written_action"]
+__all__ = ["SHELL", "likely_flow", "read_action", "read_shell", "request_timeout", "written_action"]
 
-KINDS: Final = ("command", "script", "exec", "task", "http", "event", "call", "executor", "type")
+KINDS: Final = (
+    *("run", "command", "script", "exec", "task", "http", "event"),
+    *("call", "action", "executor", "type"),
+)
+MEANINGS: Final = (
+    *({"run"}, {"command"}, {"script"}, {"command", "script"}, {"exec"}, {"task"}, {"http"}),
+    *({"event"}, {"call"}, {"action"}),
+)
+"""The keys that together say what a step runs."""
+DAG_RUN: Final = "dag.run"
+"""The action of Dagu 2 that runs another flow."""
 SHELL: Final = ("/bin/sh", "-e", "-c")
 """With -e a script ends at its first failure, instead of hiding it."""
 LONGEST_SCRIPT: Final = 100_000
@@ -46,6 +56,10 @@ _OPTIONS: Final = {
 }
 _PYTHON: Final = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _PLACEHOLDER: Final = TaskTarget("refused")
+_SUPPORTED: Final = "run, http, task, event or call"
+_CALLS: Final = "run is a command; write `call: NAME` to run a flow"
+_EACH: Final = "(\n{}\n)\ncase $? in 0) ;; *) exit ;; esac"
+"""A command in a shell of its own; a failure ends the list, whether or not the shell has -e."""
 
 
 def read_shell(section: Section, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -90,32 +104,44 @@ def read_action(
     if "executor" in kinds and "type" in kinds:
         section.problem(section.node, "type", "executor and type say the same", "keep one of them")
     main = [kind for kind in kinds if kind not in ("executor", "type")]
-    allowed = ({"command"}, {"script"}, {"command", "script"}, {"exec"}, {"task"}, {"http"})
     if len(kinds) > len(main):
         return _executor(section, scope, shell, main), {}
-    if set(main) not in (*allowed, {"event"}, {"call"}):
+    if set(main) not in MEANINGS:
         if main or section.is_whole:  # else it is misspelt, which is told already
             told = f"it has {' and '.join(main)}" if main else "it runs nothing"
-            hint = "a step has one of command, script, exec, task, http, event, call"
+            hint = "a step has one of run, command, script, exec, task, http, event, call"
             section.problem(section.node, "", told, hint)
         return _PLACEHOLDER, {}
     _refuse_strays(section, main)
     node = section.get(main[0]) or section.node
     readers: dict[str, Callable[[], StepTarget]] = {
+        "run": lambda: _run(section, node, scope, shell),
         "exec": lambda: _program(section, _exec_words(section, node), scope),
         "task": lambda: load_target({"task": plain(node)}),
         "http": lambda: _request(plain(node), scope),
         "event": lambda: _event(plain(node), scope),
-        "call": lambda: _flow(section, node, scope, local),
+        "call": lambda: _flow("call", plain(node), _call_params(section, scope), local),
+        "action": lambda: _action(section, node, scope, local),
     }
     read = readers.get(main[0], lambda: _command(section, scope, shell))
     target = section.judge(node, main[0], _PLACEHOLDER, read)
     return target, _payload(section, scope) if "task" in main else {}
 
 
+def likely_flow(section: Section, local: Callable[[str], str]) -> str | None:
+    """The flow that a `run` of one word would call if it were not a command."""
+    node = section.get("run")
+    if node is None or not isinstance(node.value, str):
+        return None
+    name = _without_ending(node.value.strip())
+    return local(name) if is_name(name) else None
+
+
 def written_action(section: Section, target: StepTarget) -> str:
     """What a step runs in the words of its file, for people."""
     if isinstance(target, Script):
+        if (run := section.get("run")) is not None:
+            return "; ".join(_commands(run))
         node = section.get("script") or section.get("command")
         return str(target) if node is None else text_of("command", plain(node))
     node = section.get("command")
@@ -129,13 +155,14 @@ def _refuse_strays(section: Section, main: list[str]) -> None:
     for key, beside in (
         ("payload", {"task"}),
         ("params", {"call"}),
-        ("config", {"executor", "type"}),
-        ("shell", {"command", "script"}),
-        ("working_dir", {"command", "script", "exec"}),
+        ("config", {"action", "executor", "run", "type"}),
+        ("shell", {"command", "run", "script"}),
+        ("working_dir", {"command", "exec", "run", "script"}),
     ):
         node = section.get(key)
         if node is not None and not beside & set(main):
-            section.problem(node, key, f"{key} means nothing without {' or '.join(sorted(beside))}")
+            told = f"{key} means nothing without {' or '.join(sorted(beside))}"
+            section.problem(node, key, told, _CALLS if key == "params" and "run" in main else "")
 
 
 def _payload(section: Section, scope: Scope) -> dict[str, Any]:
@@ -165,11 +192,55 @@ def _command(section: Section, scope: Scope, shell: tuple[str, ...]) -> StepTarg
     text = text_of("script", plain(script))
     if command is not None:
         return _script(section, text, _interpreter(_words("command", command), False), scope)
+    return _text(section, text, shell, scope)
+
+
+def _run(section: Section, node: Node, scope: Scope, shell: tuple[str, ...]) -> StepTarget:
+    """Text for the shell, or several commands of which each runs if the one before succeeded."""
+    if (config := section.get("config")) is not None:
+        inner = Section(config, section.at("config"), section.problems, RUN)
+        shell = read_shell(inner, shell)
+    commands = _commands(node)
+    if len(commands) == 1:
+        return _text(section, commands[0], shell, scope)
+    if any("\n" in command for command in commands):
+        raise Invalid("a command of the list has several lines; write it as a step of its own")
+    return _script(section, "\n".join(_EACH.format(command) for command in commands), shell, scope)
+
+
+def _commands(node: Node) -> list[str]:
+    """The commands of `run`; `- echo a: b` is one as well, though YAML takes it for a mapping."""
+    if isinstance(node.value, dict):
+        raise Invalid("run is a mapping; write the command as text, or a list of commands")
+    found = [_command_text(item) for item in items(node)]
+    return [text for text in found if text.strip()] or [""]
+
+
+def _command_text(node: Node) -> str:
+    value = plain(node)
+    if isinstance(value, dict) and len(value) == 1:
+        ((key, rest),) = value.items()
+        return f"{key}: {text_of('run', rest)}"
+    return text_of("run", value)
+
+
+def _text(section: Section, text: str, shell: tuple[str, ...], scope: Scope) -> StepTarget:
+    """Text for the shell, or for the interpreter of its #! line."""
     first, _, rest = text.partition("\n")
     if first.startswith("#!"):
         words = split_words("script", first[2:])
         return _script(section, "\n" + rest, _interpreter(words or ["#!"], False), scope)
     return _script(section, text, shell, scope)
+
+
+def _action(section: Section, node: Node, scope: Scope, local: Callable[[str], str]) -> FlowTarget:
+    if (name := plain(node)) != DAG_RUN:
+        raise Invalid(f"action {quoted(name)} is not supported; use {_SUPPORTED}")
+    config = section.get("config")
+    if config is None:
+        raise Invalid(f"action {DAG_RUN} does not name a flow; add `with: {{dag: NAME}}`")
+    inner = Section(config, section.at("config"), section.problems, CALL)
+    return _flow("dag", inner.read("dag", text_of, ""), _call_params(inner, scope), local)
 
 
 def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Scope) -> StepTarget:
@@ -240,18 +311,20 @@ def _event(form: Any, scope: Scope) -> EventTarget:
     return target
 
 
-def _flow(section: Section, node: Node, scope: Scope, local: Callable[[str], str]) -> FlowTarget:
-    given = plain(node)
-    name = re.sub(r"\.ya?ml$", "", given) if isinstance(given, str) else ""
+def _flow(key: str, given: Any, params: dict[str, Any], local: Callable[[str], str]) -> FlowTarget:
+    name = _without_ending(given) if isinstance(given, str) else ""
     try:
         check_name(name)
     except Invalid:
         shown = given.strip().partition("\n")[0] if isinstance(given, str) else given
         raise Invalid(
-            f"{section.said('call')} {quoted(shown)} is no name of a flow; "
-            "a command is written as `command`"
+            f"{key} {quoted(shown)} is not the name of a flow; write a command as `run`"
         ) from None
-    return FlowTarget(local(name), tuple(_call_params(section, scope).items()))
+    return FlowTarget(local(name), tuple(params.items()))
+
+
+def _without_ending(name: str) -> str:
+    return re.sub(r"\.ya?ml$", "", name)
 
 
 def _call_params(section: Section, scope: Scope) -> dict[str, Any]:

@@ -337,7 +337,7 @@ class _Builder:
         keeping = frozenset(
             draft.name
             for draft in drafts
-            if draft.output or any(key in draft.section for key in ("task", "call"))
+            if draft.output or any(key in draft.section for key in ("task", "call", "action"))
         )
         return Scope(
             params=scope.params,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from duebook.flows.build import Built, build, calls_in_circle
 from duebook.flows.files import called, default_name, find, read
 from duebook.flows.problems import Problem, Refused
+from duebook.flows.reconcile import misread_runs
 from duebook.model.flow import FlowTarget
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Checked:
     file: str
     flows: tuple[Flow, ...]
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
 
 
 def check_files(paths: Iterable[Path]) -> list[Checked]:
@@ -63,12 +65,14 @@ def _together(checked: list[Checked]) -> list[Checked]:
                 problems.append(Problem(each.file, 1, 1, "name", told, "give one another name"))
         found.append(Checked(each.file, each.flows, tuple(problems)))
     flows = [flow for each in checked for flow in each.flows]
+    names = {flow.name for flow in flows}
+    found = [replace(each, notes=tuple(misread_runs(each.flows, names))) for each in found]
     if circle := calls_in_circle(flows):
         told = f"flows run each other in a circle: {' → '.join(circle)}"
         place = next(n for n, each in enumerate(found) if owners[circle[0]] == each.file)
         whole = found[place]
         problem = Problem(whole.file, 1, 1, "steps", told, "take one of these calls away")
-        found[place] = Checked(whole.file, whole.flows, (*whole.problems, problem))
+        found[place] = replace(whole, problems=(*whole.problems, problem))
     return found
 
 

@@ -83,6 +83,8 @@ class FlowKeeper:
             self._held_at = float("-inf")
         for change in synced.changes:
             _log.info("flows: %s %s (%s)", change.kind, change.name, change.place)
+        for note in synced.notes:
+            _log.warning("flows: %s", printable(note))
         for problem in synced.problems:
             if problem not in self._told:
                 _log.warning("flows: %s", printable(str(problem)))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import Flow
 
-__all__ = ["Change", "Found", "Kept", "Reconciled", "Registry", "reconcile"]
+__all__ = ["Change", "Found", "Kept", "Reconciled", "Registry", "misread_runs", "reconcile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +174,14 @@ def _left(
         if kept.place not in found and file is not None and kept.name in file.names:
             return Change("move", kept.name, place, kept.digest)  # renamed, and broken meanwhile
     return Change("delete", kept.name, kept.place, kept.digest)
+
+
+def misread_runs(flows: Iterable[Flow], names: Collection[str]) -> list[str]:
+    """What to say about steps whose `run` is the name of a flow: it called that flow in Dagu 1."""
+    return [
+        f'step "{step.name}" of flow {flow.name} runs the command {step.written.strip()}; '
+        f"to run the flow of that name, write `call: {step.likely_flow}`"
+        for flow in flows
+        for step in flow.all_steps()
+        if step.likely_flow in names
+    ]

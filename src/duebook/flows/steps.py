@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.flows.actions import read_action, read_shell, request_timeout, written_action
+from duebook.flows.actions import (
+    likely_flow,
+    read_action,
+    read_shell,
+    request_timeout,
+    written_action,
+)
 from duebook.flows.parse import Node, plain
 from duebook.flows.patterns import check_pattern
 from duebook.flows.section import Section, items, read_description, text_of, whole_of
@@ -173,6 +179,7 @@ def finish(draft: Draft, depends: tuple[str, ...], scope: Scope, defaults: Defau
         output=draft.output,
         workers=workers or defaults.workers,
         written=written_action(section, target),
+        likely_flow=likely_flow(section, defaults.local),
     )
 
 
@@ -186,7 +193,7 @@ def _retry(section: Section) -> Retry | None:
 
 
 def _takes_directory(draft: Draft) -> bool:
-    return any(key in draft.section for key in ("command", "script", "exec"))
+    return any(key in draft.section for key in ("run", "command", "script", "exec"))
 
 
 def _inner(section: Section, key: str, table: Any) -> Section:

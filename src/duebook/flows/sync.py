@@ -16,14 +16,14 @@ from duebook.errors import Conflict, Invalid, shorten
 from duebook.flows.build import build
 from duebook.flows.files import Content, called, default_name, find, read
 from duebook.flows.problems import Problem, Refused
-from duebook.flows.reconcile import Found, reconcile
+from duebook.flows.reconcile import Found, misread_runs, reconcile
 from duebook.model.flow import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from duebook.flows.reconcile import Change, Reconciled, Registry
+    from duebook.flows.reconcile import Change, Kept, Reconciled, Registry
 
 __all__ = ["FlowSync", "Synced"]
 
@@ -46,6 +46,8 @@ class Synced:
     """all there are now"""
     wait: float
     """seconds until the next step, unless something hints at a change"""
+    notes: tuple[str, ...] = ()
+    """about flows that changed"""
     is_late: bool = False
     """whether another node changed something first, perhaps under a lease of its own"""
 
@@ -108,7 +110,8 @@ class FlowSync:
         moving = self._settle(current, roots, now)
         unknown = {place for place in moving if place not in self._taken}
         files = {place: file for place, file in self._taken.items() if root_of(place) in roots}
-        found = reconcile(files, self._registry.kept(), roots, unknown)
+        kept = self._registry.kept()
+        found = reconcile(files, kept, roots, unknown)
         found = self._patient(found, moving, now)
         told = (*gone, *(p for place in sorted(found.problems) for p in found.problems[place]))
         try:
@@ -116,7 +119,8 @@ class FlowSync:
         except Conflict as error:  # another node was quicker; look again
             _log.info("flows: %s", error)
             return Synced((), told, STILL, is_late=True)
-        return Synced(found.changes, told, STILL if moving else RESCAN)
+        notes = _notes(found.changes, kept)
+        return Synced(found.changes, told, STILL if moving else RESCAN, notes)
 
     def forget(self, roots: Collection[str]) -> None:
         """What was seen of directories that others look after from now on: it will be old."""
@@ -189,3 +193,9 @@ class FlowSync:
             return found
         changes = tuple(change for change in found.changes if change.kind != "delete")
         return replace(found, changes=changes)
+
+
+def _notes(changes: Sequence[Change], kept: Sequence[Kept]) -> tuple[str, ...]:
+    flows = [change.flow for change in changes if change.flow is not None]
+    names = {flow.name for flow in flows} | {flow.name for flow in kept}
+    return tuple(misread_runs(flows, names))

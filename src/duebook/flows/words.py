@@ -122,6 +122,7 @@ STEP: Final = Table(
         Word("name", "its name in the flow; step-1, step-2 … without one"),
         Word("id", "a second name, for depends and references"),
         Word("description", "for people"),
+        Word("run", "text for the shell, or a list of such commands, each after the one before"),
         Word("command", "text for the shell, or a list of a program and its arguments"),
         Word("script", "text for the shell, for the interpreter of its #! line, or for `command`"),
         Word("shell", "the shell of command and script"),
@@ -131,11 +132,11 @@ STEP: Final = Table(
         Word("http", "a request: url, method, headers, json, body, expect"),
         Word("event", "an event for the log: topic, type, key, data"),
         Word("call", "another flow"),
-        Word("run", same_as="call", means="call; a command is written as `command`"),
+        Word("action", "dag.run, which runs another flow: dag and params in `with`"),
         Word("params", "what the flow of `call` gets"),
         Word("executor", "type http with its config; command and shell need none"),
         Word("type", "as executor"),
-        Word("config", "of type http: url, method, headers, body, timeout"),
+        Word("config", "what `type: http`, `run` or `action` is given"),
         Word("with", same_as="config", means="config"),
         Word("depends", "steps that must end well before"),
         Word("needs", same_as="depends", means="depends"),
@@ -159,7 +160,7 @@ STEP: Final = Table(
         *_refused(_NO_CONTAINERS, "container"),
         *_refused("install them on the workers", "shell_packages"),
         *_refused(_SHELL_ARGS, "shell_args"),
-        *_refused("use command, http, task or call", "action", "value", "routes", "noop"),
+        *_refused("use command, http, task or call", "value", "routes", "noop"),
         *_refused("nobody is asked while a flow runs", "approval"),
         *_refused("check it in the next step", "output_schema"),
         *_refused("keep what it prints, with output", "outputs"),
@@ -256,6 +257,23 @@ HTTP: Final = Table(
 
 EXEC: Final = Table("`exec`", [Word("command", "the program"), Word("args", "its arguments")])
 
+RUN: Final = Table(
+    "`with` of `run`",
+    [
+        Word("shell", "the shell of the command"),
+        *_refused(_SHELL_ARGS, "shell_args"),
+        *_refused("install them on the workers", "shell_packages"),
+    ],
+)
+
+CALL: Final = Table(
+    "`with` of `action: dag.run`",
+    [
+        Word("dag", "the flow that is run"),
+        Word("params", "what it gets"),
+    ],
+)
+
 OUTPUT: Final = Table(
     "`output` as a mapping",
     [
@@ -267,5 +285,5 @@ OUTPUT: Final = Table(
 
 TABLES: Final = (
     *(FLOW, STEP, RETRY, CONTINUE, CONDITION),
-    *(SCHEDULE, HANDLERS, PARAM, HTTP, EXEC, OUTPUT),
+    *(SCHEDULE, HANDLERS, PARAM, HTTP, EXEC, RUN, CALL, OUTPUT),
 )

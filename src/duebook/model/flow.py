@@ -151,6 +151,8 @@ class Step:
     """labels that a worker must have"""
     written: str = ""
     """what it runs, as its file has it; for people"""
+    likely_flow: str | None = None
+    """the one word that its `run` has, which in a file of Dagu 1 is the name of a flow"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ steps:
         """
 steps:
   - name: each
-    run: worker
+    call: worker
     parallel:
       items: [A, B]
       maxConcurrent: 2
@@ -44,7 +44,7 @@ steps:
   - name: one
     command: echo "at ${ITEM}"
 """,
-        ("parallel", "run"),
+        ("parallel",),
     ),
     "a diamond": (
         """
@@ -628,7 +628,7 @@ steps:
         """
 steps:
   - name: load
-    run: etl.yaml
+    call: etl.yaml
     params: "STAGE=prod DAY=today"
   - name: look
     call: analyze
@@ -650,7 +650,7 @@ steps:
 name: main
 steps:
   - name: work
-    run: worker
+    call: worker
     params: "KIND=daily"
 ---
 name: worker
@@ -690,8 +690,41 @@ steps:
 steps:
   - id: a
     run: go test ./...
+  - id: b
+    run: |
+      set -eu
+      ./build.sh
+    depends: a
+  - id: c
+    run:
+      - go vet ./...
+      - go build ./...
+    with: {shell: bash -e}
+handler_on:
+  exit:
+    run: ./cleanup.sh
 """,
-        ("run",),
+        (),
+    ),
+    "the action that runs a flow": (
+        """
+steps:
+  - id: load
+    action: dag.run
+    with:
+      dag: etl
+      params:
+        DAY: today
+""",
+        (),
+    ),
+    "a call of Dagu 1 with params": (
+        """
+steps:
+  - run: etl
+    params: "DAY=today"
+""",
+        ("params",),
     ),
     "actions": (
         """

@@ -185,7 +185,7 @@ steps:
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("{name: x}", "it runs nothing; a step has one of command"),
+        ("{name: x}", "it runs nothing; a step has one of run, command"),
         ("{command: a, task: b}", "it has command and task"),
         ("{command: ''}", "its command is empty"),
         ("{command: []}", "command is empty"),

@@ -135,18 +135,26 @@ STEPS = "steps: [a]\n"
         ),
         (
             "steps: [{call: No Such Flow}]",
-            '1:16: call "No Such Flow" is no name of a flow; a command is written as `command`',
+            '1:16: call "No Such Flow" is not the name of a flow; write a command as `run`',
         ),
         (
-            "steps: [{run: [make, make test]}]",
+            "steps: [{run: {type: shell, input: make}}]",
+            "1:15: run is a mapping; write the command as text, or a list of commands",
+        ),
+        (
+            "steps: [{run: etl, params: A=1}]",
             (
-                "1:15: run ['make', 'make test'] is no name of a flow; a command is written as "
-                "`command`"
+                "1:28: params means nothing without call; run is a command; write `call: NAME` to "
+                "run a flow"
             ),
         ),
         (
-            "steps:\n  - run: |\n      set -e\n      make\n",
-            '2:10: run "set -e" is no name of a flow; a command is written as `command`',
+            "steps: [{action: docker.run}]",
+            '1:18: action "docker.run" is not supported; use run, http, task, event or call',
+        ),
+        (
+            "steps: [{action: dag.run}]",
+            "1:18: action dag.run does not name a flow; add `with: {dag: NAME}`",
         ),
         (
             "handler_on: {failed: a}\n" + STEPS,
