@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,8 @@ from duebook.cli.definition_options import POLICIES
 from duebook.model.schedule import ScheduleSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.contract.conftest import Cli
 
 ANYWHERE = True
@@ -144,3 +147,25 @@ def test_a_dry_run_of_an_update_shows_how_due_times_would_change(cli: Cli) -> No
     assert same.endswith("no due time would change\n")
     assert cli("update", "job", "--cron", "99 * * * *", "--dry-run").exit_code == 2
     assert cli.json("show", "job")["version"] == 1
+
+
+def test_the_words_of_another_scheduler_are_options(cli: Cli) -> None:
+    frequency = ("--frequency-unit", "MINUTES", "--frequency-time", "15")
+    event = ("--event-topic", "stock", "--event-type", "due", "--event-data", '{"shop": 1}')
+    start = ("--start-ts", "2099-01-01T00:00:00Z")
+    made = cli.json("add", "stock", *frequency, *start, *event, "--no-active")
+    assert made["trigger"] == {"every": "15m", "anchor": "2099-01-01T00:00:00Z"}
+    assert made["target"] == {"event": {"topic": "stock", "type": "due", "data": {"shop": 1}}}
+    assert made["status"] == "paused"
+    changed = cli.json("update", "stock", "--active", "--frequency-unit", "HOURS", *frequency[2:])
+    assert (changed["status"], changed["trigger"]["every"]) == ("active", "15h")
+    clash = cli("update", "stock", "--cron", "@daily", *frequency)
+    assert clash.exit_code == 2
+    assert "give either --frequency-unit or --cron" in clash.output
+
+
+def test_a_file_may_use_the_words_of_another_scheduler(cli: Cli, tmp_path: Path) -> None:
+    row = {"name": "stock", "frequency_unit": "DAYS", "frequency_time": 1, "active": False}
+    (tmp_path / "rows.json").write_text(json.dumps([row | {"event_topic": "stock"}]))
+    (made,) = cli.json("add", "--file", str(tmp_path / "rows.json"))
+    assert (made["target"], made["status"]) == ({"event": {"topic": "stock"}}, "paused")

@@ -12,12 +12,12 @@ from duebook.book.checks import (
     never_due,
     refuse_circle,
     refuse_past,
-    split_enabled,
 )
 from duebook.book.quotas import admit
 from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
 from duebook.model.acted import Acted
+from duebook.model.aliases import read_enabled
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
 from duebook.planner import (
@@ -124,9 +124,9 @@ def _read(form: Any, find_template: Callable[[str], ScheduleTemplate], tasks: Ta
         except (Invalid, NotFound) as error:
             raise InvalidSchedule({"template": str(error)}) from None
         definition = load_changes(found.defaults, definition)
-    definition, enabled, wrong = split_enabled(definition)
+    definition, enabled, wrong = read_enabled(definition)
     spec = check_definition(form.get("name"), definition, tasks, wrong)
-    return Wanted(str(form["name"]), spec, enabled)
+    return Wanted(str(form["name"]), spec, enabled is not False)
 
 
 def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
+from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.schedule import InvalidSchedule, load_spec
 from duebook.targets.templates import check_templates, has_templates
@@ -28,7 +28,6 @@ __all__ = [
     "refuse_past",
     "refuse_payload",
     "refuse_templates",
-    "split_enabled",
 ]
 
 MOST_FOLLOWED: Final = 1_000
@@ -51,15 +50,6 @@ def named_spec(name: str, definition: dict[str, Any], key: str | None = None) ->
     if problems := problems | check_templates(spec):
         raise InvalidSchedule(problems)
     return spec
-
-
-def split_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool, dict[str, str]]:
-    """A definition without `enabled`, whether it is, and what is wrong with that."""
-    rest = {key: value for key, value in definition.items() if key != "enabled"}
-    given = definition.get("enabled")
-    if given is None or isinstance(given, bool):
-        return rest, given is not False, {}
-    return rest, True, {"enabled": f"enabled {quoted(given)} is neither true nor false"}
 
 
 def check_definition(

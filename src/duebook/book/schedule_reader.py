@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.book.checks import refuse_payload, refuse_templates, split_enabled
+from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.book.rendering import render_form
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
+from duebook.model.aliases import read_enabled
 from duebook.model.edited import Edited
 from duebook.model.fields import check_payload
 from duebook.model.filters import (
@@ -219,11 +220,17 @@ class ScheduleReader:
         return tx.find_schedule(self._namespace, name, deleted)
 
 
-def read_edit(form: dict[str, Any], current: ScheduleSpec, name: str) -> tuple[ScheduleSpec, bool]:
-    """A form that replaces a definition: what it hides stays as it is; and whether it is on."""
-    definition, enabled, wrong = split_enabled(form)
+def read_edit(
+    form: dict[str, Any], current: ScheduleSpec, name: str
+) -> tuple[ScheduleSpec, bool | None]:
+    """A form that replaces a definition: what it hides stays as it is; and whether it is on.
+
+    None: the form does not say.
+    """
+    definition, enabled, wrong = read_enabled(form)
     if wrong:
         raise InvalidSchedule(wrong)
+    definition = load_changes({}, definition)
     definition["target"] = keep_hidden(definition.get("target"), current.target)
     if "payload" in definition:
         definition["payload"] = keep_secrets(definition["payload"], current.payload)

@@ -18,13 +18,13 @@ from duebook.book.checks import (
     refuse_past,
     refuse_payload,
     refuse_templates,
-    split_enabled,
 )
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range
 from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.acted import ACTIONS, Withdrawn
+from duebook.model.aliases import read_enabled
 from duebook.model.edited import Drafted
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import load_schedule_filter
@@ -91,16 +91,18 @@ class Schedules(ScheduleReader):
         """A new schedule from `trigger`, `target`, `payload` and policies.
 
         A `template` gives the fields that are not given here; a field that is None has Duebook's
-        own default. One that is not `enabled` begins paused. Raises InvalidSchedule with every
-        wrong field, NotFound for the template, Conflict when the name is taken, and QuotaReached
-        when the namespace has no room.
+        own default. One that is not `enabled` (or `active`) begins paused.
+
+        Raises InvalidSchedule with every wrong field, NotFound for the template, Conflict when the
+        name is taken, and QuotaReached when the namespace has no room.
         """
         if template is not None:
             found = self._store.read(lambda tx: find_template(tx, self._namespace, template))
             definition = load_changes(found.defaults, definition)
-        definition, enabled, wrong = split_enabled(definition)
+        definition, enabled, wrong = read_enabled(definition)
         spec = check_definition(name, definition, self._tasks, wrong)
-        return self._store.transact(lambda tx: self._create(tx, Wanted(name, spec, enabled), by))
+        wanted = Wanted(name, spec, enabled is not False)
+        return self._store.transact(lambda tx: self._create(tx, wanted, by))
 
     def _create(self, tx: Tx, wanted: Wanted, by: str) -> Schedule:
         new = first_state(wanted, self._namespace, tx.now)
@@ -224,7 +226,7 @@ class Schedules(ScheduleReader):
     ) -> Schedule:
         """Change some fields of the definition; None puts a policy back to its default.
 
-        `enabled` pauses it, or makes it go on.
+        `enabled` (or `active`) pauses it, or resumes it.
 
         What is pending follows the new definition; what only the old one knew is recorded as
         edited. What a target hides when it is shown stays as it is when it is given so. Raises
@@ -263,7 +265,7 @@ class Schedules(ScheduleReader):
         """Put a form in force, and switch the schedule on or off if it says so."""
         spec, enabled = read_edit(form, current, schedule.name)
         edited = self._edit(tx, schedule, spec, by)
-        return self._switch(tx, edited, enabled) if form.get("enabled") is not None else edited
+        return edited if enabled is None else self._switch(tx, edited, enabled)
 
     def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
         """Pause or resume, unless it is so already."""

@@ -19,7 +19,7 @@ from duebook.cli.definition_options import (
 )
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
-from duebook.cli.trigger_options import build_trigger, names_trigger, trigger_options
+from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
 from duebook.errors import Invalid, NotFound, printable, shorten
 from duebook.model.forms import edit_form, schedule_form
 from duebook.model.target import CommandTarget
@@ -48,6 +48,7 @@ __all__ = ["add_command", "update_command"]
     type=click.File("rb"),
     help="Add all schedules of a JSON list instead, all or none.",
 )
+@click.option("--active/--no-active", default=None, help="Add it paused with --no-active.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 def add_command(
@@ -78,14 +79,14 @@ def add_command(
         return
     if name is None:
         raise click.UsageError("give NAME, or --file with a list of schedules")
-    definition = read_policies(options) | read_retry(options, None)
+    definition = read_policies(options) | read_retry(options, None) | _active(options)
     target = read_target(command, options)
     if target is not None:
         definition["target"] = target
     elif template is None:
         raise click.UsageError(ONE_TARGET)
     if template is None or names_trigger(options):
-        definition["trigger"] = build_trigger(options, key=name)
+        definition |= trigger_fields(options)
     with open_book() as book:
         schedule = book.schedules.create(name, template=template, **definition)
         if as_json:
@@ -96,6 +97,10 @@ def add_command(
         click.echo(f"next due {when(schedule.next_due_at)}")
         _note_unknown(book, schedule)
     _note_missing(schedule)
+
+
+def _active(options: dict[str, Any]) -> dict[str, bool]:
+    return {} if options["active"] is None else {"active": options["active"]}
 
 
 def _add_all(file: BinaryIO, as_json: bool) -> None:
@@ -141,6 +146,7 @@ def _note_missing(schedule: Schedule) -> None:
     multiple=True,
     help="Put a policy back to its default, such as catchup-window.",
 )
+@click.option("--active/--no-active", default=None, help="Resume or pause it.")
 @click.option("--dry-run", is_flag=True, help="Only show which due times that would change.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
@@ -167,11 +173,12 @@ def update_command(
         former = book.schedules.get(name)
         retry = former.spec.retry.to_json() if former.spec and former.spec.retry else None
         changes = _reset(reset) | read_policies(options) | read_retry(options, retry)
+        changes |= _active(options)
         target = read_target(command, options, former.spec.target if former.spec else None)
         if target is not None:
             changes["target"] = target
         if names_trigger(options):
-            changes["trigger"] = build_trigger(options, key=former.name)
+            changes |= trigger_fields(options)
         if not changes:
             raise click.UsageError("give what shall change")
         if dry_run:

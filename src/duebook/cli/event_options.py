@@ -21,7 +21,13 @@ _DETAILS: Final = ("event_type", "event_key", "event_data")
 
 def event_decorators() -> list[Callable[[Any], Any]]:
     return [
-        click.option("--event", metavar="TOPIC", help="Write an event, instead of COMMAND."),
+        click.option(
+            "--event",
+            "--event-topic",
+            "event",
+            metavar="TOPIC",
+            help="Write an event, instead of COMMAND.",
+        ),
         click.option("--event-type", metavar="TYPE", help="[default: the topic]"),
         click.option("--event-key", metavar="KEY", help="[default: the schedule's name]"),
         click.option("--event-data", metavar="JSON", help="[default: the payload]"),

@@ -17,7 +17,7 @@ from duebook.cli.definition_options import (
 )
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, when, wrapped
-from duebook.cli.trigger_options import names_trigger, trigger_form, trigger_options
+from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
 from duebook.errors import Invalid
 from duebook.model.forms import template_form
 from duebook.model.hidden import load_shown
@@ -59,7 +59,7 @@ def save_command(name: str, command: tuple[str, ...], as_json: bool, **options: 
       duebook template save hook --http https://example.com/hook --method POST
       duebook add orders --template nightly -- pg_dump orders
     """
-    defaults: dict[str, Any] = {"trigger": trigger_form(options)} if names_trigger(options) else {}
+    defaults: dict[str, Any] = trigger_fields(options) if names_trigger(options) else {}
     if (target := read_target(command, options)) is not None:
         defaults["target"] = target
     defaults |= read_policies(options) | read_retry(options, None)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from duebook.model.frequency import FREQUENCY
 from duebook.triggers import Trigger, load_trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["build_trigger", "names_trigger", "trigger_form", "trigger_options"]
+__all__ = ["build_trigger", "names_trigger", "trigger_fields", "trigger_options"]
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -42,6 +43,13 @@ _DECORATORS: Final = (
 )
 
 
+_FREQUENCY: Final = (
+    click.option("--frequency-unit", metavar="UNIT", help="MINUTES, HOURS, DAYS, … of the next."),
+    click.option("--frequency-time", type=int, metavar="N", help="A due time every N units."),
+    click.option("--start-ts", metavar="INSTANT", help="The first due time of that frequency."),
+)
+
+
 def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
     """Add the options that name a trigger to a command, with EXPR as argument or as --cron."""
     expression = (
@@ -51,7 +59,8 @@ def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
     )
 
     def decorate(command: Command) -> Command:
-        for option in (*reversed(_DECORATORS), expression):
+        frequency = _FREQUENCY if cron_option else ()
+        for option in (*reversed((*_DECORATORS, *frequency)), expression):
             command = option(command)
         return command
 
@@ -60,7 +69,22 @@ def trigger_options(cron_option: bool = False) -> Callable[[Command], Command]:
 
 def names_trigger(options: dict[str, Any]) -> bool:
     """Whether any option about a trigger is given."""
-    return any(options[name] is not None for name in ("expression", *_KINDS, *_OPTIONS))
+    names = ("expression", *_KINDS, *_OPTIONS, *FREQUENCY)
+    return any(options.get(name) is not None for name in names)
+
+
+def trigger_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a definition that the options give: `trigger`, or those of a frequency.
+
+    Raises UsageError.
+    """
+    given = {name: options[name] for name in FREQUENCY if options[name] is not None}
+    others = [name for name in ("expression", *_KINDS, *_OPTIONS) if options[name] is not None]
+    if given and others:
+        flags = (f"--{'cron' if o == 'expression' else o}" for o in others)
+        first = next(iter(given)).replace("_", "-")
+        raise click.UsageError(f"give either --{first} or {', '.join(flags)}")
+    return given or {"trigger": trigger_form(options)}
 
 
 def build_trigger(options: dict[str, Any], key: str | None = None) -> Trigger:

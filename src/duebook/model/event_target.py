@@ -47,8 +47,11 @@ class EventTarget:
         return f"event {self.topic}" + (f" {self.type}" if self.type else "")
 
 
-def load_event(form: object) -> EventTarget:
-    """An event from its JSON form, or from a topic alone; raises Invalid that names the part."""
+def load_event(form: object, named: str = "target event ") -> EventTarget:
+    """An event from its JSON form, or from a topic alone.
+
+    Raises Invalid that names the part, after `named`.
+    """
     if isinstance(form, str):
         form = {"topic": form}
     if not isinstance(form, dict):
@@ -59,20 +62,20 @@ def load_event(form: object) -> EventTarget:
     if form.get("topic") is None:
         raise Invalid("target event topic is missing")
     data = form.get("data")
-    data_text(data, "target event data")
-    refuse_hidden("target event data", data)
+    data_text(data, f"{named}data")
+    refuse_hidden(f"{named}data", data)
     return EventTarget(
-        topic=_topic(form["topic"]),
-        type=_part("type", form.get("type"), check_type),
-        key=_part("key", form.get("key"), check_key),
+        topic=_topic(form["topic"], named),
+        type=_part(f"{named}type", form.get("type"), check_type),
+        key=_part(f"{named}key", form.get("key"), check_key),
         data=data,
     )
 
 
-def _topic(value: object) -> str:
+def _topic(value: object, named: str) -> str:
     if isinstance(value, str) and value.startswith(LIFECYCLE):
-        raise Invalid(f'target event topic "{shorten(value)}": {LIFECYCLE}… are Duebook\'s own')
-    return _part("topic", value, check_topic) or ""
+        raise Invalid(f'{named}topic "{shorten(value)}": {LIFECYCLE}… are Duebook\'s own')
+    return _part(f"{named}topic", value, check_topic) or ""
 
 
 def _part(name: str, value: object, check: Any) -> str | None:
@@ -80,6 +83,6 @@ def _part(name: str, value: object, check: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and ("{{" in value or "{%" in value):
-        return check_key(value, f"target event {name}")
-    checked: str = check(value, f"target event {name}")
+        return check_key(value, name)
+    checked: str = check(value, name)
     return checked

@@ -58,10 +58,16 @@ class Definition(Policies, total=False):
     frequency_unit: str
     frequency_time: int
     start_ts: Instant
+    event_topic: str
+    """stands for a target, with `event_type` and `event_data` beside it"""
+    event_type: str
+    event_data: Any
     trigger: AnyTrigger
     cron: str
     """stands for a trigger, with `tz` beside it"""
     tz: str
     enabled: bool
     """false: it begins paused"""
+    active: bool
+    """another word for `enabled`"""
     target: str | Mapping[str, Any] | Target

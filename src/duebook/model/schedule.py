@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from duebook.errors import Invalid, InvalidTrigger
+from duebook.errors import Invalid
+from duebook.model.aliases import canonical
 from duebook.model.fields import (
     DateRange,
     Dependency,
@@ -28,7 +29,7 @@ from duebook.model.fields import (
     whole,
 )
 from duebook.model.flow_target import FlowTarget
-from duebook.model.frequency import FREQUENCY, frequency_fields
+from duebook.model.invalid import InvalidSchedule
 from duebook.model.retry import Retry, load_retry
 from duebook.model.target import (
     CommandTarget,
@@ -66,19 +67,6 @@ Overlap = Literal["skip", "queue", "latest", "cancel", "allow"]
 OnResume = Literal["skip", "catchup"]
 
 LONGEST_JITTER: Final = timedelta(days=1)
-
-
-class InvalidSchedule(Invalid):
-    """A definition with wrong fields; `problems` maps each field to what is wrong with it."""
-
-    code = "invalid_schedule"
-
-    def __init__(self, problems: dict[str, str]) -> None:
-        super().__init__("; ".join(problems.values()))
-        self.problems = problems
-
-    def __reduce__(self) -> tuple[type[InvalidSchedule], tuple[dict[str, str]]]:
-        return type(self), (self.problems,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +209,9 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
 
     `name` is what H in a cron expression hashes, and what `depends_on` must not name.
     """
-    try:
-        form = _with_trigger(form)
-    except InvalidTrigger as error:
-        raise InvalidSchedule({error.field: str(error)}) from None
+    form = canonical(form)
     values: dict[str, Any] = {}
-    problems = {
-        key: f"{key} is no field of a schedule; known are {', '.join(_READERS)}"
-        for key in map(str, form)
-        if key not in _READERS
-    }
+    problems = {key: _unknown(key) for key in map(str, form) if key not in _READERS}
     for key, read in _READERS.items():
         if form.get(key) is not None:
             try:
@@ -250,26 +231,18 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
     return ScheduleSpec(**values)
 
 
+def _unknown(key: str) -> str:
+    if key == "status":
+        return "status is not a field of a definition; enabled (or active) pauses and resumes"
+    return f"{key} is no field of a schedule; known are {', '.join(_READERS)}"
+
+
 def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The form of a definition, or of a part of one, after changes to some of its fields."""
-    return {**form, **_with_trigger(changes)}
+    """The form of a definition, or of a part of one, after changes to some of its fields.
 
-
-def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
-    """`cron` may stand for the trigger, with the zone beside it, and so may a frequency; None is
-    as good as none."""
-    form = {key: form[key] for key in form if form[key] is not None or key not in ("cron", "tz")}
-    if any(form.get(name) is not None for name in FREQUENCY):
-        if form.get("trigger") is not None:
-            raise InvalidTrigger(
-                "trigger is given, and a frequency too; leave one of them out", "trigger"
-            )
-        rest = {key: form[key] for key in form if key not in (*FREQUENCY, "trigger")}
-        return {**frequency_fields(*(form.get(name) for name in FREQUENCY)), **rest}
-    if "cron" not in form or form.get("trigger") is not None:
-        return form
-    rest = {key: value for key, value in form.items() if key not in ("cron", "tz", "trigger")}
-    return {"trigger": {key: form[key] for key in ("cron", "tz") if key in form}, **rest}
+    Raises InvalidSchedule for changes that contradict each other.
+    """
+    return {**form, **canonical(changes, form.get("target"))}
 
 
 _OF_STEPS: Final = {

@@ -263,3 +263,70 @@ def test_a_name_that_is_missing_is_called_missing(api: Api) -> None:
         "trigger": "trigger is missing",
         "target": "target is missing",
     }
+
+
+ROW = {
+    "name": "stocktaking",
+    "frequency_unit": "MINUTES",
+    "frequency_time": 15,
+    "start_ts": "2099-01-01T00:00:00Z",
+    "event_topic": "stock",
+    "event_type": "due",
+    "event_data": '{"shop": 1}',
+    "active": False,
+}
+
+
+def test_the_words_of_another_scheduler_are_read(api: Api) -> None:
+    made = api.ok("POST", "schedules", ROW)
+    assert made["target"] == {"event": {"topic": "stock", "type": "due", "data": {"shop": 1}}}
+    assert made["trigger"] == {"every": "15m", "anchor": "2099-01-01T00:00:00Z"}
+    assert made["status"] == "paused"
+    changed = api.ok("PATCH", "schedules/stocktaking", {"event_type": "late", "active": True})
+    assert changed["target"]["event"] == {"topic": "stock", "type": "late", "data": {"shop": 1}}
+    assert changed["status"] == "active"
+    whole = {"cron": "0 9 * * *", "event_topic": "stock", "active": False, "version": 2}
+    replaced = api.ok("PUT", "schedules/stocktaking", whole)
+    assert replaced["target"] == {"event": {"topic": "stock"}}
+    assert replaced["status"] == "paused"
+    created = api.ok("POST", "bulk/schedules", {"schedules": [ROW | {"name": "other"}]})
+    assert created["items"][0]["status"] == "paused"
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"target": "digest"}, "target"),
+        ({"enabled": True}, "active"),
+        ({"status": "active"}, "status"),
+        ({"trigger": {"every": "1h"}}, "trigger"),
+        ({"event_topic": "no topic"}, "event_topic"),
+    ],
+)
+def test_words_that_contradict_each_other_are_refused(
+    api: Api, given: dict[str, Any], field: str
+) -> None:
+    problem = api.refused(422, "POST", "schedules", ROW | given)
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+def test_an_operator_defines_no_event_by_other_words(api: Api, app: FastAPI) -> None:
+    operator = Api(app, "operator")
+    event = {"event": {"topic": "stock", "type": "due", "data": {"secret": "s3"}}}
+    api.ok("PUT", "templates/events", {"target": event})
+    api.ok("POST", "schedules", {"name": "stock", "cron": "@daily", "template": "events"})
+    operator.refused(403, "POST", "schedules", ROW)
+    operator.refused(403, "POST", "bulk/schedules", {"schedules": [ROW]})
+    operator.refused(403, "PUT", "templates/mine", {"event_topic": "stock"})
+    made = {"name": "mine", "cron": "@daily", "template": "events"}
+    operator.refused(403, "POST", "schedules", made | {"event_data": {"a": 1}})
+    operator.refused(403, "PATCH", "schedules/stock", {"event_type": None})
+    operator.refused(403, "PATCH", "schedules/stock", {"event_data": {"secret": "mine"}})
+    operator.refused(403, "POST", "schedules/stock/preview-update", {"event_topic": "other"})
+    whole = {"cron": "@daily", "event_topic": "stock", "version": 1}
+    operator.refused(403, "PUT", "schedules/stock", whole)
+    same = {"event_topic": "stock", "event_data": {"secret": "***"}, "grace": "5m"}
+    assert operator.ok("PATCH", "schedules/stock", same)["grace"] == "5m"
+    assert Book(app.state.services.store).schedules.get("stock").spec.target.data == {  # type: ignore[union-attr]
+        "secret": "s3"
+    }

@@ -14,6 +14,7 @@ from duebook.api.schemas.bulk import Acted, BulkAction, BulkCreation, Created
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.acted import ACTIONS
+from duebook.model.aliases import target_given
 from duebook.model.fields import one_of, read_flag, read_text
 from duebook.model.forms import acted_form
 from duebook.timetext import format_instant
@@ -43,7 +44,7 @@ def create_schedules(ask: Writing) -> Response:
     """
     given = read_fields(ask.body, {"schedules": _read_list}, required=("schedules",))
     definitions = given["schedules"]
-    ask.refuse_targets(one.get("target") for one in definitions if isinstance(one, dict))
+    ask.refuse_targets(target_given(one) for one in definitions if isinstance(one, dict))
 
     def work(book: Book) -> Answer:
         made = book.schedules.create_many(definitions)

@@ -15,6 +15,7 @@ from duebook.api.problems import VersionNeeded
 from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
 from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
 from duebook.model.access import Role
+from duebook.model.aliases import EVENT, target_given
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.forms import schedule_form
 from duebook.model.hidden import keep_hidden
@@ -68,13 +69,15 @@ def list_schedules(
 def create_schedule(ask: Writing) -> Response:
     """A new schedule, from a trigger, a target and policies.
 
-    `cron` may stand for the trigger, with `tz` beside it. Commands and requests need an admin;
-    operators name tasks that workers know. `enabled: false` creates it paused.
+    `cron` may stand for the trigger, with `tz` beside it, and so may `frequency_unit`,
+    `frequency_time` and `start_ts`; `event_topic`, `event_type` and `event_data` may stand for the
+    target. Commands, requests and events need an admin; operators name tasks that workers know.
+    `enabled: false`, or `active: false`, creates it paused.
     """
     given = dict(ask.body)
     name = given.pop("name", None)
     definition = read_definition(given)
-    ask.refuse_targets([definition.get("target")])
+    ask.refuse_targets([target_given(definition)])
     return ask.write(lambda book: about_schedule(book.schedules.create(name, **definition), 201))
 
 
@@ -101,7 +104,7 @@ def replace_schedule(ask: Here, name: str, version: Version) -> Response:
     if version is None:
         raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
     definition = read_definition(ask.body)
-    refuse_new_target(ask, name, definition)
+    refuse_new_target(ask, name, definition, whole=True)
     changed = ask.book.schedules.replace(name, version=version, **definition)
     return about_schedule(changed).response()
 
@@ -129,9 +132,15 @@ def delete_schedule(ask: Here, name: str, version: Version) -> Response:
     return Answer().response()
 
 
-def refuse_new_target(ask: Here, name: str, given: dict[str, Any]) -> None:
-    """Raises Forbidden for a change of what runs that the caller may not make."""
-    if given.get("target") is not None and ask.caller.role < Role.ADMIN:
-        spec = ask.book.schedules.get(name).spec
-        current = None if spec is None else spec.target
-        ask.refuse_targets([keep_hidden(given["target"], current)], current)
+def refuse_new_target(ask: Here, name: str, given: dict[str, Any], whole: bool = False) -> None:
+    """Raises Forbidden for a change of what runs that the caller may not make.
+
+    `whole`: a target that is given in parts replaces the current one, as a whole definition does.
+    """
+    if ask.caller.role >= Role.ADMIN or not given.keys() & {"target", *EVENT}:
+        return
+    spec = ask.book.schedules.get(name).spec
+    current = None if spec is None else spec.target
+    target = target_given(given, None if whole else current)
+    if target is not None:
+        ask.refuse_targets([keep_hidden(target, current)], current)

@@ -106,7 +106,18 @@ class FlowTarget(Shape):
     params: Annotated[dict[str, Any] | None, Field(description="Data, and no templates.")] = None
 
 
-Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget
+class EventFact(Shape):
+    topic: Annotated[str, Field(examples=["orders"])]
+    type: Annotated[str | None, Field(description="The topic, when left out.")] = None
+    key: Annotated[str | None, Field(description="The schedule's name, when left out.")] = None
+    data: Annotated[Any, Field(description="The payload, when left out.")] = None
+
+
+class EventTarget(Shape):
+    event: EventFact | str
+
+
+Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget | EventTarget
 
 
 class RetryPolicy(Shape):
@@ -213,12 +224,39 @@ Cron = Annotated[str, Field(description="Short for a trigger.", examples=["0 9 *
 Enabled = Annotated[bool, Field(description="false pauses the schedule, true resumes it.")]
 
 
-class _Given(Policies):
+class _Parts(Policies):
+    """What a trigger and a target may be given as."""
+
     trigger: AnyTrigger | None = None
     cron: Cron | None = None
     tz: Zone | None = None
+    frequency_unit: Annotated[
+        str | None,
+        Field(
+            description="With `frequency_time`, short for a trigger: SECONDS, MINUTES, HOURS, "
+            "DAYS, WEEKS, MONTHS or YEARS.",
+            examples=["MINUTES"],
+        ),
+    ] = None
+    frequency_time: Annotated[
+        int | None, Field(ge=1, le=1_000_000, description="How many units apart due times are.")
+    ] = None
+    start_ts: Annotated[Instant | None, Field(description="The first due time of a frequency.")] = (
+        None
+    )
     target: AnyTarget | None = None
+    event_topic: Annotated[
+        str | None, Field(description="Short for a target that writes an event.")
+    ] = None
+    event_type: Annotated[str | None, Field(description="The type of that event.")] = None
+    event_data: Annotated[
+        Any, Field(description="The data of that event; text that is JSON is read as JSON.")
+    ] = None
+
+
+class _Given(_Parts):
     enabled: Enabled | None = None
+    active: Annotated[bool | None, Field(description="Another word for `enabled`.")] = None
 
 
 class ScheduleCreation(_Given):
@@ -240,10 +278,5 @@ class ScheduleChange(_Given):
     version: Annotated[int | None, Field(ge=1, description="Or the header If-Match.")] = None
 
 
-class TemplateDefaults(Policies):
+class TemplateDefaults(_Parts):
     """Any fields of a definition."""
-
-    trigger: AnyTrigger | None = None
-    cron: Cron | None = None
-    tz: Zone | None = None
-    target: AnyTarget | None = None

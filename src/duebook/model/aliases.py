@@ -1,0 +1,150 @@
+"""The words of other schedulers for fields of a definition: a frequency, an event, `active`.
+
+Every reader of definitions takes them; what is stored and shown has Duebook's own words.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, InvalidTrigger, quoted
+from duebook.model.event import data_text
+from duebook.model.event_target import EventTarget, load_event
+from duebook.model.frequency import FREQUENCY, frequency_fields
+from duebook.model.invalid import InvalidSchedule
+
+if TYPE_CHECKING:
+    from duebook.model.target import Target
+
+__all__ = ["EVENT", "canonical", "read_enabled", "target_given"]
+
+EVENT: Final = {"event_topic": "topic", "event_type": "type", "event_data": "data"}
+_ANY_TOPIC: Final = "any"
+
+
+def canonical(form: dict[str, Any], former: object = None) -> dict[str, Any]:
+    """A definition, or a part of one, with the fields `trigger`, `start_at` and `target` in place
+    of those that stand for them.
+
+    `former` is the form of the target that the definition changes: fields that are not given stay
+    as they are in its event. Raises InvalidSchedule.
+    """
+    return _with_event(_with_trigger(form), former)
+
+
+def _with_trigger(form: dict[str, Any]) -> dict[str, Any]:
+    """`cron` may stand for the trigger, with the zone beside it, and so may a frequency; None is
+    as good as none."""
+    form = {key: form[key] for key in form if form[key] is not None or key not in ("cron", "tz")}
+    if any(form.get(name) is not None for name in FREQUENCY):
+        if form.get("trigger") is not None:
+            raise InvalidSchedule(
+                {"trigger": "trigger is given, and a frequency too; leave one of them out"}
+            )
+        rest = {key: form[key] for key in form if key not in (*FREQUENCY, "trigger")}
+        return {**_frequency(form), **rest}
+    if "cron" not in form or form.get("trigger") is not None:
+        return form
+    rest = {key: value for key, value in form.items() if key not in ("cron", "tz", "trigger")}
+    return {"trigger": {key: form[key] for key in ("cron", "tz") if key in form}, **rest}
+
+
+def _frequency(form: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return frequency_fields(*(form.get(name) for name in FREQUENCY))
+    except InvalidTrigger as error:
+        raise InvalidSchedule({error.field: str(error)}) from None
+
+
+def _with_event(form: dict[str, Any], former: object) -> dict[str, Any]:
+    rest = {key: value for key, value in form.items() if key not in EVENT}
+    given = {part: form[name] for name, part in EVENT.items() if name in form}
+    current = _event_of(former)
+    if current is None:
+        given = {part: value for part, value in given.items() if value is not None}
+    if not given:
+        return rest
+    first = f"event_{next(iter(given))}"
+    if rest.get("target") is not None:
+        told = f"target is given, and {first} too; leave one of them out"
+        raise InvalidSchedule({"target": told})
+    event = {**(current or {}), **given}
+    if event.get("topic") is None:
+        raise InvalidSchedule({"event_topic": f"event_topic is missing; {first} needs it"})
+    if given.get("data") is not None:
+        event["data"] = _data(given["data"])
+    for part in given.keys() - {"data"}:
+        _check(part, given[part])
+    return rest | {"target": {"event": {k: v for k, v in event.items() if v is not None}}}
+
+
+def _event_of(form: object) -> dict[str, Any] | None:
+    event = form.get("event") if isinstance(form, dict) else None
+    return {"topic": event} if isinstance(event, str) else event
+
+
+def _data(value: Any) -> Any:
+    """Those who keep it in a column of text have JSON there; other text stays as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return value  # such as a template
+    try:
+        data_text(value, "event_data")
+    except Invalid as error:
+        raise InvalidSchedule({"event_data": str(error)}) from None
+    return value
+
+
+def _check(part: str, value: Any) -> None:
+    try:
+        load_event({"topic": _ANY_TOPIC, part: value}, "event_")
+    except Invalid as error:
+        raise InvalidSchedule({f"event_{part}": str(error)}) from None
+
+
+def target_given(definition: dict[str, Any], current: Target | None = None) -> Any:
+    """The form of the target that a definition gives, or that changes make of the `current` one;
+    None: it gives none.
+
+    For whoever decides who may define it. What a template gives is not known here, so any
+    topic stands for the template's own. What is invalid is left to whoever reads the definition.
+    """
+    former = current.to_json() if isinstance(current, EventTarget) else None
+    if former is None and any(definition.get(name) is not None for name in EVENT):
+        definition = {"event_topic": _ANY_TOPIC} | {
+            key: value for key, value in definition.items() if value is not None
+        }
+    try:
+        return _with_event(definition, former).get("target")
+    except InvalidSchedule:
+        return None
+
+
+def read_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool | None, dict[str, str]]:
+    """A definition without `enabled` and `active`, whether it is, and what is wrong with that.
+
+    None: it says neither.
+    """
+    words = ("enabled", "active")
+    rest = {key: value for key, value in definition.items() if key not in words}
+    given = {word: definition[word] for word in words if definition.get(word) is not None}
+    wrong = {
+        word: f"{word} {quoted(value)} is neither true nor false"
+        for word, value in given.items()
+        if not isinstance(value, bool)
+    }
+    if not wrong and len(set(given.values())) > 1:
+        wrong["active"] = (
+            f"active is {_json(given['active'])} but enabled is {_json(given['enabled'])}; "
+            "they mean the same, leave one of them out"
+        )
+    if wrong or not given:
+        return rest, None, wrong
+    return rest, next(iter(given.values())), {}
+
+
+def _json(value: bool) -> str:
+    return json.dumps(value)
