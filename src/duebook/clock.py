@@ -28,6 +28,10 @@ class Ratchet:
             self._latest = now
         return self._latest
 
+    def machine(self) -> datetime:
+        """What the clock that it reads says, though that may have been set back."""
+        return self._clock()
+
     def behind(self, now: datetime) -> timedelta:
         """How far the clock that it reads is behind `now`."""
         return max(now - self._clock(), timedelta())

@@ -1,10 +1,15 @@
-"""Queues with limits: how many runs are under way, and how many begin in a while; fair shares."""
+"""Queues with limits: how many runs are under way, and how many begin in a period; fair shares."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from duebook.ids import new_id
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.run import Outcome, Token
 from tests.conformance.builders import (
@@ -20,9 +25,14 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store
-    from duebook.store.values import Work
+    from datetime import datetime
 
+    from duebook.model.run import Claim
+    from duebook.store.base import Store, Tx
+    from duebook.store.values import Work
+    from tests.conformance.conftest import Backend
+
+MICRO = timedelta(microseconds=1)
 SLOW = Queue("slow", concurrency=2)
 RARE = Queue("rare", rate=Rate(3, timedelta(seconds=30)))
 
@@ -72,35 +82,149 @@ def test_no_more_runs_of_a_queue_begin_than_its_rate_allows(
     limit(store, RARE)
     add_runs(store, "rare", 9)
     begin(store, lease=timedelta(hours=1))
-    assert len(claim(store, queue="rare")) == 3, "after a rest as many as in a while"
-    assert claim(store, queue="rare") == []
-    seen = work(store, "rare")
-    assert (seen.places, seen.next_at) == ((), BEGIN + 10 * SECOND)
+    assert len(claim(store, queue="rare", limit=2)) == 2
     clock.advance(10 * SECOND)
     assert len(claim(store, queue="rare")) == 1
-    clock.advance(15 * SECOND)
+    assert claim(store, queue="rare") == []
+    seen = work(store, "rare")
+    assert (seen.places, seen.next_at) == ((), BEGIN + 30 * SECOND)
+    clock.advance(20 * SECOND - MICRO)
+    assert claim(store, queue="rare") == []
+    clock.advance(MICRO)
+    assert work(store, "rare").places == (("rare", "default"),)
+    assert len(claim(store, queue="rare")) == 2, "what began one period ago does not count"
+    clock.advance(10 * SECOND)
     assert len(claim(store, queue="rare")) == 1
-    clock.advance(5 * SECOND)
-    assert len(claim(store, queue="rare")) == 1, "what was saved is not lost"
-    clock.advance(timedelta(hours=1))
+    clock.advance(timedelta(minutes=30))
     begin(store, "node-2")
-    assert len(claim(store, "node-2", queue="rare")) == 3, "a rest saves no more than one while"
+    assert len(claim(store, "node-2", queue="rare")) == 3, "a rest saves nothing"
 
 
-def test_a_claim_that_waited_for_its_turn_does_not_refill_the_rate_twice(
+ops = st.tuples(
+    st.integers(0, 2),
+    st.one_of(
+        st.sampled_from([timedelta(), MICRO, SECOND - MICRO, SECOND, 2 * SECOND]),
+        st.integers(0, 1_500_000).map(lambda micros: timedelta(microseconds=micros)),
+    ),
+    st.integers(1, 6),
+    st.booleans(),
+)
+
+
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(1, 5), st.integers(1, 2), st.lists(ops, min_size=4, max_size=16))
+def test_in_no_window_more_runs_begin_than_the_rate_allows_whichever_node_claims(
+    backend: Backend,
+    clock: VirtualClock,
+    count: int,
+    seconds: int,
+    ops: list[tuple[int, timedelta, int, bool]],
+) -> None:
+    """Attempts that are handed back count. A node may wait between the beginning of its
+    transaction and its turn at the gate; the others go first then."""
+    stores = nodes(backend)
+    queue = f"queue-{new_id()}"
+    limit(stores[0], Queue(queue, rate=Rate(count, seconds * SECOND)))
+    add_runs(stores[0], queue, count + 1)
+    began: list[datetime] = []
+    for node, wait, wanted, waits_within in ops:
+
+        def work(tx: Tx) -> list[Claim]:
+            assert tx.now <= clock.advance(wait if waits_within else timedelta())  # noqa: B023
+            claims = tx.claim(f"node-{node}", queue, wanted)  # noqa: B023
+            assert all(tx.hand_back(claimed.token) for claimed in claims)
+            return claims
+
+        clock.advance(timedelta() if waits_within else wait)
+        claims = stores[node].transact(work)
+        room = count - sum(at > clock.now - seconds * SECOND for at in began)
+        assert len(claims) == min(wanted, room), "no more, and no fewer"
+        began += [claimed.run.started_at or BEGIN for claimed in claims]
+    for at in began:
+        assert sum(at <= other < at + seconds * SECOND for other in began) <= count
+
+
+def nodes(backend: Backend) -> list[Store]:
+    """Three, each with its own store; those of the example before go on."""
+    if not (stores := OPEN.get(backend)):
+        stores = OPEN[backend] = [backend.open() for _ in range(3)]
+        for number, store in enumerate(stores):
+            begin(store, f"node-{number}", timedelta(days=1))
+    return stores
+
+
+OPEN: WeakKeyDictionary[Backend, list[Store]] = WeakKeyDictionary()
+
+
+def test_a_clock_that_is_set_back_a_little_breaks_no_window(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Its transaction began before that of the claim that went first."""
     limit(store, RARE)
-    add_runs(store, "rare", 20)
-    begin(store)
+    add_runs(store, "rare", 9)
+    begin(store, lease=timedelta(hours=1))
+    clock.advance(20 * SECOND)
+    assert len(claim(store, queue="rare", limit=2)) == 2
+    clock.advance(-20 * SECOND)
+    assert len(claim(store, queue="rare")) == 1
+    assert claim(store, queue="rare") == []
+    clock.advance(50 * SECOND - MICRO)
+    assert claim(store, queue="rare") == []
+    clock.advance(MICRO)
     assert len(claim(store, queue="rare")) == 3
-    clock.advance(timedelta(seconds=20))
-    assert len(claim(store, queue="rare")) == 2
-    clock.advance(timedelta(seconds=-20))
+
+
+def test_a_clock_that_is_set_back_far_holds_a_rate_up_for_one_period_only(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Though the time of a SQLite file then stands still."""
+    limit(store, RARE)
+    add_runs(store, "rare", 9)
+    begin(store, lease=timedelta(days=1))
+    clock.advance(timedelta(hours=3))
+    assert len(claim(store, queue="rare")) == 3
+    clock.advance(timedelta(hours=-3))
+    for _ in range(2):
+        assert claim(store, queue="rare") == []
+    seen = work(store, "rare")
+    assert (seen.places, seen.next_at) == ((), seen.now + 30 * SECOND)
+    clock.advance(30 * SECOND - MICRO)
     assert claim(store, queue="rare") == []
-    clock.advance(timedelta(seconds=20))
+    clock.advance(MICRO)
+    assert len(claim(store, queue="rare")) == 3
     assert claim(store, queue="rare") == []
+
+
+def test_a_node_that_only_looks_finds_out_that_the_clock_was_set_back(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Nodes claim only where they saw work, so a look must not hide what a claim puts down."""
+    limit(store, RARE)
+    add_runs(store, "rare", 9)
+    begin(store, lease=timedelta(days=1))
+    clock.advance(timedelta(hours=3))
+    claim(store, queue="rare")
+    clock.advance(timedelta(hours=-3))
+    assert work(store, "rare").places == (("rare", "default"),)
+    assert claim(store, queue="rare") == []
+    assert work(store, "rare").places == ()
+
+
+def retry(store: Store, token: Token) -> None:
+    store.transact(lambda tx: tx.settle(token, Outcome("failed"), timedelta()))
+
+
+def test_a_retry_counts_as_a_beginning(store: Store, clock: VirtualClock) -> None:
+    limit(store, Queue("rare", rate=Rate(2, 30 * SECOND)))
+    add_runs(store, "rare", 1)
+    begin(store, lease=timedelta(hours=1))
+    for _ in range(2):
+        (claimed,) = claim(store, queue="rare")
+        retry(store, claimed.token)
+    assert claim(store, queue="rare") == []
+    clock.advance(30 * SECOND)
+    assert len(claim(store, queue="rare")) == 1
 
 
 def test_a_smaller_claim_leaves_the_rest_of_the_rate_to_others(store: Store) -> None:
@@ -111,15 +235,20 @@ def test_a_smaller_claim_leaves_the_rest_of_the_rate_to_others(store: Store) -> 
     assert len(claim(store, limit=9, queue="rare")) == 2
 
 
-def test_limits_that_are_changed_keep_what_was_used_up(store: Store) -> None:
+def test_limits_that_are_changed_keep_what_was_used_up(store: Store, clock: VirtualClock) -> None:
     limit(store, RARE)
-    add_runs(store, "rare", 9)
-    begin(store)
+    add_runs(store, "rare", 20)
+    begin(store, lease=timedelta(hours=1))
     claim(store, queue="rare")
     limit(store, Queue("rare", rate=Rate(5, timedelta(seconds=30))))
-    assert claim(store, queue="rare") == []
-    limit(store, Queue("rare", concurrency=4))
+    assert len(claim(store, queue="rare")) == 2
+    limit(store, Queue("rare", concurrency=6))
     assert len(claim(store, queue="rare")) == 1
+    clock.advance(30 * SECOND)
+    limit(store, Queue("rare", rate=Rate(6, timedelta(minutes=1))))
+    assert len(claim(store, queue="rare")) == 1, "a longer period counts more of it"
+    limit(store, Queue("rare", rate=Rate(2, timedelta(minutes=1))))
+    assert claim(store, queue="rare") == []
 
 
 def test_a_queue_that_is_freed_has_no_limits(store: Store) -> None:

@@ -35,8 +35,9 @@ class Queues:
     def limit(
         self, name: str, concurrency: int | None = None, rate: str | Rate | None = None
     ) -> Queue:
-        """At most `concurrency` runs at once, over all nodes (0 holds the queue), and no more than
-        `rate`, such as "10/s", begin. These replace the limits it had. Raises Invalid.
+        """At most `concurrency` runs at once, over all nodes (0 holds the queue), and at most
+        `rate`, such as "10/s", start in any second. These replace the limits it had. Raises
+        Invalid.
         """
         if concurrency is None and rate is None:
             raise Invalid("a limit needs a concurrency, a rate, or both; free() lifts them")

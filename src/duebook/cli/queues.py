@@ -47,7 +47,7 @@ def ls_command(as_json: bool) -> None:
 @queue_group.command("limit")
 @click.argument("name")
 @click.option("--concurrency", type=int, help="Most runs at once, over all nodes; 0 holds it.")
-@click.option("--rate", help="Most runs that begin in a while, such as 10/s or 100/m.")
+@click.option("--rate", help="Most runs that start in any such period: 10/s, 100/m, 5/10s.")
 def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
     """Limit a queue; these limits replace the ones it had.
 

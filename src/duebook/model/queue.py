@@ -1,31 +1,32 @@
-"""Queues: how many of their runs may be under way, and how many may begin in a while."""
+"""Queues: how many of their runs may be under way, and how many may begin in a period."""
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.errors import Invalid, shorten
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Iterable
 
-__all__ = ["Gate", "Queue", "QueueLoad", "Rate", "read_rate"]
+__all__ = ["Begun", "Gate", "Queue", "QueueLoad", "Rate", "read_rate"]
 
 _RATE: Final = re.compile(r"([0-9]{1,7}) ?/ ?([0-9a-z]*[a-z])", re.ASCII)
 MOST: Final = 1_000_000
 LONGEST: Final = timedelta(days=1)
 UNBOUNDED: Final = 1_000_000_000
-_ROUNDING: Final = 1e-6
+EXACT: Final = 100
+"""Up to so many beginnings per period are kept one by one; beyond that, in so many steps."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many runs begin in every such while; after a rest so many at once."""
+    """At most `count` runs begin in any window of length `per`."""
 
     count: int
     per: timedelta
@@ -33,10 +34,6 @@ class Rate:
     def __str__(self) -> str:
         per = format_duration(self.per)
         return f"{self.count}/{per.removeprefix('1') if per in ('1s', '1m', '1h', '1d') else per}"
-
-    @property
-    def per_second(self) -> float:
-        return self.count / self.per.total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,53 +55,110 @@ class QueueLoad:
     running: int
 
 
+class Begun(NamedTuple):
+    """Runs that began together."""
+
+    at: datetime
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The limits of a queue and how far they are used up; a bucket of tokens for the rate."""
+    """The limits of a queue, and which runs began lately.
+
+    No window of the rate's period, from any instant until just before the instant one period
+    later, has more beginnings than the rate allows. Beginnings are kept one by one up to a rate
+    of 100 per period. Beyond that, those of one hundredth of the period count as the last of
+    them, so that the gate may open that much later, and never earlier.
+    """
 
     queue: Queue
-    tokens: float
-    refilled_at: datetime
+    begun: tuple[Begun, ...] = ()
+    """the oldest first; all of the last period, and some before that in case the period grows"""
 
-    def tokens_at(self, now: datetime) -> float:
-        """A clock that ran back adds nothing and takes nothing."""
-        if self.queue.rate is None:
-            return self.tokens
-        passed = max((now - self.refilled_at).total_seconds(), 0.0)
-        filled = self.tokens + passed * self.queue.rate.per_second
-        return min(filled, float(self.queue.rate.count))
+    def instant(self, now: datetime) -> datetime:
+        """When a run that may begin now begins: never before one that began already."""
+        limited = self.queue.rate is not None and self.begun
+        return max(now, self.begun[-1].at) if limited else now
 
     def room(self, now: datetime, running: int) -> int:
         """How many runs may begin now."""
-        most = UNBOUNDED
-        if self.queue.concurrency is not None:
-            most = max(self.queue.concurrency - running, 0)
-        if self.queue.rate is not None:
-            most = min(most, math.floor(self.tokens_at(now) + _ROUNDING))
-        return most
+        rate, concurrency = self.queue.rate, self.queue.concurrency
+        most = UNBOUNDED if concurrency is None else max(concurrency - running, 0)
+        if rate is None:
+            return most
+        since = self.instant(now) - rate.per
+        return min(most, max(rate.count - sum(b.number for b in self.begun if b.at > since), 0))
 
     def opens_at(self, now: datetime) -> datetime | None:
         """When the rate lets the next one pass; None when it does so now."""
-        missing = 1.0 - self.tokens_at(now)
-        if self.queue.rate is None or missing <= _ROUNDING:
+        rate = self.queue.rate
+        if rate is None or self.room(now, 0) > 0:
             return None
-        return now + timedelta(seconds=missing / self.queue.rate.per_second)
+        counted = 0
+        for begun in reversed(self.begun):
+            counted += begun.number
+            if counted >= rate.count:
+                return begun.at + rate.per
+        return None
+
+    def is_ahead(self, now: datetime) -> bool:
+        """Whether the clock was set back so far that waiting for it would take too long."""
+        rate = self.queue.rate
+        return rate is not None and self.instant(now) - now > rate.per
+
+    def set_back(self, now: datetime) -> Gate:
+        """The gate after the clock was set back that far: what seems to begin later began just
+        now, so that the queue waits for one period at most."""
+        return Gate(self.queue, _merged(Begun(min(b.at, now), b.number) for b in self.begun))
+
+    def passed(self, now: datetime, number: int) -> Gate:
+        """The gate after so many runs have begun."""
+        rate = self.queue.rate
+        if rate is None or not number:
+            return self
+        at = self.instant(now)
+        step = timedelta() if rate.count <= EXACT else rate.per / EXACT
+        begun = _merged((*self.begun, Begun(at, number)), step)
+        old = sum(b.at <= at - rate.per for b in begun)
+        return Gate(self.queue, begun[min(old, max(len(begun) - EXACT, 0)) :])
+
+
+def _merged(begun: Iterable[Begun], step: timedelta = timedelta()) -> tuple[Begun, ...]:
+    """Those of one instant, or within one step of the clock, as the last of them."""
+    merged: list[Begun] = []
+    for at, number in begun:
+        if merged and (merged[-1].at == at or (step and _same(merged[-1].at, at, step))):
+            merged[-1] = Begun(at, merged[-1].number + number)
+        else:
+            merged.append(Begun(at, number))
+    return tuple(merged)
+
+
+def _same(one: datetime, other: datetime, step: timedelta) -> bool:
+    return (one - _EPOCH) // step == (other - _EPOCH) // step
 
 
 def read_rate(key: str, value: Any) -> Rate:
-    """Texts such as 10/s, 100/m or 5/10s."""
+    """Texts such as 10/s, 100/m or 5/10s; a Rate is checked too."""
     if isinstance(value, Rate):
-        return value
+        return _checked(key, value, value)
     found = _RATE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise Invalid(f"{key} {shorten(value)} is no rate such as 10/s, 100/m or 5/10s")
+        raise Invalid(f"{key} {shorten(value)} is not a rate such as 10/s, 100/m or 5/10s")
     count, length = found.groups()
     try:
         per = parse_duration(length if length[0].isdecimal() else f"1{length}")
     except Invalid as error:
         raise Invalid(f"{key}: {error}") from None
-    if not 1 <= int(count) <= MOST:
-        raise Invalid(f"{key} {shorten(value)}: the number is not 1 to {MOST:,}")
-    if not timedelta(seconds=1) <= per <= LONGEST:
-        raise Invalid(f"{key} {shorten(value)}: the while is not 1s to 1d")
-    return Rate(int(count), per)
+    return _checked(key, Rate(int(count), per), value)
+
+
+def _checked(key: str, rate: Rate, value: Any) -> Rate:
+    if not 1 <= rate.count <= MOST:
+        raise Invalid(f"{key} {shorten(value)}: the number must be between 1 and {MOST:,}")
+    if not timedelta(seconds=1) <= rate.per <= LONGEST or rate.per.microseconds:
+        raise Invalid(
+            f"{key} {shorten(value)}: the period must be between 1s and 1d, in whole seconds"
+        )
+    return rate

@@ -210,8 +210,7 @@ CREATE TABLE queues (
     concurrency INTEGER CHECK (concurrency >= 0),
     rate_count INTEGER CHECK (rate_count >= 1),
     rate_seconds INTEGER CHECK (rate_seconds >= 1),
-    tokens REAL NOT NULL,
-    refilled_at INTEGER NOT NULL,
+    begun TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(begun)), -- instants and numbers of runs
     CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
 ) STRICT;
 

@@ -483,9 +483,13 @@ FOR KEY SHARE
 -- Whether anything waits in the given queues.
 SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[]) LIMIT 1
 
+-- name: read_clock
+-- What time it is now, and not when the transaction began.
+SELECT clock_timestamp()
+
 -- name: get_gate
 -- The limits of a queue; one claim at a time passes through.
-SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at
+SELECT name, concurrency, rate_count, rate_seconds, begun
 FROM queues WHERE name = :queue
 FOR UPDATE
 

@@ -76,6 +76,12 @@ class PostgresStatements(Statements):
     def ahead(self) -> timedelta:
         return utc_now() - self._began_at if self._clock is None else timedelta()
 
+    def _clock_now(self) -> datetime:
+        if self._clock is not None:
+            return self._clock()
+        now: datetime = self._value("read_clock")
+        return now
+
     @staticmethod
     def _stamp(moment: datetime | None) -> Any:
         return moment

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Outcome, Token
     from duebook.store.sql.planning import Definition
     from duebook.store.sql.statements import Row, Values
+    from duebook.store.sql.working import Claimer
     from duebook.store.values import Labels
 
 __all__ = ["PostgresTx"]
@@ -64,8 +65,7 @@ class PostgresTx(
 
     def _claim_runs(
         self,
-        session_id: str,
-        node: str,
+        claimer: Claimer,
         queue: str,
         namespace: str,
         limit: int,
@@ -79,17 +79,18 @@ class PostgresTx(
         free = self._locked("lock_exclusive", exclusive) | self._locked("lock_limited", limited)
         without = [id_ for id_, _, *limits in found if not any(limits)]
         within = [id_ for id_, owner, *limits in found if any(limits) and owner in free]
-        given = self._given("claim_runs", without, session_id)
-        given += self._given("claim_limited", within, session_id)
+        given = self._given("claim_runs", without, claimer)
+        given += self._given("claim_limited", within, claimer)
         places = {row[0]: place for place, row in enumerate(found)}
         given.sort(key=lambda row: places[row[0]])
         definitions = self._definitions([(row[2], row[3]) for row in given if row[2] is not None])
-        return [self._claimed(row, definitions.get((row[2], row[3])), node) for row in given]
+        return [self._claimed(row, definitions.get((row[2], row[3])), claimer) for row in given]
 
-    def _given(self, query: str, ids: list[str], session_id: str) -> list[Row]:
-        return self._all(query, ids=ids, session_id=session_id, now=self.now) if ids else []
+    def _given(self, query: str, ids: list[str], claimer: Claimer) -> list[Row]:
+        mine: Values = {"session_id": claimer.session_id, "now": claimer.at}
+        return self._all(query, ids=ids, **mine) if ids else []
 
-    def _claimed(self, row: Row, definition: Definition | None, node: str) -> Run:
+    def _claimed(self, row: Row, definition: Definition | None, claimer: Claimer) -> Run:
         """What is known needs no query: this node, this time, and the schedule's name."""
         (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
         attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
@@ -111,11 +112,11 @@ class PostgresTx(
             None if payload is None else json.loads(payload),
             created_at,
             ready_at,
-            self.now,
-            self.now,
+            claimer.at,
+            claimer.at,
             None,
             expires_at,
-            node,
+            claimer.node,
             task=row[16],
             parent_run_id=row[17],
             step=row[18],

@@ -215,23 +215,19 @@ SELECT namespace FROM hop WHERE namespace IS NOT NULL
 
 -- name: list_gates
 -- The queues with limits; there are few.
-SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at FROM queues ORDER BY name
+SELECT name, concurrency, rate_count, rate_seconds, begun FROM queues ORDER BY name
 
--- name: use_tokens
--- Runs that begin use up the rate of their queue; who waited for his turn came from an earlier time.
-UPDATE queues SET tokens = :tokens,
-    refilled_at = CASE WHEN refilled_at > :now THEN refilled_at ELSE :now END
-WHERE name = :queue
+-- name: note_begun
+-- When runs of a queue with a rate began of late; its row is locked.
+UPDATE queues SET begun = :begun WHERE name = :queue
 
 -- name: limit_queue
--- The limits of a queue; what a rate had left stays, unless it is new.
-INSERT INTO queues (name, concurrency, rate_count, rate_seconds, tokens, refilled_at)
-VALUES (:name, :concurrency, :rate_count, :rate_seconds, :tokens, :now)
+-- The limits of a queue; what began under its former rate still counts.
+INSERT INTO queues (name, concurrency, rate_count, rate_seconds)
+VALUES (:name, :concurrency, :rate_count, :rate_seconds)
 ON CONFLICT (name) DO UPDATE
 SET concurrency = excluded.concurrency, rate_count = excluded.rate_count,
-    rate_seconds = excluded.rate_seconds, refilled_at = excluded.refilled_at,
-    tokens = CASE WHEN queues.rate_count IS NOT NULL AND queues.tokens < excluded.tokens
-        THEN queues.tokens ELSE excluded.tokens END
+    rate_seconds = excluded.rate_seconds
 
 -- name: free_queue
 -- A queue without limits has no row.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from duebook.errors import Invalid
 from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
 from duebook.model.plan import Stretch
-from duebook.model.queue import Gate, Queue, Rate
+from duebook.model.queue import Begun, Gate, Queue, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import Schedule, load_spec
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
@@ -30,6 +30,7 @@ __all__ = [
     "Copied",
     "MovedState",
     "NewRun",
+    "begun_text",
     "clean",
     "copied",
     "facts_text",
@@ -227,7 +228,12 @@ def without_nul(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def read_gate(row: Sequence[Any], time: Callable[[Any], Any]) -> Gate:
-    name, concurrency, count, seconds, tokens, refilled_at = row
+def read_gate(row: Sequence[Any]) -> Gate:
+    name, concurrency, count, seconds, begun = row
     rate = None if count is None else Rate(count, timedelta(seconds=seconds))
-    return Gate(Queue(name, concurrency, rate), tokens, time(refilled_at))
+    passed = tuple(Begun(moment(at), number) for at, number in json.loads(begun))
+    return Gate(Queue(name, concurrency, rate), passed)
+
+
+def begun_text(gate: Gate) -> str:
+    return json.dumps([(micros(begun.at), begun.number) for begun in gate.begun])

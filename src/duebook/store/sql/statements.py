@@ -61,6 +61,11 @@ class Statements(ABC):
     def ahead(self) -> timedelta:
         """How far this machine's clock is ahead of the books'; negative: behind."""
 
+    @abstractmethod
+    def _clock_now(self) -> datetime:
+        """What the books' clock says at this moment, also when it was set back: for rates, which
+        go by the instant after a lock was had."""
+
     # -- how the database keeps an instant; None stays None
     @staticmethod
     @abstractmethod

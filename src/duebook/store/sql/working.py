@@ -15,11 +15,11 @@ from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
-from duebook.store.sql.rows import clean, read_gate
+from duebook.store.sql.rows import begun_text, clean, read_gate
 from duebook.store.values import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.run import Progress
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Row, Values
     from duebook.store.values import FlowWake, Labels
 
-__all__ = ["Working"]
+__all__ = ["Claimer", "Working"]
 
 _LOST: Final = "the node that ran it was lost"
 
@@ -46,6 +46,14 @@ class Orphan(NamedTuple):
     @property
     def may_go_on(self) -> bool:
         return self.cancel_reason is None and self.losses < self.max_takeovers
+
+
+class Claimer(NamedTuple):
+    """Whose runs become what is claimed, and since when."""
+
+    session_id: str
+    node: str
+    at: datetime
 
 
 class Working(Planning):
@@ -146,9 +154,9 @@ class Working(Planning):
         gates = {gate.queue.name: gate for gate in self._gates()}
         places, moments = [], [self.earliest_ready()]
         for queue in queues:
-            gate = gates.get(queue)
-            if gate is not None and not gate.room(self.now, self._running(gate)):
-                moments.append(gate.opens_at(self.now))
+            shut, opens_at = self._shut(gates[queue]) if queue in gates else (False, None)
+            if shut:
+                moments.append(opens_at)
                 continue
             places += [
                 (queue, namespace)
@@ -158,7 +166,22 @@ class Working(Planning):
         return Work(tuple(places), min(filter(None, moments), default=None), self.now)
 
     def _gates(self) -> list[Gate]:
-        return [read_gate(row, self._time) for row in self._all("list_gates")]
+        return [read_gate(row) for row in self._all("list_gates")]
+
+    def _shut(self, gate: Gate) -> tuple[bool, datetime | None]:
+        """Whether nothing of the queue may begin, and when its rate lets something begin again.
+
+        A gate that is ahead of its clock needs a claim that puts that down. The time of the books
+        stands still while a clock that was set back catches up; rates go by that clock.
+        """
+        now = self._clock_at(gate)
+        if gate.is_ahead(now) or gate.room(now, self._running(gate)):
+            return False, None
+        opens_at = gate.opens_at(now)
+        return True, None if opens_at is None else opens_at + max(self.now - now, NO_DELAY)
+
+    def _clock_at(self, gate: Gate) -> datetime:
+        return self.now if gate.queue.rate is None else self._clock_now()
 
     def _running(self, gate: Gate) -> int:
         """Counted only where a limit asks for it."""
@@ -179,23 +202,34 @@ class Working(Planning):
         if alive is None:
             return []
         node, limited = alive
+
+        def take(most: int, at: datetime) -> list[Run]:
+            mine = Claimer(session_id, node, at)
+            return self._claim_runs(mine, queue, namespace, most, tasks, labels)
+
         row = self._one("get_gate", queue=queue) if limited else None
         if row is None:
-            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks, labels)
-        else:
-            gate = read_gate(row, self._time)
-            room = gate.room(self.now, self._running(gate))  # counted after the lock
-            limit = min(limit, room)
-            runs = self._claim_runs(session_id, node, queue, namespace, limit, tasks, labels)
-            left = gate.tokens_at(self.now) - len(runs)
-            self._run("use_tokens", queue=queue, tokens=left, now=self.now)
-        return self._claims(runs, session_id)
+            return self._claims(take(limit, self.now), session_id)
+        return self._claims(self._through(read_gate(row), limit, take), session_id)
+
+    def _through(
+        self, gate: Gate, limit: int, take: Callable[[int, datetime], list[Run]]
+    ) -> list[Run]:
+        """The clock is read, and runs are counted, after the gate was locked."""
+        before, now = gate, self._clock_at(gate)
+        if gate.is_ahead(now):
+            gate = gate.set_back(now)
+        room = gate.room(now, self._running(gate))
+        runs = take(min(limit, room), max(self.now, gate.instant(now))) if room else []
+        gate = gate.passed(now, len(runs))
+        if gate is not before:
+            self._run("note_begun", queue=gate.queue.name, begun=begun_text(gate))
+        return runs
 
     @abstractmethod
     def _claim_runs(
         self,
-        session_id: str,
-        node: str,
+        claimer: Claimer,
         queue: str,
         namespace: str,
         limit: int,
@@ -419,8 +453,6 @@ class Working(Planning):
             concurrency=queue.concurrency,
             rate_count=None if rate is None else rate.count,
             rate_seconds=None if rate is None else int(rate.per.total_seconds()),
-            tokens=0.0 if rate is None else float(rate.count),
-            now=self.now,
         )
         self._tell(News.WORK)
 
@@ -430,7 +462,7 @@ class Working(Planning):
 
     def get_queue(self, name: str) -> Queue | None:
         row = self._one("get_gate", queue=name)
-        return None if row is None else read_gate(row, self._time).queue
+        return None if row is None else read_gate(row).queue
 
     def list_queues(self) -> list[QueueLoad]:
         loads = {

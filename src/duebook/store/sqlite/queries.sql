@@ -323,7 +323,7 @@ LIMIT 1
 
 -- name: get_gate
 -- The limits of a queue.
-SELECT name, concurrency, rate_count, rate_seconds, tokens, refilled_at
+SELECT name, concurrency, rate_count, rate_seconds, begun
 FROM queues WHERE name = :queue
 
 -- name: count_running

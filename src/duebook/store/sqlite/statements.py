@@ -64,6 +64,9 @@ class SqliteStatements(Statements):
     def ahead(self) -> timedelta:
         return -self.behind
 
+    def _clock_now(self) -> datetime:
+        return self._clock.machine()
+
     def keep_time(self) -> None:
         """Remember `now`, so that a clock set back fires nothing twice."""
         self._run("write_high_water", now=self.now)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import FlowMove
     from duebook.model.run import Claim, Run
     from duebook.store.sql.statements import Row
+    from duebook.store.sql.working import Claimer
     from duebook.store.values import Labels
 
 __all__ = ["SqliteTx"]
@@ -84,8 +85,7 @@ class SqliteTx(
 
     def _claim_runs(
         self,
-        session_id: str,
-        node: str,  # noqa: ARG002
+        claimer: Claimer,
         queue: str,
         namespace: str,
         limit: int,
@@ -94,13 +94,12 @@ class SqliteTx(
     ) -> list[Run]:
         """In portions, because a claim may use up the limit of a schedule with more work."""
         claimed: list[str] = []
-        now = self._stamp(self.now)
+        mine = {"session_id": claimer.session_id, "now": self._stamp(claimer.at)}
         while len(claimed) < limit:
             wanted = limit - len(claimed)
             found = self._claimable("list_claimable", queue, namespace, wanted, tasks, labels)
             ids = within_limits(found)
-            claims = ({"id": id_, "session_id": session_id, "now": now} for id_ in ids)
-            self._many("claim_run", claims)
+            self._many("claim_run", ({"id": id_, **mine} for id_ in ids))
             claimed += ids
             if len(ids) == len(found):
                 break

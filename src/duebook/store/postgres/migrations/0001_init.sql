@@ -172,14 +172,13 @@ CREATE TABLE leases (
 );
 INSERT INTO leases (name, term, session_id, expires_at) VALUES ('scheduler', 0, '', '1970-01-01Z');
 
--- Queues with limits, and the bucket of tokens of their rate; a queue without any has no row.
+-- Queues with limits, and when runs began under their rate; a queue without any has no row.
 CREATE TABLE queues (
     name text COLLATE "C" PRIMARY KEY,
     concurrency integer CHECK (concurrency >= 0),
     rate_count integer CHECK (rate_count >= 1),
     rate_seconds integer CHECK (rate_seconds >= 1),
-    tokens double precision NOT NULL,
-    refilled_at timestamptz NOT NULL,
+    begun text NOT NULL DEFAULT '[]', -- instants and numbers of runs, JSON
     CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
 );
 

@@ -175,14 +175,13 @@ CREATE TABLE leases (
 ) STRICT;
 INSERT INTO leases (name, term, session_id, expires_at) VALUES ('scheduler', 0, '', 0);
 
--- Queues with limits, and the bucket of tokens of their rate; a queue without any has no row.
+-- Queues with limits, and when runs began under their rate; a queue without any has no row.
 CREATE TABLE queues (
     name TEXT PRIMARY KEY,
     concurrency INTEGER CHECK (concurrency >= 0),
     rate_count INTEGER CHECK (rate_count >= 1),
     rate_seconds INTEGER CHECK (rate_seconds >= 1),
-    tokens REAL NOT NULL,
-    refilled_at INTEGER NOT NULL,
+    begun TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(begun)), -- instants and numbers of runs
     CHECK ((rate_count IS NULL) = (rate_seconds IS NULL))
 ) STRICT;
 
