@@ -314,6 +314,11 @@ class Duebook(Book):
 
         return FlowKeeper(roots, FlowRegistry(self.store, self.namespace))
 
+    def node_trouble(self) -> str | None:
+        """Why the node that `serve` has begun does not work at present; None: it does."""
+        node = self._node
+        return "this node has stopped" if node is None else node.trouble
+
     def stop(self) -> None:
         """Ask a node that `run` has begun to end, from another thread; harmless without one."""
         if (node := self._node) is not None:

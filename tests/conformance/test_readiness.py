@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.book import Book
 from duebook.errors import Conflict, InvalidTime, Unavailable
 from duebook.model.readiness import Problem
 from duebook.store.values import Overdue, SessionInfo
@@ -23,7 +24,6 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
-    from duebook.book import Book
     from duebook.store.base import Store
     from tests.conformance.conftest import Backend
 
@@ -108,6 +108,26 @@ def test_the_most_overdue_schedule_is_named_beyond_the_grace(
     assert problem == Problem("overdue", message)
     tick(store)
     assert book.readiness().ready
+
+
+def test_a_namespace_has_a_readiness_of_its_own(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    add_run(store, add_schedule(store, "slow", namespace="shop", queue="reports"))
+    Book(store, "shop").enqueue("errand")
+    add_schedule(store, "late", namespace="bank")
+    clock.advance(3 * MINUTE)
+    join(store)
+    shop = book.readiness(grace="1h", namespace="shop").problems
+    assert [(problem.code, '"reports"' in problem.message) for problem in shop] == [
+        ("queue", True),
+        ("task", False),
+    ]
+    (late,) = book.readiness(namespace="bank").problems
+    assert (late.code, '"late"' in late.message) == ("overdue", True)
+    assert book.readiness(namespace="empty").ready
+    assert Book(store, "bank").problems() == []
+    assert len(Book(store, "shop").problems()) == 1
 
 
 def test_a_grace_that_is_no_duration_is_refused(book: Book) -> None:

@@ -46,6 +46,11 @@ class Served:
         self._app.state.watch = Watch(store)
         return store
 
+    @property
+    def open_streams(self) -> int:
+        opened: int = self._app.state.streams.open
+        return opened
+
     def close(self) -> None:
         self._uvicorn.should_exit = True
         self._thread.join(10)

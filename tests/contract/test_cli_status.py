@@ -58,6 +58,15 @@ def test_the_json_form_has_every_check(cli: Cli) -> None:
     assert [problem["code"] for problem in found["problems"]] == ["queue"]
 
 
+def test_a_namespace_has_a_status_of_its_own(cli: Cli) -> None:
+    live(cli)
+    cli.ok("--namespace", "shop", "add", "hello", "--every", "1h", "--queue", "slow", "--", "true")
+    cli.ok("--namespace", "shop", "run", "hello")
+    assert cli("status").exit_code == 1
+    assert cli("--namespace", "shop", "status").exit_code == 1
+    assert cli.ok("--namespace", "bank", "status") == "ready\n"
+
+
 def test_a_database_that_does_not_answer_is_not_ready() -> None:
     url = "postgresql://nobody@127.0.0.1:1/nothing"
     result = CliRunner().invoke(main, ["--database", url, "status", "--json"])

@@ -61,6 +61,22 @@ def test_a_schedule_is_made_watched_and_deleted_while_its_log_grows(world: World
     assert node.end() == 0
 
 
+def test_a_node_that_is_stopping_says_that_it_is_not_ready(world: World) -> None:
+    node = world.start("up", "--port", "0")
+    target = {"shell": 'while [ ! -e "$GO" ]; do sleep 0.02; done'}
+    with door(node) as api:
+        body = {"name": "job", "cron": "0 0 29 2 *", "target": target}
+        assert api.post("/api/v1/schedules", json=body).status_code == 201
+        run = api.post("/api/v1/schedules/job/trigger").json()
+        eventually(lambda: api.get(f"/api/v1/runs/{run['id']}").json()["status"] == "running")
+        assert api.get("/readyz").status_code == 200
+        node.send(signal.SIGTERM)
+        eventually(lambda: api.get("/readyz").status_code == 503)
+        assert [problem["code"] for problem in api.get("/readyz").json()["problems"]] == ["node"]
+        world.go.touch()
+    assert node.wait_end() == 0
+
+
 class Reader:
     """A client that knows the OpenAPI document of a server, and nothing else."""
 

@@ -46,13 +46,14 @@ def create_app(
     tasks: Tasks | None = None,
     hosts: Hosts | None = None,
     measures: Measures | None = None,
+    trouble: Callable[[], str | None] | None = None,
     max_body: int = MAX_BODY,
     pages: Iterable[Operations] = (),
     explain: Explain = explain_problem,
 ) -> FastAPI:
     """The whole API on these books. `tasks` are those of the program, whose payloads it checks, and
-    `measures` those of its node. `pages` are what it serves besides, and `explain` is how refusals
-    look.
+    `measures` those of its node. `trouble` says why that node does not work. `pages` are what it
+    serves besides, and `explain` is how refusals look.
     """
     operations = [operation for resource in (*RESOURCES, *pages) for operation in resource.all]
     app = FastAPI(
@@ -65,7 +66,7 @@ def create_app(
     app.state.services = Services(store, tasks or Tasks())
     app.state.streams = Streams()
     app.state.authenticator = authenticator
-    app.state.watch = Watch(store, measures)
+    app.state.watch = Watch(store, measures, trouble)
     app.state.operations = operations
     for operation in operations:
         _add(app, operation)
@@ -77,7 +78,8 @@ def create_app(
         Gate,
         authenticator=authenticator,
         hosts=hosts or Hosts(),
-        open_paths=_open_paths(operations),
+        open_paths=_paths(operation for operation in operations if operation.role is None),
+        any_host=_paths(operation for operation in operations if operation.any_host),
         max_body=max_body,
         explain=explain,
     )
@@ -140,10 +142,9 @@ def _allow_pages(app: FastAPI, hosts: Hosts) -> None:
     )
 
 
-def _open_paths(operations: Iterable[Operation]) -> dict[str, frozenset[str]]:
-    """The exact list of what needs no credentials."""
+def _paths(operations: Iterable[Operation]) -> dict[str, frozenset[str]]:
+    """The exact paths of operations, each with its methods."""
     paths: dict[str, set[str]] = {}
     for operation in operations:
-        if operation.role is None:
-            paths.setdefault(operation.path, set()).add(operation.method)
+        paths.setdefault(operation.path, set()).add(operation.method)
     return {path: frozenset(methods) for path, methods in paths.items()}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 
 from duebook.api.problems import TooLarge, Unauthorized, explain_problem
 from duebook.errors import DuebookError, Forbidden, Unavailable
@@ -40,6 +41,7 @@ STILL: Final = "duebook.still"
 COOKIE: Final = "duebook_session"
 LIVE: Final = "duebook-live"
 """The header of a page that looks again by itself, with the number of the change it looks for."""
+_NOWHERE: Final[Mapping[str, frozenset[str]]] = {}
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 SECURITY_HEADERS: Final = {
@@ -74,7 +76,7 @@ class Authenticator(Protocol):
 
 class Gate:
     """ASGI middleware around the whole app. `open_paths` maps what needs no credentials to the
-    methods that it has."""
+    methods that it has, and `any_host` what may be called by any name."""
 
     def __init__(
         self,
@@ -84,11 +86,13 @@ class Gate:
         open_paths: Mapping[str, frozenset[str]],
         max_body: int,
         explain: Explain = explain_problem,
+        any_host: Mapping[str, frozenset[str]] = _NOWHERE,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._hosts = hosts
         self._open = open_paths
+        self._any_host = any_host
         self._max_body = max_body
         self._explain = explain
 
@@ -102,7 +106,7 @@ class Gate:
         answer = _Answer(send)
         try:
             headers = Headers(scope=scope)
-            self._refuse_foreign(headers)
+            self._refuse_foreign(scope, headers)
             check, still, by_cookie = self._checks_of(headers)
             if by_cookie and scope["method"] not in SAFE:
                 self._refuse_other_pages(headers)
@@ -110,6 +114,8 @@ class Gate:
             scope[CALLER] = await self._admit(scope, still if looks_again else check)
             scope[STILL] = still
             await self._app(scope, self._bounded(headers, receive), answer)
+        except ClientDisconnect:
+            log.debug("%s %s: the client has disconnected", scope["method"], scope["path"])
         except Exception as error:
             if not isinstance(error, DuebookError):
                 log.exception("%s %s failed", scope["method"], scope["path"])
@@ -117,9 +123,10 @@ class Gate:
                 raise
             await self._explain(scope, error)(scope, receive, answer)
 
-    def _refuse_foreign(self, headers: Headers) -> None:
+    def _refuse_foreign(self, scope: Scope, headers: Headers) -> None:
         host = headers.get("host")
-        if not self._hosts.knows(host):
+        any_host = scope["method"] in self._any_host.get(scope["path"], ())
+        if not any_host and not self._hosts.knows(host):
             raise _Foreign("the Host header does not name this server; see allowed_hosts")
         origin = headers.get("origin")
         if origin is not None and not self._hosts.trusts(origin, host or ""):

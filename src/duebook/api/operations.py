@@ -48,6 +48,12 @@ class Operation:
         return self.method != "GET"
 
     @property
+    def any_host(self) -> bool:
+        """Whether it answers whatever the Host: probes and scrapers use addresses and names that
+        nobody configures, and it tells strangers nothing."""
+        return self.tag == "health"
+
+    @property
     def documented(self) -> bool:
         """Whether programs read about it; pages are for people."""
         return self.tag != "pages"

@@ -166,15 +166,17 @@ class Book(Closing):
             return work(tx)
 
     def problems(self) -> list[str]:
-        """What keeps queued runs of any namespace from being begun, in words; mostly nothing."""
-        return [p.message for p in self.readiness().problems if p.code == "task"]
+        """What keeps queued runs of this namespace from being begun, in words; mostly nothing."""
+        found = self.readiness(namespace=self.namespace).problems
+        return [problem.message for problem in found if problem.code == "task"]
 
-    def readiness(self, grace: timedelta | str = GRACE) -> Readiness:
-        """Whether the books of all namespaces are worked on, and what is in the way.
+    def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:
+        """Whether everything that is due can run, and what is in the way.
 
-        A schedule may be overdue by `grace`. An unreachable database is an answer, no error.
+        Of all namespaces, or of one. A schedule may be overdue by `grace`. An unreachable database
+        is an answer, not an error.
         """
-        return look(self.store, grace)
+        return look(self.store, grace, None if namespace is None else (namespace,))
 
     def close(self) -> None:
         if self._opened is not None:

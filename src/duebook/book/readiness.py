@@ -1,4 +1,5 @@
-"""Judges whether the books are worked on; its words name what is missing and what helps."""
+"""Judges whether everything that is due can run, and whether a node works; its words name what is
+missing and what helps."""
 
 from __future__ import annotations
 
@@ -6,35 +7,50 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Unavailable
-from duebook.model.readiness import Problem, Readiness
+from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from duebook.store.base import Store
     from duebook.store.values import Health, Overdue
 
-__all__ = ["GRACE", "judge", "look", "unreachable"]
+__all__ = ["GRACE", "judge", "look", "look_here", "unreachable"]
 
 GRACE: Final = timedelta(minutes=1)
 """By how much a schedule may be overdue."""
 
 
-def look(store: Store, grace: timedelta | str = GRACE) -> Readiness:
-    """Ask the books; raises Invalid for a `grace` that is no duration."""
+def look(
+    store: Store, grace: timedelta | str = GRACE, namespaces: Collection[str] | None = None
+) -> Readiness:
+    """What cannot run, of all namespaces or some; raises Invalid for a `grace` that is not a
+    duration."""
     given = parse_duration(grace)
     try:
-        health = store.read(lambda tx: tx.health(given))
+        health = store.read(lambda tx: tx.health(given, namespaces))
     except (Conflict, Unavailable) as error:
         return unreachable(error)
     return Readiness(health.now, tuple(judge(health)))
 
 
-def unreachable(error: Conflict | Unavailable) -> Readiness:
+def look_here(store: Store, trouble: Callable[[], str | None] | None) -> Readiness:
+    """Whether the node of this process works; `trouble` says why not, as far as it knows itself."""
+    try:
+        now, unfit = store.read(lambda tx: (tx.now, tx.unfit()))
+    except (Conflict, Unavailable) as error:
+        return unreachable(error, NODE_CHECKS)
+    problems = [] if unfit is None else [Problem("schema", unfit)]
+    if trouble is not None and (told := trouble()) is not None:
+        problems.append(Problem("node", told))
+    return Readiness(now, tuple(problems), NODE_CHECKS)
+
+
+def unreachable(error: Conflict | Unavailable, asked: tuple[str, ...] = CHECKS) -> Readiness:
     """Nobody answers, or the books are not those that this Duebook can use."""
     code = "database" if isinstance(error, Unavailable) else "schema"
-    return Readiness(None, (Problem(code, str(error)),))
+    return Readiness(None, (Problem(code, str(error)),), asked)
 
 
 def judge(health: Health) -> Iterator[Problem]:

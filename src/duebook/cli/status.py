@@ -1,4 +1,4 @@
-"""The command that tells whether the books are worked on."""
+"""The command that tells whether everything that is due can run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.book.readiness import unreachable
-from duebook.cli.opening import open_book
+from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import Conflict, Unavailable, printable
 from duebook.model.forms import readiness_form
+from duebook.settings import Settings
 
 if TYPE_CHECKING:
     from duebook.model.readiness import Readiness
@@ -26,8 +27,14 @@ __all__ = ["status_command"]
 def status_command(grace: str, as_json: bool) -> None:
     """Tell whether everything that is due can run; exit code 1 when not.
 
-    The books must answer, a scheduler live, every queue with work be served,
-    every task be known to a worker, and no schedule be overdue.
+    The database must answer, a scheduler live, every queue with work be served,
+    every task be known to a worker, and no schedule be overdue. With --namespace
+    only its runs and schedules count; without, those of all namespaces.
+
+    \b
+    Examples:
+      duebook status
+      duebook --url http://127.0.0.1:7420 --namespace shop status --json
     """
     readiness = _ask(grace)
     if as_json:
@@ -43,6 +50,13 @@ def status_command(grace: str, as_json: bool) -> None:
 def _ask(grace: str) -> Readiness:
     try:
         with open_book() as book:
-            return book.readiness(grace)
+            return book.readiness(grace, _namespace())
     except (Conflict, Unavailable) as error:
         return unreachable(error)
+
+
+def _namespace() -> str | None:
+    """The one that the command line, the environment or a file names; None: all of them."""
+    given: str | None = (click.get_current_context().find_root().obj or {}).get("namespace")
+    named = settings_of().namespace
+    return given or (None if named == Settings().namespace else named)

@@ -70,6 +70,7 @@ def open_web(
             BookAuthenticator(store, local),
             tasks=book.tasks,
             measures=measures,
+            trouble=book.node_trouble,
             hosts=place.hosts(settings.allowed_hosts, settings.cors_origins),
         )
         with Server(app, place) as server:

@@ -104,6 +104,12 @@ class Keeper:
         moments = [pulse.expiry, pulse.lead_until if pulse.term is None else None]
         return min([due_in, *((at - now).total_seconds() for at in moments if at is not None)])
 
+    @property
+    def holds_lease(self) -> bool:
+        """Whether this node may work: nobody has declared it dead, and its lease is not about to
+        run out."""
+        return not self.lost and not self._late(SAFETY)
+
     def hurry(self) -> None:
         """Renew at the next step: something may have got lost, or nobody leads."""
         self._hurried = True

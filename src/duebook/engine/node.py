@@ -179,6 +179,15 @@ class Node:
         """
         self._times_asked_to_stop += 1
 
+    @property
+    def trouble(self) -> str | None:
+        """Why this node does not work at present; None: it does."""
+        if self._times_asked_to_stop or self._fatal is not None:
+            return "this node is stopping"
+        if not self._keeper.holds_lease:
+            return "this node could not renew its lease; it works again when it has a new one"
+        return None
+
     def _prepare(self) -> None:
         options = self._options
         shelf = Shelf()

@@ -198,7 +198,7 @@ def token_scope(token: AccessToken) -> dict[str, Any]:
 
 
 def readiness_form(readiness: Readiness) -> dict[str, Any]:
-    """The whole answer; to strangers tell only its `ready`."""
+    """The whole answer; strangers are told only whether it is `ready`."""
     return {
         "ready": readiness.ready,
         "checked_at": _plain(readiness.checked_at),

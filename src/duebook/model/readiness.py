@@ -1,4 +1,4 @@
-"""Whether the books are worked on, and what is in the way, as values."""
+"""Whether everything that is due can run, or a node works, and what is in the way, as values."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["CHECKS", "Problem", "Readiness"]
+__all__ = ["CHECKS", "NODE_CHECKS", "Problem", "Readiness"]
 
 CHECKS: Final = ("database", "schema", "scheduler", "queue", "task", "overdue")
 """What is asked, in this order; the code of a Problem is one of them."""
+NODE_CHECKS: Final = ("database", "schema", "node")
+"""What is asked about one node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Readiness:
     checked_at: datetime | None
     """by the books' clock; None when nobody could ask them"""
     problems: tuple[Problem, ...] = ()
+    asked: tuple[str, ...] = CHECKS
 
     @property
     def ready(self) -> bool:
@@ -36,7 +39,7 @@ class Readiness:
 
     @property
     def checks(self) -> dict[str, bool | None]:
-        """Which of CHECKS hold; None for what nobody could ask."""
+        """Which of those that were asked hold; None for what nobody could ask."""
         failed = {problem.code for problem in self.problems}
         unasked = self.checked_at is None
-        return {name: False if name in failed else None if unasked else True for name in CHECKS}
+        return {name: False if name in failed else None if unasked else True for name in self.asked}

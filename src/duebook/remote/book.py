@@ -102,10 +102,11 @@ class RemoteBook(Book):
     ) -> NoReturn:
         raise needs_database("enqueue()")
 
-    def readiness(self, grace: timedelta | str = GRACE) -> Readiness:
+    def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:
         given = format_duration(parse_duration(grace))
         try:
-            return read_readiness(self._server.ready(grace=given))
+            form = self._server.get("status", namespaced=False, grace=given, namespace=namespace)
+            return read_readiness(form)
         except Unavailable as error:
             return unreachable(error)
 

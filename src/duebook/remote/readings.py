@@ -219,9 +219,5 @@ def read_token(form: Form) -> AccessToken:
 
 
 def read_readiness(form: Form) -> Readiness:
-    """One that tells nothing but whether was asked for without a token for all namespaces."""
-    if "problems" not in form:
-        untold = Problem("untold", "a token for all namespaces learns what is in the way")
-        return Readiness(None, () if form["ready"] else (untold,))
     problems = tuple(read_value(Problem, problem) for problem in form["problems"])
     return read_value(Readiness, form, problems=problems)

@@ -56,16 +56,6 @@ class Server:
     def get(self, *path: str, namespaced: bool = True, **parameters: Any) -> Any:
         return self._ask("GET", path, None, self._query(parameters, namespaced), repeat=True)
 
-    def ready(self, **parameters: Any) -> dict[str, Any]:
-        """What `/readyz` answers; 503 is an answer, too."""
-        query = {name: _text(value) for name, value in parameters.items()}
-        answer = self._send(self._client.build_request("GET", "/readyz", params=query), TRIES)
-        form = answer.json() if answer.headers.get("content-type") == "application/json" else None
-        if answer.status_code == 503 and isinstance(form, dict) and "ready" in form:
-            return form
-        found: dict[str, Any] = self._answer(answer)
-        return found
-
     def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Done once, also when a connection breaks and it is sent again."""
         return self._ask("POST", path, body or {}, self._query({}), key=new_id(), repeat=True)

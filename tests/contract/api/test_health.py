@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from duebook.api.watching import Watch
+from duebook.book import Book
+from duebook.errors import Unavailable
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE
 from tests.contract.api.conftest import HELLO, Api
@@ -19,31 +24,86 @@ def live(store: Store) -> None:
     store.transact(lambda tx: tx.begin_session(info, LEASE))
 
 
-def test_strangers_learn_only_whether_the_books_are_worked_on(app: FastAPI) -> None:
-    answer = Api(app, None)("GET", "/readyz")
-    assert (answer.status_code, answer.json()) == (503, {"ready": False})
-
-
-def test_books_that_are_worked_on_are_ready(app: FastAPI, store: Store) -> None:
-    live(store)
+def test_a_node_is_ready_whatever_the_others_leave_undone(app: FastAPI, store: Store) -> None:
+    Book(store).enqueue("stranger")
     assert Api(app, None).ok("GET", "/readyz") == {"ready": True}
 
 
-def test_a_token_for_all_namespaces_learns_what_is_in_the_way(api: Api) -> None:
-    answer = api("GET", "/readyz")
-    assert answer.status_code == 503
-    assert answer.json()["checks"]["scheduler"] is False
-    (problem,) = answer.json()["problems"]
-    assert problem["code"] == "scheduler"
+def test_a_token_for_all_namespaces_learns_what_was_checked(api: Api, app: FastAPI) -> None:
+    found = api.ok("GET", "/readyz")
+    assert found["checks"] == {"database": True, "schema": True, "node": True}
+    assert found["problems"] == []
+    assert Api(app, "viewer@shop").ok("GET", "/readyz") == {"ready": True}
 
 
-def test_a_token_of_one_namespace_learns_nothing_of_others(app: FastAPI) -> None:
-    answer = Api(app, "viewer@shop")("GET", "/readyz")
+def test_a_node_that_is_stopping_is_not_ready(app: FastAPI, store: Store) -> None:
+    app.state.watch = Watch(store, trouble=lambda: "this node is stopping")
+    answer = Api(app, None)("GET", "/readyz")
     assert (answer.status_code, answer.json()) == (503, {"ready": False})
+    told = Api(app, "viewer")("GET", "/readyz").json()
+    assert told["problems"] == [{"code": "node", "message": "this node is stopping"}]
 
 
-def test_a_grace_that_is_no_duration_is_refused(api: Api) -> None:
-    assert api.refused(422, "GET", "/readyz?grace=soon")["code"] == "invalid_time"
+def test_a_node_without_its_database_is_not_ready(
+    app: FastAPI, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise Unavailable("no route")
+
+    monkeypatch.setattr(store, "read", read)
+    answer = Api(app, None)("GET", "/readyz")
+    assert (answer.status_code, answer.json()) == (503, {"ready": False})
+    assert Api(app, "viewer")("GET", "/readyz").json()["checks"]["database"] is False
+
+
+def test_the_status_names_what_cannot_run(api: Api, store: Store) -> None:
+    live(store)
+    assert api.ok("GET", "status")["ready"] is True
+    Book(store).enqueue("stranger")
+    found = api.ok("GET", "status")
+    assert found["ready"] is False
+    assert found["checks"]["task"] is False
+    assert [problem["code"] for problem in found["problems"]] == ["task"]
+    assert "stranger" in found["problems"][0]["message"]
+
+
+def test_the_status_is_that_of_the_namespaces_a_token_sees(app: FastAPI, store: Store) -> None:
+    live(store)
+    Book(store, "bank").enqueue("secret")
+    shop = Api(app, "viewer@shop")
+    assert shop.ok("GET", "status")["ready"] is True
+    assert shop.refused(404, "GET", "status?namespace=bank")["code"] == "not_found"
+    everywhere = Api(app, "viewer")
+    assert everywhere.ok("GET", "status?namespace=shop")["ready"] is True
+    assert everywhere.ok("GET", "status?namespace=bank")["ready"] is False
+    assert everywhere.ok("GET", "status")["ready"] is False
+    Book(store, "shop").enqueue("errand")
+    (problem,) = shop.ok("GET", "status")["problems"]
+    assert "errand" in problem["message"]
+
+
+def test_the_status_needs_a_token(app: FastAPI) -> None:
+    assert Api(app, None)("GET", "status").status_code == 401
+
+
+def test_a_grace_that_is_not_a_duration_is_refused(api: Api) -> None:
+    assert api.refused(422, "GET", "status?grace=soon")["code"] == "invalid_time"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_and_scrapes_may_use_any_name(api: Api, path: str) -> None:
+    for host in ("10.1.2.3:7420", "duebook.prod.svc.cluster.local:7420"):
+        assert api("GET", path, headers={"Host": host}).status_code == 200
+
+
+def test_everything_else_keeps_its_check_of_the_name(api: Api, app: FastAPI) -> None:
+    strange = {"Host": "duebook.evil.example"}
+    for path in ("status", "schedules", "/login", "/healthz/", "/metrics/x"):
+        assert api.refused(403, "GET", path, headers=strange)["code"] == "foreign"
+    assert api.refused(403, "POST", "/healthz", headers=strange)["code"] == "foreign"
+    foreign = strange | {"Origin": "http://elsewhere.example"}
+    assert api.refused(403, "GET", "/metrics", headers=foreign)["code"] == "foreign"
+    assert Api(app, None)("GET", "/metrics", headers=strange).status_code == 401
 
 
 def test_metrics_are_for_tokens_of_all_namespaces(app: FastAPI, api: Api) -> None:

@@ -17,6 +17,7 @@ from duebook.api.routes import (
     runs,
     schedule_actions,
     schedules,
+    status,
     templates,
     tokens,
 )
@@ -38,6 +39,7 @@ RESOURCES = (
     namespaces.operations,
     tokens.operations,
     me.operations,
+    status.operations,
     health.operations,
     pages.operations,
 )

@@ -106,8 +106,23 @@ class ReadinessProblem(Shape):
     message: str
 
 
+class StatusShape(Shape):
+    """Whether everything that is due can run, and what is in the way."""
+
+    model_config = ConfigDict(extra="forbid", title="Status")
+
+    ready: bool
+    checked_at: Annotated[
+        Instant | None, Field(description="null when the database could not be asked.")
+    ]
+    checks: Annotated[
+        dict[str, bool | None], Field(description="null for what could not be asked.")
+    ]
+    problems: list[ReadinessProblem]
+
+
 class ReadinessShape(Shape):
-    """Whether everything that is due can run; strangers learn only that."""
+    """Whether a node works; strangers learn only that."""
 
     model_config = ConfigDict(extra="forbid", title="Readiness")
 

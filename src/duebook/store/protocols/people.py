@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.enqueued import Enqueued
@@ -210,8 +210,14 @@ class People(Protocol):
     def load(self, most: int) -> Load:
         """What waits and runs in each queue, counting up to `most` queued runs."""
 
-    def health(self, grace: timedelta) -> Health:
-        """Who works, on what, and which schedule is overdue by more than `grace`."""
+    def health(self, grace: timedelta, namespaces: Collection[str] | None = None) -> Health:
+        """Who works, on what, and which schedule is overdue by more than `grace`.
+
+        With `namespaces`, only their runs and schedules count.
+        """
+
+    def unfit(self) -> str | None:
+        """Why this Duebook should not use the schema; None: it may."""
 
     def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
         """The states of up to `limit` schedules by id, and after which one to go on, if any."""

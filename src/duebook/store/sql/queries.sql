@@ -1089,6 +1089,14 @@ WHERE st.wake_at < :before
 ORDER BY st.wake_at, st.schedule_id
 LIMIT 1
 
+-- name: get_most_overdue_in
+-- The schedule of a namespace that has wanted to be looked at for longest, since before a time.
+SELECT s.namespace, s.name, st.wake_at
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.wake_at < :before AND s.namespace = :namespace
+ORDER BY st.wake_at, st.schedule_id
+LIMIT 1
+
 -- name: count_statuses
 -- How many schedules are in each state, of those after an id, and the last one counted.
 SELECT status, count(*), max(schedule_id) FROM (

@@ -11,7 +11,7 @@ from duebook.store.sql.upkeep import Upkeep
 from duebook.store.values import Health, Load, Overdue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from datetime import datetime, timedelta
 
 __all__ = ["Watching"]
@@ -43,9 +43,11 @@ class Watching(Upkeep):
             overdue=self._most_overdue(self.now),
         )
 
-    def health(self, grace: timedelta) -> Health:
+    def health(self, grace: timedelta, namespaces: Collection[str] | None = None) -> Health:
         queues = self._waiting_queues()
-        places = islice(self._places(queues), MOST_PLACES)
+        places = list(islice(self._places(queues, namespaces), MOST_PLACES))
+        if namespaces is not None:
+            queues = list(dict.fromkeys(queue for queue, _ in places))
         first = {
             task
             for queue, namespace in places
@@ -55,11 +57,11 @@ class Watching(Upkeep):
         }
         return Health(
             now=self.now,
-            unfit=self._unfit(),
+            unfit=self.unfit(),
             nodes=tuple(self.list_nodes()),
             queues=tuple(queues),
             tasks=tuple(sorted(first)),
-            overdue=self._most_overdue(self.now - grace),
+            overdue=self._most_overdue(self.now - grace, namespaces),
         )
 
     def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
@@ -71,16 +73,29 @@ class Watching(Upkeep):
     def _waiting_queues(self) -> list[str]:
         return [queue for (queue,) in self._all("list_waiting_queues", limit=MOST_QUEUES)]
 
-    def _places(self, queues: list[str]) -> Iterator[tuple[str, str]]:
+    def _places(
+        self, queues: list[str], namespaces: Collection[str] | None
+    ) -> Iterator[tuple[str, str]]:
         for queue in queues:
             for (namespace,) in self._all("list_namespaces", queue=queue):
-                yield queue, namespace
+                if namespaces is None or namespace in namespaces:
+                    yield queue, namespace
 
-    def _most_overdue(self, before: datetime) -> Overdue | None:
-        row = self._one("get_most_overdue", before=before)
-        return None if row is None else Overdue(row[0], row[1], self._time(row[2]))
+    def _most_overdue(
+        self, before: datetime, namespaces: Collection[str] | None = None
+    ) -> Overdue | None:
+        if namespaces is None:
+            rows = self._all("get_most_overdue", before=before)
+        else:
+            rows = [
+                row
+                for namespace in namespaces
+                for row in self._all("get_most_overdue_in", namespace=namespace, before=before)
+            ]
+        found = [Overdue(row[0], row[1], self._time(row[2])) for row in rows]
+        return min(found, key=lambda overdue: overdue.since, default=None)
 
-    def _unfit(self) -> str | None:
+    def unfit(self) -> str | None:
         """A schema that does not say whom it suits suits nobody older than itself."""
         have, least = self._all("get_schema")[0]
         ours = self._newest_schema
