@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from duebook.book import Book
 from duebook.cli import main
+from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Cli
@@ -159,7 +164,43 @@ def test_adding_a_program_that_does_not_exist_is_allowed_with_a_note(cli: Cli) -
 @pytest.mark.on_file
 def test_tick_plans_what_is_due_and_leaves(cli: Cli) -> None:
     cli.ok(*HELLO)
-    assert cli.ok("tick", "--limit", "50").startswith("next due ")
+    told = cli.ok("tick", "--limit", "50").splitlines()
+    assert told[0] == "0 fired, 0 skipped, 0 deferred, 0 remaining"
+    assert told[1].startswith("next due ")
+
+
+def schedules_of_long_ago(cli: Cli) -> None:
+    """Four of them, due once each, of which the third has a manual run."""
+    with closing(SqliteStore(cli.path, lambda: datetime(2020, 1, 1, tzinfo=UTC))) as store:
+        schedules = Book(store).schedules
+        for day, catchup in enumerate(("one", "skip", "one", "one"), start=2):
+            at = f"2020-01-{day:02}T00:00:00Z"
+            policies = {"catchup": catchup, "overlap": "queue"}
+            schedules.create(f"day-{day}", trigger={"at": at}, target="t", **policies)
+        schedules.trigger("day-4")
+
+
+@pytest.mark.on_file
+def test_tick_counts_what_it_decided_and_what_remains(cli: Cli) -> None:
+    schedules_of_long_ago(cli)
+    first = cli.json("tick", "--limit", "3")
+    assert datetime.fromisoformat(first.pop("next_due_at")) <= datetime.now(UTC)
+    assert first == {"fired": 1, "skipped": 1, "deferred": 1, "remaining": 1}
+    second = cli.json("tick", "--limit", "3")
+    assert datetime.fromisoformat(second.pop("next_due_at")) > datetime.now(UTC)
+    assert second == {"fired": 1, "skipped": 0, "deferred": 0, "remaining": 0}
+
+
+@pytest.mark.on_file
+def test_a_verbose_tick_logs_each_decision(cli: Cli, caplog: pytest.LogCaptureFixture) -> None:
+    schedules_of_long_ago(cli)
+    caplog.set_level(logging.NOTSET, "duebook")  # puts the level back afterwards
+    cli.json("tick", "--verbose")
+    (line,) = [text for text in caplog.messages if text.startswith("planned ")]
+    fired, skipped, waiting, _ = line.removeprefix("planned ").split("; ")
+    assert fired == "day-2 2020-01-02T00:00:00Z: fire (catchup)"
+    assert skipped == "day-3 2020-01-03T00:00:00Z: skip (missed)"
+    assert waiting.startswith("day-4 2020-01-04T00:00:00Z: wait until ")
 
 
 @pytest.mark.on_file

@@ -49,6 +49,7 @@ MOST_SCHEDULES: Final = 20_000
 _COUNTERS: Final = (
     ("due", "Due times that this node decided, to be fired or skipped"),
     ("fired", "Due times that this node turned into runs"),
+    ("deferred", "Times that this node found a due time that has to wait"),
     ("set_aside", "Schedules that this node could not plan and left for later"),
     ("claimed", "Runs that this node claimed"),
     ("takeovers", "Runs of dead nodes that this node took over"),
@@ -65,6 +66,7 @@ _LABELLED: Final = (
 _HISTOGRAMS: Final = (
     ("lateness", "lateness_seconds", "From a live due time to the start of its run here"),
     ("queue_wait", "queue_wait_seconds", "From when a run was ready to its first start here"),
+    ("ticks", "tick_seconds", "How long it takes this node to plan and commit a batch"),
     ("claims", "claim_seconds", "How long it takes this node to claim a batch"),
     ("lengths", "attempt_seconds", "How long attempts on this node took"),
 )

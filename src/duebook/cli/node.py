@@ -55,9 +55,15 @@ _database_option = click.option(
 )
 
 
+_verbose_option = click.option(
+    "--verbose", "-v", is_flag=True, help="Log what was planned and claimed, and why."
+)
+
+
 def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What both kinds of nodes can be told."""
     for option in (
+        _verbose_option,
         click.option("--quiet", "-q", is_flag=True, help="Show problems only, not every run."),
         click.option(
             "--http-allow",
@@ -181,6 +187,7 @@ def _serve(
     http_allow: str | None = None,
     prune: bool = False,
     quiet: bool = False,
+    verbose: bool = False,
     host: str | None = None,
     port: str | None = None,
     flows: tuple[Path, ...] = (),
@@ -188,9 +195,7 @@ def _serve(
     settings = database_settings(
         coordination=coordination, http_allow=http_allow, host=host, port=port
     )
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Harmless("%(asctime)s %(message)s", "%H:%M:%S"))
-    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
+    _begin_log(quiet, verbose)
     for name in queue:
         check_name(name, "--queue")
     given = read_labels("--label", dict(read_pair(label, "--label") for label in labels))
@@ -229,6 +234,16 @@ def _serve(
 
         book.serve(spawner, options, prune, ready, measures, flows)
     click.echo("ended; nothing is lost, the next start carries on")
+
+
+def _begin_log(quiet: bool, verbose: bool) -> None:
+    if quiet and verbose:
+        raise click.UsageError("give either --quiet or --verbose")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Harmless("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
+    if verbose:
+        logging.getLogger("duebook").setLevel(logging.DEBUG)
 
 
 class _Harmless(logging.Formatter):
@@ -274,24 +289,41 @@ def _allow_descriptors(slots: int) -> None:
 @click.command("tick")
 @_database_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@_verbose_option
 @json_option
-def tick_command(limit: int, as_json: bool) -> None:
-    """Plan what is due now and leave, for an outside cron; nodes do this by themselves."""
+def tick_command(limit: int, verbose: bool, as_json: bool) -> None:
+    """Plan what is due now and leave, for an outside cron; nodes do this by themselves.
+
+    Prints how many due times became runs, were skipped or have to wait, how
+    many schedules remain due beyond --limit, and when the next one is due.
+    """
     from duebook.cli.opening import open_database
+    from duebook.engine.measures import Measures
     from duebook.engine.node import new_session
     from duebook.engine.sequencer import Sequencer
     from duebook.engine.ticker import Ticker
 
+    if verbose:
+        _begin_log(quiet=False, verbose=True)
+    measures = Measures()
     with open_database() as book:
         session = new_session("scheduler")
         book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
         try:
-            wake_at = Ticker(book.store, session.id, limit).step()
+            wake_at = Ticker(book.store, session.id, limit, measures=measures).step()
             if book.store.sequences:
                 Sequencer(book.store).step()
         finally:
             book.store.transact(lambda tx: tx.end_session(session.id))
+        answer = {
+            "fired": measures.fired,
+            "skipped": measures.skipped.total(),
+            "deferred": measures.deferred,
+            "remaining": book.store.read(lambda tx: tx.count_due()),
+        }
         if as_json:
-            print_json({"next_due_at": None if wake_at is None else format_instant(wake_at)})
-        else:
-            click.echo(f"next due {when(wake_at)}")
+            next_due_at = None if wake_at is None else format_instant(wake_at)
+            print_json(answer | {"next_due_at": next_due_at})
+            return
+        click.echo(", ".join(f"{number:,} {word}" for word, number in answer.items()))
+        click.echo(f"next due {when(wake_at)}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.measures import Measures
+from duebook.engine.verbose import tell_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from duebook.store.values import Labels, Work
 
 __all__ = ["Dispatcher", "shares"]
+
+log = logging.getLogger(__name__)
 
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at work that somebody else was claiming just now."""
@@ -98,4 +102,5 @@ class Dispatcher:
             seconds = self._monotonic() - asked_at
             self._slots.begin(claims)
         self._measures.took(claims, seconds)
+        tell_claims(log, claims)
         return len(claims)

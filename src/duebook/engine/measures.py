@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Histogram", "Measures"]
 
 WAITS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+TICKS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 CLAIMS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 LENGTHS: Final = (0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 STALL: Final = 0.5
@@ -49,7 +50,9 @@ class Measures:
         self.due = 0
         self.fired = 0
         self.skipped: Counter[str] = Counter()
+        self.deferred = 0
         self.set_aside = 0
+        self.ticks = Histogram(TICKS)
         self.lateness = Histogram(WAITS)
         self.queue_wait = Histogram(WAITS)
         self.claims = Histogram(CLAIMS)
@@ -63,22 +66,28 @@ class Measures:
         self.sessions_lost = 0
         self.step_failures: Counter[str] = Counter()
 
-    def planned(self, plans: Sequence[Plan], fired: int, set_aside: int) -> None:
-        """A tick was committed, and made `fired` runs."""
-        fires, skipped = 0, Counter[str]()
+    def planned(
+        self, plans: Sequence[Plan], fired: int, set_aside: int, seconds: float = 0.0
+    ) -> None:
+        """A tick was committed within `seconds`, and made `fired` runs."""
+        fires, deferred, skipped = 0, 0, Counter[str]()
         for plan in plans:
             for decision in plan.decisions:
                 if isinstance(decision, Fire):
                     fires += 1
                 elif isinstance(decision, Skip):
                     skipped[decision.reason.value] += decision.count
+                else:
+                    deferred += 1
         if fires > fired:  # the others had a run already
             skipped[Reason.ALREADY_STARTED.value] += fires - fired
         with self._lock:
             self.due += fired + skipped.total()
             self.fired += fired
             self.skipped += skipped
+            self.deferred += deferred
             self.set_aside += set_aside
+            self.ticks.add((seconds,))
 
     def took(self, claims: Sequence[Claim], seconds: float) -> None:
         """A claim brought these within `seconds`; lateness is that of live due times."""

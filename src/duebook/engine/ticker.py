@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
+from duebook.engine.verbose import tell_plans
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
 from duebook.targets.event import with_events
@@ -54,6 +55,8 @@ class Ticker:
         self._measures = Measures() if measures is None else measures
         self._done: tuple[list[Plan], int, int] = ([], 0, 0)
         """what the last tick decided, how many runs that made, how many it set aside"""
+        self._names: dict[str, str] = {}
+        """of the schedules that it took last, when somebody wants to read them"""
         self._wake_at: datetime | None = None
         self._alone: str | None = None
         """the schedule that it took last, when it was the only one"""
@@ -83,7 +86,8 @@ class Ticker:
             self._reach.forget()
             return self._narrow_down(error)
         self._clock.heard(now, asked_at)
-        self._measures.planned(*self._done)
+        self._measures.planned(*self._done, self._clock.monotonic() - asked_at)
+        tell_plans(log, self._done[0], self._names)
         self._limit = min(self._limit * 2, self._batch)
         return self._wake_at
 
@@ -112,6 +116,8 @@ class Ticker:
         plans: list[Plan] = []
         snapshots, last = self._reach.take(tx, self._limit)
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
+        if log.isEnabledFor(logging.DEBUG):
+            self._names = {snapshot.schedule_id: snapshot.name for snapshot in snapshots}
         for snapshot in snapshots:
             try:
                 plans.append(with_events(plan(snapshot, tx.now), snapshot, tx.now))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Histogram, Measures
@@ -252,3 +253,18 @@ def test_runs_that_nobody_began_in_time_are_counted(
     keeper = Keeper(store, begin(store), LEASE, None, lambda *_: None, measures=measures)
     keeper.renew()
     assert measures.expired == 1
+
+
+def test_the_time_of_each_tick_is_measured(tmp_path: Path) -> None:
+    clock, measures = VirtualClock(), Measures()
+    store = SqliteStore(tmp_path / "book.db", clock)
+    add_schedule(store, "job")
+    times = iter(range(100))
+    ticker = Ticker(store, clock=BooksClock(lambda: float(next(times))), measures=measures)
+    ticker.step()  # nothing is due: that is no tick
+    assert sum(measures.ticks.counts) == 0
+    clock.advance(MINUTE)
+    ticker.step()
+    store.close()
+    assert sum(measures.ticks.counts) == 1
+    assert measures.ticks.total >= 1.0

@@ -39,6 +39,9 @@ class Planning(Protocol):
     def earliest_wake(self, after: Mark | None = None) -> datetime | None:
         """When the next active schedule wants to be looked at; `after` is a hint as above."""
 
+    def count_due(self) -> int:
+        """How many active schedules want to be looked at by now."""
+
     # -- sessions and leases
     def begin_session(self, session: SessionInfo, lease: timedelta) -> None: ...
 

@@ -452,6 +452,9 @@ class Planning(Telling, Flowing):
         found: datetime | None = self._time(self._value("get_earliest_wake", after=at))
         return found
 
+    def count_due(self) -> int:
+        return int(self._value("count_due", now=self.now))
+
 
 @lru_cache(maxsize=10_000)
 def _definition(text: str, namespace: str, name: str, user: str) -> Definition:

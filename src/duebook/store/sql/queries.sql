@@ -5,6 +5,10 @@
 -- When the next schedule wants to be looked at.
 SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after
 
+-- name: count_due
+-- How many schedules want to be looked at by now.
+SELECT count(*) FROM schedule_state WHERE wake_at <= :now
+
 -- name: begin_part
 -- What comes now may be undone alone.
 SAVEPOINT part
