@@ -349,3 +349,44 @@ def test_a_schedule_whose_definition_cannot_be_read_can_be_deleted(book: Book) -
     add_spec(book.store, replace(make_spec(), priority=1_000_000), "strange")
     book.schedules.delete("strange")
     assert book.schedules.list() == []
+
+
+# -- when it was changed, and when its runs were created
+
+
+def test_a_schedule_tells_when_its_definition_changed(store: Store, clock: VirtualClock) -> None:
+    add_schedule(store, "job")
+    schedules = Book(store).schedules
+    assert schedules.get("job").updated_at == clock.now
+    clock.advance(MINUTE)
+    assert schedules.update("job", grace="5m").updated_at == clock.now
+    changed_at = clock.now
+    clock.advance(MINUTE)
+    schedules.pause("job")
+    assert [one.updated_at for one in schedules.list()] == [changed_at]
+
+
+def test_a_schedule_tells_when_its_latest_run_was_created(
+    store: Store, clock: VirtualClock
+) -> None:
+    add_schedule(store, "job", catchup="skip")
+    schedules = Book(store).schedules
+    assert schedules.get("job").last_enqueued_at is None
+    session = begin(store)
+    made = []
+    for act in (
+        lambda: tick(store),
+        lambda: schedules.trigger("job"),
+        lambda: schedules.backfill("job", BEGIN, BEGIN + 3 * MINUTE),
+    ):
+        clock.advance(10 * MINUTE if made else MINUTE)
+        tick(store)
+        made.append(clock.now)
+        act()
+        assert schedules.get("job").last_enqueued_at == clock.now
+        clock.advance(SECOND)
+        while claims := claim(store, session):
+            for one in claims:
+                settle(store, one.token)
+        assert schedules.list()[0].last_enqueued_at == made[-1]
+        assert schedules.update("job", priority=len(made)).last_enqueued_at == made[-1]

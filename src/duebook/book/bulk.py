@@ -193,6 +193,7 @@ def _as_made(new: NewSchedule, now: datetime, by: str) -> Schedule:
         status="paused" if new.paused else "active",
         created_at=now,
         created_by=by,
+        updated_at=now,
         watermark=now,
         next_due_at=new.next_due_at,
         paused_at=now if new.paused else None,

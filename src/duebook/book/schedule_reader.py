@@ -76,9 +76,8 @@ class ScheduleReader:
 
         def work(tx: Tx) -> Schedule:
             schedule_id = self._find(tx, name)
-            latest = tx.latest_runs([schedule_id])
             (schedule,) = with_problems(tx, [tx.get_schedule(schedule_id)])
-            return replace(schedule, last_run=latest.get(schedule_id))
+            return with_latest(tx, schedule)
 
         return self._store.read(work)
 
@@ -235,6 +234,11 @@ def read_edit(
     if "payload" in definition:
         definition["payload"] = keep_secrets(definition["payload"], current.payload)
     return load_spec(definition, name), enabled
+
+
+def with_latest(tx: Tx, schedule: Schedule) -> Schedule:
+    """With its latest run."""
+    return replace(schedule, last_run=tx.latest_runs([schedule.id]).get(schedule.id))
 
 
 def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:

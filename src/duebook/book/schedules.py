@@ -20,7 +20,7 @@ from duebook.book.checks import (
     refuse_templates,
 )
 from duebook.book.quotas import admit, refuse_large_payload
-from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range
+from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.acted import ACTIONS, Withdrawn
@@ -265,7 +265,9 @@ class Schedules(ScheduleReader):
         """Put a form in force, and switch the schedule on or off if it says so."""
         spec, enabled = read_edit(form, current, schedule.name)
         edited = self._edit(tx, schedule, spec, by)
-        return edited if enabled is None else self._switch(tx, edited, enabled)
+        if enabled is not None:
+            edited = self._switch(tx, edited, enabled)
+        return with_latest(tx, edited)
 
     def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
         """Pause or resume, unless it is so already."""
@@ -311,7 +313,8 @@ class Schedules(ScheduleReader):
             if moment is not None and moment <= tx.now:
                 raise Invalid(f"until {format_instant(moment)} is in the past")
             tx.pause([plan_pause(snapshot, tx.now)], reason, moment)
-            return self._audit.acted(tx, "pause", snapshot, reason=reason, until=moment)
+            paused = self._audit.acted(tx, "pause", snapshot, reason=reason, until=moment)
+            return with_latest(tx, paused)
 
         return self._store.transact(work)
 
@@ -321,7 +324,7 @@ class Schedules(ScheduleReader):
         def work(tx: Tx) -> Schedule:
             snapshot = self._in_state(tx, name, "paused")
             tx.commit([plan_resume(snapshot, tx.now)], None)
-            return self._audit.acted(tx, "resume", snapshot)
+            return with_latest(tx, self._audit.acted(tx, "resume", snapshot))
 
         return self._store.transact(work)
 
@@ -523,7 +526,7 @@ class Schedules(ScheduleReader):
         for exception in exceptions:
             tx.add_exception(snapshot.schedule_id, exception)
         tx.commit([plan_now(tx.snapshot(snapshot.schedule_id), tx.now)], None)
-        return tx.get_schedule(snapshot.schedule_id)
+        return with_latest(tx, tx.get_schedule(snapshot.schedule_id))
 
 
 def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:

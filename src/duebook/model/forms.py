@@ -64,6 +64,8 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
             "watermark",
             "created_at",
             "created_by",
+            "updated_at",
+            "last_enqueued_at",
             "paused_at",
             "paused_until",
             "pause_reason",

@@ -147,6 +147,8 @@ class LatestRun:
     at: datetime
     """when it began; before that, when it was made"""
     reason: str | None = None
+    enqueued_at: datetime | None = None
+    """when the last one was created of all runs of the schedule, which may be a backfill's"""
 
     @property
     def state(self) -> RunState:

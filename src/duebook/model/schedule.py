@@ -184,6 +184,8 @@ class Schedule:
     status: Status
     created_at: datetime
     created_by: str = ""
+    updated_at: datetime | None = None
+    """when its definition was last changed; None: an older server did not tell"""
     watermark: datetime | None = None
     next_due_at: datetime | None = None
     paused_at: datetime | None = None
@@ -191,7 +193,11 @@ class Schedule:
     pause_reason: str | None = None
     problem: str | None = None
     last_run: LatestRun | None = None
-    """where the caller asked for schedules as they are; not after changing one"""
+
+    @property
+    def last_enqueued_at(self) -> datetime | None:
+        """When the latest of its runs was created, for a due time or by hand."""
+        return self.last_run.enqueued_at if self.last_run else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,9 @@ def read_schedule(form: Form) -> Schedule:
     if form.get("last_run_id") is not None:
         at = parse_instant(form["last_run_at"])
         status, reason = form["last_run_status"], form.get("last_run_reason")
-        last_run = LatestRun(form["last_run_id"], status, at, reason)
+        enqueued = form.get("last_enqueued_at")
+        enqueued_at = None if enqueued is None else parse_instant(enqueued)
+        last_run = LatestRun(form["last_run_id"], status, at, reason, enqueued_at)
     return read_value(Schedule, form, spec=spec, problem=problem, last_run=last_run)
 
 

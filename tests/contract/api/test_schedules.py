@@ -43,6 +43,9 @@ def test_a_run_carries_its_trigger_and_stands_on_the_schedule(api: Api, store: S
     schedule = api.ok("GET", "schedules/hello")
     assert schedule["last_run_id"] == run["id"]
     assert schedule["last_run_at"] == run["created_at"]
+    assert schedule["last_enqueued_at"] == run["created_at"]
+    assert schedule["updated_at"] == schedule["created_at"]
+    assert api.ok("PATCH", "schedules/hello", {"priority": 1})["last_enqueued_at"] is not None
 
 
 def test_every_wrong_field_is_named_at_once(api: Api) -> None:

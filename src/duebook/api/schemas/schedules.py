@@ -46,6 +46,11 @@ class ScheduleShape(Policies):
     watermark: Annotated[Instant | None, Field(description="Every due time up to it is decided.")]
     created_at: Instant
     created_by: str
+    updated_at: Annotated[Instant, Field(description="When its definition was last changed.")]
+    last_enqueued_at: Annotated[
+        Instant | None,
+        Field(description="When its latest run was created, for a due time or by hand."),
+    ]
     paused_at: Instant | None
     paused_until: Instant | None
     pause_reason: str | None

@@ -704,15 +704,26 @@ SELECT id, options FROM runs WHERE id = ANY (:ids::text[])
 -- The given schedules with their definitions and states.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem
+    st.problem, r.valid_from
 FROM unnest(:ids::text[]) AS wanted (id)
 JOIN schedules AS s ON s.id = wanted.id
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
--- The newest run of each of the given schedules that has one.
-SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason
+-- The newest run of each of the given schedules that has one, and when its last one was created:
+-- a backfill creates one for an earlier due time, which is still active or has ended of late.
+SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
+    greatest(r.created_at,
+        (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND due_at IS NULL
+            ORDER BY created_at DESC, place DESC LIMIT 1),
+        (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND status = 'queued'
+            ORDER BY created_at DESC LIMIT 1),
+        (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND status = 'running'
+            ORDER BY created_at DESC LIMIT 1),
+        (SELECT max(created_at) FROM (SELECT created_at FROM runs
+            WHERE schedule_id = wanted.id AND finished_at IS NOT NULL
+            ORDER BY finished_at DESC LIMIT 5) AS ended))
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
     (SELECT schedule_id, id, status, started_at, created_at, reason, due_at AS at, place FROM runs

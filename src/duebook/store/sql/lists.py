@@ -194,8 +194,8 @@ class Lists(Working):
     def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
         rows = self._all("list_latest_runs", ids=list(schedule_ids))
         return {
-            owner: LatestRun(id_, status, self._time(at), reason)
-            for owner, id_, status, at, reason in rows
+            owner: LatestRun(id_, status, self._time(at), reason, self._time(enqueued_at))
+            for owner, id_, status, at, reason, enqueued_at in rows
         }
 
     def list_runs(

@@ -81,7 +81,7 @@ ORDER BY deleted_at DESC, id DESC LIMIT 1
 -- One schedule with its definition and state.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'deleted'), s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem
+    st.problem, r.valid_from
 FROM schedules AS s
 JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id

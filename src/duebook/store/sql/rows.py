@@ -162,7 +162,7 @@ def read_spec(text: str, name: str) -> ScheduleSpec:
 
 def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
     (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
-    next_due_at, paused_at, paused_until, pause_reason, problem = row[9:]
+    next_due_at, paused_at, paused_until, pause_reason, problem, updated_at = row[9:]
     spec: ScheduleSpec | None = None
     try:
         spec = read_spec(text, name)
@@ -177,6 +177,7 @@ def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
         status=status,
         created_at=time(created_at),
         created_by=created_by,
+        updated_at=time(updated_at),
         watermark=time(watermark),
         next_due_at=time(next_due_at),
         paused_at=time(paused_at),

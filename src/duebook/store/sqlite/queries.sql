@@ -464,15 +464,26 @@ SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted
 -- The given schedules with their definitions and states.
 SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
-    st.problem
+    st.problem, r.valid_from
 FROM json_each(:ids) AS wanted
 CROSS JOIN schedules AS s ON s.id = wanted.value
 CROSS JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 CROSS JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
--- The newest run of each of the given schedules that has one.
-SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason
+-- The newest run of each of the given schedules that has one, and when its last one was created:
+-- a backfill creates one for an earlier due time, which is still active or has ended of late.
+SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
+    max(r.created_at,
+        coalesce((SELECT created_at FROM runs INDEXED BY runs_undue
+            WHERE schedule_id = wanted.value AND due_at IS NULL
+            ORDER BY created_at DESC, rowid DESC LIMIT 1), 0),
+        coalesce((SELECT created_at FROM runs INDEXED BY runs_active
+            WHERE schedule_id = wanted.value AND status IN ('queued', 'running')
+            ORDER BY created_at DESC LIMIT 1), 0),
+        coalesce((SELECT max(created_at) FROM (SELECT created_at FROM runs INDEXED BY runs_ended
+            WHERE schedule_id = wanted.value AND finished_at IS NOT NULL
+            ORDER BY finished_at DESC LIMIT 5)), 0))
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = (
     SELECT place FROM (
