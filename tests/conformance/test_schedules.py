@@ -373,7 +373,7 @@ def test_a_schedule_tells_when_its_latest_run_was_created(
     schedules = Book(store).schedules
     assert schedules.get("job").last_enqueued_at is None
     session = begin(store)
-    made = []
+    made: list[datetime] = []
     for act in (
         lambda: tick(store),
         lambda: schedules.trigger("job"),
