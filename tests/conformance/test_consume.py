@@ -103,6 +103,47 @@ def test_an_event_counts_once_with_what_its_transaction_writes(
     assert list(loop(book)) == []
 
 
+def test_an_event_that_waited_counts_once_with_what_its_transaction_writes(
+    book: Book, store: Store, connection: Any, clock: VirtualClock
+) -> None:
+    bad, other, behind = append(store, "bad", "other", "bad")
+    for event in loop(book):
+        assert event.id == bad
+        break
+    for event in loop(book):
+        assert event.id == other
+    clock.advance(MINUTE)
+    events = loop(book)
+    event = next(events)
+    connection.execute("INSERT INTO bills VALUES ('x')")
+    event.settle_in(connection)
+    connection.rollback()
+    with pytest.raises(Conflict, match="not committed"):
+        next(events)
+    clock.advance(MINUTE)
+    for event in loop(book):
+        connection.execute(f"INSERT INTO bills VALUES ('{event.id}')")  # noqa: S608
+        event.settle_in(connection)
+        connection.commit()
+        if event.id == behind:
+            break
+    assert bills(connection) == sorted([bad, behind])
+    clock.advance(MINUTE)
+    assert list(loop(book)) == []
+
+
+def test_an_event_that_its_transaction_settled_stays_settled_when_the_loop_is_left(
+    book: Book, store: Store, connection: Any, clock: VirtualClock
+) -> None:
+    append(store, "a")
+    for event in loop(book):
+        event.settle_in(connection)
+        connection.commit()
+        break
+    clock.advance(MINUTE)
+    assert list(loop(book)) == []
+
+
 def test_a_transaction_that_is_not_committed_has_done_nothing(
     book: Book, store: Store, connection: Any, clock: VirtualClock
 ) -> None:

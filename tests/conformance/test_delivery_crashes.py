@@ -4,19 +4,23 @@ backwards, and what comes twice has the same id."""
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.delivery.courier import Courier
-from duebook.model.consumer import Report, new_consumer
+from duebook.errors import Unavailable
+from duebook.model.consumer import new_consumer
+from duebook.sinks.each import deliver_each
 from tests.conformance.builders import LEASE
 from tests.conformance.test_events import append, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duebook.model.consumer import Delivery
+    from duebook.model.consumer import Delivery, Report
     from duebook.model.event import Event
     from duebook.store.base import Store
     from tests.conformance.builders import VirtualClock
@@ -28,19 +32,29 @@ class Crash(BaseException):
 
 
 class Evidence:
-    """What was delivered, outside of the books; a process may die between two deliveries."""
+    """What was delivered, outside of the books; a process may die between two deliveries.
 
-    def __init__(self) -> None:
+    Events of the keys in `busy` do not get through the first time.
+    """
+
+    def __init__(self, busy: str = "") -> None:
         self.got: list[Event] = []
         self.dies_after: int | None = None
+        self._busy = busy
+        self._tried: set[str] = set()
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        for delivery in deliveries:
-            if self.dies_after is not None and len(self.got) == self.dies_after:
-                self.dies_after = None
-                raise Crash
-            self.got.append(delivery.event)
-        return Report()
+        return deliver_each(deliveries, self._deliver)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        event = delivery.event
+        if self.dies_after is not None and len(self.got) == self.dies_after:
+            self.dies_after = None
+            raise Crash
+        if event.key in self._busy and event.id not in self._tried:
+            self._tried.add(event.id)
+            raise Unavailable("busy")
+        self.got.append(event)
 
 
 def check(got: list[Event], ids: list[str]) -> None:
@@ -76,18 +90,21 @@ class Bench:
         """Deliver until something kills the process; then another one takes over."""
         self._number += 1
         store = self._backend.open(hook)
-        try:
-            dying = self._courier(store, evidence)
-            while dying.step() == 0:
-                pass
-        except Crash:
-            pass
+        with suppress(Crash):
+            self._deliver_all(self._courier(store, evidence), evidence)
         self._clock.advance(2 * LEASE)
         heir = self._courier(self._store, evidence)
-        while heir.step() == 0:
-            pass
+        self._deliver_all(heir, evidence)
         check(evidence.got, self.ids)
         heir.close()
+
+    def _deliver_all(self, courier: Courier, evidence: Evidence) -> None:
+        for _ in range(100):
+            rest = courier.step()
+            if rest and {event.id for event in evidence.got} == set(self.ids):
+                return
+            self._clock.advance(timedelta(seconds=rest))
+        raise AssertionError("it does not come to an end")
 
 
 @pytest.fixture
@@ -95,20 +112,34 @@ def bench(backend: Backend, store: Store, clock: VirtualClock) -> Bench:
     return Bench(backend, store, clock)
 
 
+def dies_at(moment: int) -> Callable[[str], None]:
+    """A hook that ends the process the time after so many calls."""
+    count = 0
+
+    def hook(_: str) -> None:
+        nonlocal count
+        count += 1
+        if count == moment + 1:
+            raise Crash
+
+    return hook
+
+
 def test_a_courier_that_dies_at_any_point_loses_nothing(bench: Bench) -> None:
     points: list[str] = []
     bench.die(points.append, Evidence())
     assert {"after:list_events", "before:move_cursor", "before:COMMIT"} <= set(points)
     for moment in range(len(points)):
-        count = 0
+        bench.die(dies_at(moment), Evidence())
 
-        def hook(_: str, moment: int = moment) -> None:
-            nonlocal count
-            count += 1
-            if count == moment + 1:
-                raise Crash
 
-        bench.die(hook, Evidence())
+def test_a_courier_that_dies_while_keys_wait_loses_nothing(bench: Bench) -> None:
+    points: list[str] = []
+    bench.die(points.append, Evidence(busy="ac"))
+    for name in ("before:move_cursor", "after:hold_key", "after:free_keys", "after:COMMIT"):
+        moments = [moment for moment, point in enumerate(points) if point == name]
+        for moment in {moments[0], moments[len(moments) // 2], moments[-1]}:
+            bench.die(dies_at(moment), Evidence(busy="ac"))
 
 
 def test_a_courier_that_dies_between_two_deliveries_loses_nothing(bench: Bench) -> None:

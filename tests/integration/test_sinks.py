@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import closing
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -129,6 +130,19 @@ def test_a_webhook_that_is_busy_for_a_while_gets_all_of_it_in_order(
     eventually(lambda: len(webhook.got) >= 10)
     check([(got["partitionkey"], got["data"]["n"]) for got in webhook.got], 10)
     assert book.events.dead_letters() == []
+
+
+def test_a_webhook_that_fails_now_and_then_gets_all_of_it_soon(
+    book: Book, relay: Relay, webhook: Webhook
+) -> None:
+    chance = Random(3)
+    webhook.fails = lambda: chance.choice((503, 0)) if chance.random() < 0.05 else None
+    book.events.add_sink("hooks", "webhook", url=webhook.url)
+    relay.step()
+    publish(book, 200)
+    eventually(lambda: len(numbers(webhook)) == 200)
+    check([(got["partitionkey"], got["data"]["n"]) for got in webhook.got], 200)
+    assert len(webhook.got) == 200, "what got through came once"
 
 
 def test_a_sink_is_served_by_its_latest_definition_and_not_when_it_is_gone(

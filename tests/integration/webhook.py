@@ -1,9 +1,11 @@
-"""The receiving end of a webhook on 127.0.0.1: it notes what it gets, and may be told to be busy or
-to do something before it answers."""
+"""The receiving end of a webhook on 127.0.0.1: it notes what it gets, and may be told to be busy,
+to fail now and then, or to do something before it answers."""
 
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -18,18 +20,29 @@ class Webhook:
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []
         self.status = 204
+        self.fails: Callable[[], int | None] = lambda: None
+        """a status to answer with instead, 0 to reset the connection"""
         self.before_answer: Callable[[], object] = lambda: None
         webhook = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status = webhook.status  # once: it may change meanwhile
+                failure = webhook.fails()
+                status = webhook.status if failure is None else failure  # it may change meanwhile
+                if status == 0:
+                    return self.reset()
                 if status == 204:
                     webhook.got.append(event)
                 webhook.before_answer()
                 self.send_response(status)
                 self.end_headers()
+                return None
+
+            def reset(self) -> None:
+                linger = struct.pack("ii", 1, 0)  # closing sends RST
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                self.close_connection = True
 
             def log_message(self, *_: object) -> None: ...
 

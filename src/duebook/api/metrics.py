@@ -181,7 +181,7 @@ class _Books:
 def _lags(lags: list[Lag]) -> Iterator[Metric]:
     """How far those are who read the log of events."""
     for name, about in (
-        ("behind", "Positions of the log that a group or sink has before it"),
+        ("behind", "Positions from the first event that a group or sink has not got"),
         ("failing", "Partitions of a group or sink that wait for another try"),
         ("dead", "Dead letters of a group or sink"),
     ):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.chance import fraction
 from duebook.delivery.courier import Courier
 from duebook.errors import Conflict, Unavailable
-from duebook.model.consumer import Move, Report
+from duebook.model.consumer import HeldKey, Move, Report
 from duebook.patience import patience
 
 if TYPE_CHECKING:
@@ -97,23 +97,32 @@ class Received:
         self._settles = True
 
     def _move(self) -> Move:
-        (term,) = [c.term for c in self._found.cursors if c.part == self._delivery.part]
-        return Move(self._delivery.part, term, self.event.position or 0)
+        part, position, found = self._delivery.part, self.event.position or 0, self._found
+        (term,) = [c.term for c in found.cursors if c.part == part]
+        if not found.retried:
+            return Move(part, term, position)
+        behind = HeldKey(part, self.event.key, position + 1, 0, 0, found.now)
+        return Move(part, term, found.seen[part], held=(behind,))
 
     def conclude(self) -> None:
         """The loop goes on; raises Conflict when a transaction was not committed."""
-        if self._settles and not self._store.read(self._is_settled):
+        if self._settles and not self.is_settled():
             raise Conflict(
                 f"settle_in was called for event {self.event.id}, and its transaction was not "
                 "committed"
             )
         self.is_done = True
 
+    def is_settled(self) -> bool:
+        """Whether it needs not be delivered again, also if the loop is left now."""
+        return self.is_done or (self._settles and self._store.read(self._is_settled))
+
     def _is_settled(self, tx: Tx) -> bool:
         consumer, event = self._courier.consumer, self.event
         if self._delivery.letter:
             return not tx.count_letters(consumer.namespace, consumer.name, event.id)
-        return tx.get_position(consumer, self._delivery.part) >= (event.position or 0)
+        done = tx.get_position(consumer, self._delivery.part, event.key)
+        return done >= (event.position or 0)
 
 
 def received(
@@ -160,7 +169,7 @@ def _loop(store: Store, courier: Courier, found: Round) -> Iterator[Received]:
         report = Report()
         for delivery in found.deliveries[number:]:
             if given is not None and delivery.event is given.event:
-                if not given.is_done:
+                if not given.is_settled():
                     report.rejected[delivery.event.id] = LEFT
             else:
                 report.untried.add(delivery.event.id)

@@ -129,7 +129,8 @@ class EventLog:
         place = _place(asked, cursor)
 
         def forward(tx: Tx, at: int, most: int) -> Batch:
-            return tx.read_events(self._namespace, at, most, topics, type_=kind, key=only)
+            keys = None if only is None else [only]
+            return tx.read_events(self._namespace, at, most, topics, type_=kind, keys=keys)
 
         def back(tx: Tx, at: int, most: int) -> Batch:
             return tx.read_events_back(self._namespace, at, most, topics, kind, only)

@@ -286,11 +286,12 @@ def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
             str(one.position),
             str(one.behind),
             (one.owner or "nobody")[:OWNER],
+            str(one.held),
             one.error or "",
         )
         for one in partitions
     ]
-    print_table(("PARTITION", "POSITION", "BEHIND", "OWNER", "WHY IT WAITS"), rows)
+    print_table(("PARTITION", "POSITION", "BEHIND", "OWNER", "WAITING KEYS", "WHY"), rows)
 
 
 def _print(event: Event, as_json: bool) -> None:

@@ -1,7 +1,8 @@
 """Brings the events of a consumer to its outlet, in the order of each key, at least once.
 
 A member of the consumer's group owns some partitions; another takes them over when it gives no
-sign of life. Whoever moves a cursor proves by its term that it is still the owner.
+sign of life. Whoever moves a cursor proves by its term that it is still the owner. A key whose
+event was not delivered waits by itself, and its cursor goes on.
 """
 
 from __future__ import annotations
@@ -9,11 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duebook.delivery.moves import move_after, told
+from duebook.delivery.moves import (
+    judged,
+    move_after,
+    move_retried,
+    outage_delay,
+    reached_somebody,
+    told,
+)
 from duebook.delivery.sharing import share
 from duebook.errors import DuebookError
 from duebook.ids import new_id
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.model.consumer import Consumer, Move
+    from duebook.model.consumer import Consumer, HeldKey, Move
     from duebook.model.event import Event
     from duebook.store.base import Store, Tx
 
@@ -38,13 +46,15 @@ POLL: Final = 10.0
 """Seconds after which it looks by itself, should nobody have told that the log grew."""
 WRITE_BEYOND: Final = 1_000
 """Positions without an event of its own after which a cursor is moved on all the same."""
+MOST_HELD: Final = 1_000
+"""Keys of a partition that wait by themselves, beyond which the partition waits for them."""
 
 
 class Outlet(Protocol):
     """Where events go."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        """Deliver them in their order; what follows a failure in its partition may be left out."""
+        """Deliver them in their order; what follows a failure of its key is not delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,10 @@ class Round:
     now: datetime
     more: bool
     letters: bool = False
+    retried: list[HeldKey] = field(default_factory=list)
+    """keys that had waited, when the round is for those"""
+    seen: dict[int, int] = field(default_factory=dict)
+    """then: up to where each partition was looked at"""
 
 
 class Courier:
@@ -84,7 +98,13 @@ class Courier:
         """up to where each partition was looked at, which may be beyond its cursor"""
         self.rest = 0.0
         """seconds until it wants to look again, should it have found nothing"""
+        self._held: dict[int, dict[str, HeldKey]] = {}
+        """keys of each partition that wait by themselves"""
+        self._retried_last = False
         self._outages = 0
+        """rounds in a row that reached nobody"""
+        self._away_until: datetime | None = None
+        """the receiver is left alone until then"""
         self._write_beyond = WRITE_BEYOND
         self._closing = threading.Event()
         self._beating: threading.Thread | None = None
@@ -115,27 +135,77 @@ class Courier:
         return self._store.read(self._fetch)
 
     def _fetch(self, tx: Tx) -> Round | None:
-        consumer, now, cursors = self.consumer, tx.now, list(self._cursors.values())
-        waits = [(c.retry_at - now).total_seconds() if c.retry_at else 0.0 for c in cursors]
-        ready = [cursor for cursor, wait in zip(cursors, waits, strict=True) if wait <= 0]
-        self.rest = min([self.rest, *(wait for wait in waits if wait > 0)])
-        parts = [cursor.part for cursor in ready]
-        if not parts:
+        now, ready = tx.now, self._ready(tx.now)
+        if not ready:
             return None
-        if letters := tx.take_letters(consumer, parts, self._batch):
+        parts = [cursor.part for cursor in ready]
+        if letters := tx.take_letters(self.consumer, parts, self._batch):
             again = [Delivery(event, self._part(event), True, True) for event in letters]
             return Round(again, [], 0, now, True, letters=True)
+        due = [h for part in parts for h in self._held_in(part) if h.retry_at <= now]
+        open_ = [cursor for cursor in ready if len(self._held_in(cursor.part)) < MOST_HELD]
+        if due and not self._retried_last:  # in turn: neither holds up the other
+            return self._fetch_held(tx, due)
+        found = self._fetch_new(tx, open_) if open_ else None
+        if due and (found is None or not (found.deliveries or found.more)):
+            return self._fetch_held(tx, due)
+        self._retried_last = False
+        return found
+
+    def _ready(self, now: datetime) -> list[Cursor]:
+        """The cursors that need not wait for their receiver; when to look again is noted."""
+        cursors = list(self._cursors.values())
+        times = [max(filter(None, (c.retry_at, self._away_until)), default=now) for c in cursors]
+        ready = [cursor for cursor, at in zip(cursors, times, strict=True) if at <= now]
+        times += [held.retry_at for cursor in ready for held in self._held_in(cursor.part)]
+        self.rest = min([self.rest, *((at - now).total_seconds() for at in times if at > now)])
+        return ready
+
+    def _held_in(self, part: int) -> list[HeldKey]:
+        return list(self._held[part].values())
+
+    def _fetch_new(self, tx: Tx, cursors: list[Cursor]) -> Round:
+        consumer, parts = self.consumer, [cursor.part for cursor in cursors]
         after = min(self._seen[part] for part in parts)
         batch = tx.read_events(
             consumer.namespace, after, self._batch, consumer.topics, parts, consumer.partitions
         )
         deliveries = []
         for event in batch.events:
-            cursor = self._cursors[self._part(event)]
-            position = event.position or 0
-            if position > self._seen[cursor.part]:
-                deliveries.append(Delivery(event, cursor.part, position <= cursor.replay_until))
-        return Round(deliveries, ready, batch.after, now, batch.more)
+            part = self._part(event)
+            if (event.position or 0) > self._seen[part] and event.key not in self._held[part]:
+                deliveries.append(self._delivery(event))
+        return Round(deliveries, cursors, batch.after, tx.now, batch.more)
+
+    def _fetch_held(self, tx: Tx, due: list[HeldKey]) -> Round:
+        """The oldest of the keys that are to be tried again, and what waits behind them."""
+        self._retried_last = True
+        consumer, first = self.consumer, min(held.position for held in due)
+        parts = sorted({held.part for held in due})
+        batch = tx.read_events(
+            consumer.namespace,
+            first - 1,
+            self._batch,
+            consumer.topics,
+            parts,
+            consumer.partitions,
+            keys=sorted({held.key for held in due}),
+        )
+        until = max(batch.after, first)
+        retried = {held.key: held for held in due if held.position <= until}
+        deliveries = []
+        for event in batch.events:
+            held, position = retried.get(event.key), event.position or 0
+            if held and held.position <= position <= self._seen[held.part]:
+                deliveries.append(self._delivery(event))
+        cursors = [self._cursors[part] for part in sorted({h.part for h in retried.values()})]
+        seen = {cursor.part: self._seen[cursor.part] for cursor in cursors}
+        waiting = list(retried.values())
+        return Round(deliveries, cursors, until, tx.now, True, retried=waiting, seen=seen)
+
+    def _delivery(self, event: Event) -> Delivery:
+        part = self._part(event)
+        return Delivery(event, part, (event.position or 0) <= self._cursors[part].replay_until)
 
     def _part(self, event: Event) -> int:
         return slot_of(event.key) % self.consumer.partitions
@@ -161,6 +231,7 @@ class Courier:
         return len(moved) == len(moves)
 
     def _settle_letters(self, tx: Tx, found: Round, report: Report) -> bool:
+        report = judged(found.deliveries, report)
         failed = report.rejected | report.undelivered
         settled = True
         for delivery in found.deliveries:
@@ -174,32 +245,64 @@ class Courier:
     def settled(self, found: Round, report: Report) -> None:
         """Go on from there."""
         moves = [] if found.letters else self._moves(found, report)
-        self._outages = self._outages + 1 if report.undelivered else 0
-        for cursor in found.cursors:
-            self._seen[cursor.part] = max(found.until, self._seen[cursor.part])
+        self._note_outage(found, report)
+        if not found.retried:
+            for cursor in found.cursors:
+                self._seen[cursor.part] = max(found.until, self._seen[cursor.part])
         for move in moves:
             self._cursors[move.part] = self._cursors[move.part]._replace(
-                position=move.position, failures=move.failures, retry_at=move.retry_at
+                position=move.position, retry_at=move.retry_at
             )
-            if move.position < found.until or move.error is not None:
+            if not found.retried and (move.position < found.until or move.error is not None):
                 self._seen[move.part] = move.position
+            held = self._held[move.part]
+            held.update({one.key: one for one in move.held})
+            for key in move.freed:
+                held.pop(key, None)
         if moves:
             self._write_beyond = WRITE_BEYOND
+
+    def _note_outage(self, found: Round, report: Report) -> None:
+        """Count rounds of new events that reached nobody; any other ends the outage."""
+        if reached_somebody(found.deliveries, report):
+            self._outages, self._away_until = 0, None
+            self._cursors = {
+                part: cursor._replace(retry_at=None) for part, cursor in self._cursors.items()
+            }
+        elif (at := self._outage(found, report)) is not None:
+            self._outages += 1
+            self._away_until = at
+
+    def _outage(self, found: Round, report: Report) -> datetime | None:
+        """Until when the receiver is left alone; None: the round does not show that it is down."""
+        if found.letters or found.retried or not report.undelivered:
+            return None
+        if reached_somebody(found.deliveries, report):
+            return None
+        return found.now + outage_delay(self._outages + 1, self.consumer.name)
 
     def _moves(self, found: Round, report: Report) -> list[Move]:
         events: dict[int, list[Event]] = {cursor.part: [] for cursor in found.cursors}
         for delivery in found.deliveries:
             events[delivery.part].append(delivery.event)
+        report, consumer, now = judged(found.deliveries, report), self.consumer, found.now
+        if found.retried:
+            return [
+                move_retried(
+                    consumer,
+                    cursor,
+                    [held for held in found.retried if held.part == cursor.part],
+                    events[cursor.part],
+                    found.until,
+                    found.seen[cursor.part],
+                    report,
+                    now,
+                )
+                for cursor in found.cursors
+            ]
+        at = self._outage(found, report)
         return [
-            move_after(
-                self.consumer,
-                cursor,
-                events[cursor.part],
-                found.until,
-                report,
-                found.now,
-                self._outages,
-            )
+            move_after(consumer, cursor, events[cursor.part], found.until, report, now, at)
             for cursor in found.cursors
             if events[cursor.part] or found.until - cursor.position >= self._write_beyond
         ]
@@ -211,11 +314,15 @@ class Courier:
         """
         began = self._monotonic()
 
-        def work(tx: Tx) -> tuple[list[Cursor], Consumer]:
+        def work(tx: Tx) -> tuple[list[Cursor], list[HeldKey], Consumer]:
             cursors = tx.share_cursors(self.consumer, self.member, self._lease, share)
-            return cursors, tx.get_consumer(self.consumer.namespace, self.consumer.name)
+            held = tx.list_held(self.consumer, self.member)
+            return cursors, held, tx.get_consumer(self.consumer.namespace, self.consumer.name)
 
-        cursors, self.consumer = self._store.transact(work)
+        cursors, waiting, self.consumer = self._store.transact(work)
+        self._held = {cursor.part: {} for cursor in cursors}
+        for held in waiting:
+            self._held[held.part][held.key] = held
         for cursor in cursors:
             known = self._cursors.get(cursor.part)
             still = known is not None and known.term == cursor.term

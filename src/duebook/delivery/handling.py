@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.delivery.courier import Courier
 from duebook.errors import Unavailable, shorten
 from duebook.model.consumer import Report
+from duebook.sinks.each import deliver_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,36 +33,31 @@ def wants_connection(function: Callable[..., Any]) -> bool:
 
 
 class HandlerOutlet:
-    """Calls a function for each event; when one fails, what follows in its partition waits."""
+    """Calls a function for each event; when one fails, later events of its key wait."""
 
     def __init__(self, function: Callable[[Event], object]) -> None:
         self._function = function
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        return deliver_each(deliveries, lambda delivery: self._function(_given(delivery)))
+        return deliver_each(
+            deliveries, lambda delivery: _called(delivery, self._function, _given(delivery))
+        )
 
 
 def _given(delivery: Delivery) -> Event:
     return replace(delivery.event, replay=True) if delivery.replay else delivery.event
 
 
-def deliver_each(deliveries: Sequence[Delivery], deliver: Callable[[Delivery], object]) -> Report:
-    report = Report()
-    stopped: set[int] = set()
-    for delivery in deliveries:
-        if delivery.part in stopped:
-            report.untried.add(delivery.event.id)
-            continue
-        try:
-            deliver(delivery)
-        except Unavailable as error:
-            report.undelivered[delivery.event.id] = str(error)
-            stopped.add(delivery.part)
-        except BaseException as error:  # one that ends its thread would end all deliveries
-            log.warning("event %s was not taken", delivery.event.id, exc_info=True)
-            report.rejected[delivery.event.id] = _told(error)
-            stopped.add(delivery.part)
-    return report
+def _called(delivery: Delivery, function: Callable[..., object], *arguments: Any) -> str | None:
+    """Why the function did not take an event; raises only Unavailable."""
+    try:
+        function(*arguments)
+    except Unavailable:
+        raise
+    except BaseException as error:  # one that ends its thread would end all deliveries
+        log.warning("event %s was not taken", delivery.event.id, exc_info=True)
+        return _told(error)
+    return None
 
 
 def _told(error: BaseException) -> str:
@@ -117,7 +113,10 @@ class TransactionCourier(Courier):
             return None
         return Report()
 
-    def _call(self, delivery: Delivery) -> None:
+    def _call(self, delivery: Delivery) -> str | None:
+        return _called(delivery, self._in_savepoint, delivery)
+
+    def _in_savepoint(self, delivery: Delivery) -> None:
         with self._connection.transaction():
             self._function(_given(delivery), self._connection)
 

@@ -1,31 +1,70 @@
-"""Where cursors go after a round of deliveries: on, or to rest before what failed; pure."""
+"""Where cursors go after a round of deliveries, and which keys wait behind them; pure.
+
+An event that was not delivered holds up its key: the key stays behind the cursor and is tried
+again by itself. Only a round that reached nobody makes the whole receiver wait.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.chance import fraction
-from duebook.model.consumer import Move
+from duebook.model.consumer import HeldKey, Move
 from duebook.targets.hiding import hiding_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from duebook.model.consumer import Consumer, Cursor, Report
+    from duebook.model.consumer import Consumer, Cursor, Delivery, Report
     from duebook.model.event import Event
 
-__all__ = ["move_after", "retry_delay", "told"]
+__all__ = ["judged", "move_after", "move_retried", "outage_delay", "reached_somebody", "told"]
 
 FIRST_DELAY: Final = timedelta(seconds=1)
 LONGEST_DELAY: Final = timedelta(minutes=5)
+"""Between two deliveries of an event that the receiver refuses."""
+BUSY_DELAY: Final = timedelta(seconds=0.1)
+LONGEST_OUTAGE: Final = timedelta(minutes=1)
+"""Between two tries of a receiver that is down, and of an event that does not get through."""
 
 
-def retry_delay(failures: int, *seed: object) -> timedelta:
+def _delay(tries: int, first: timedelta, longest: timedelta, *seed: object) -> timedelta:
     """Twice as long each time, up to a bound; half of it is left to chance."""
-    longest = min(FIRST_DELAY * float(1 << min(failures - 1, 20)), LONGEST_DELAY)
-    return longest * (1 - fraction(*seed, failures) / 2)
+    most = min(first * float(1 << min(tries - 1, 20)), longest)
+    return most * (1 - fraction(*seed, tries) / 2)
+
+
+def outage_delay(outages: int, *seed: object) -> timedelta:
+    """How long a receiver is left alone after so many rounds in a row that reached nobody."""
+    return _delay(outages, FIRST_DELAY, LONGEST_OUTAGE, *seed)
+
+
+def reached_somebody(deliveries: Sequence[Delivery], report: Report) -> bool:
+    """Whether the receiver took or refused at least one event."""
+    missed = report.undelivered.keys() | report.untried
+    return any(delivery.event.id not in missed for delivery in deliveries)
+
+
+def judged(deliveries: Sequence[Delivery], report: Report) -> Report:
+    """In a round that reached nobody, events that were not even sent count as those before them."""
+    if reached_somebody(deliveries, report) or not report.undelivered:
+        return report
+    why = next(iter(report.undelivered.values()))
+    everything = {delivery.event.id: why for delivery in deliveries}
+    return replace(report, undelivered=everything | report.undelivered, untried=set())
+
+
+class _Place(NamedTuple):
+    """How far a key has come in a round."""
+
+    held: HeldKey | None = None
+    """it waits by itself from now on"""
+    rests: int | None = None
+    """the position of an event that nobody tried, though nothing of its key failed"""
+    buried: tuple[tuple[Event, str], ...] = ()
 
 
 def move_after(
@@ -35,31 +74,119 @@ def move_after(
     until: int,
     report: Report,
     now: datetime,
-    outages: int,
+    retry_at: datetime | None = None,
 ) -> Move:
     """Where the cursor of a partition goes: `events` are those it was to get, up to `until`.
 
-    Events of a partition are delivered in order, so it rests before the first that was not.
-    `outages` is how many rounds before this one did not reach the receiver.
+    It goes on past keys that wait by themselves, but never past an event that nobody tried. With
+    `retry_at` the round reached nobody: the cursor rests before its first event until then.
     """
+    if retry_at is not None and events:
+        first = events[0]
+        why = told(first, report.undelivered[first.id])
+        return Move(cursor.part, cursor.term, (first.position or 1) - 1, retry_at, why)
+    places = [
+        _place(consumer, cursor.part, own, None, True, report, now)
+        for own in _by_key(events).values()
+    ]
+    rests = [place.rests - 1 for place in places if place.rests is not None]
+    return Move(
+        cursor.part,
+        cursor.term,
+        min(rests, default=max(until, cursor.position)),
+        held=tuple(place.held for place in places if place.held is not None),
+        buried=tuple(letter for place in places for letter in place.buried),
+    )
+
+
+def move_retried(
+    consumer: Consumer,
+    cursor: Cursor,
+    retried: Sequence[HeldKey],
+    events: Sequence[Event],
+    until: int,
+    seen: int,
+    report: Report,
+    now: datetime,
+) -> Move:
+    """How keys of a partition go on that had waited: their `events` were read up to `until`.
+
+    The cursor moves to `seen`, up to where the partition was looked at: events of these keys that
+    lie between are among those that were read.
+    """
+    found = _by_key(events)
+    places = {
+        held.key: _place(
+            consumer, cursor.part, found.get(held.key, []), held, until >= seen, report, now, until
+        )
+        for held in retried
+    }
+    return Move(
+        cursor.part,
+        cursor.term,
+        max(seen, cursor.position),
+        held=tuple(place.held for place in places.values() if place.held is not None),
+        freed=tuple(key for key, place in places.items() if place.held is None),
+        buried=tuple(letter for place in places.values() for letter in place.buried),
+    )
+
+
+def _by_key(events: Sequence[Event]) -> Mapping[str, list[Event]]:
+    found: dict[str, list[Event]] = {}
     for event in events:
-        before = (event.position or 1) - 1
+        found.setdefault(event.key, []).append(event)
+    return found
+
+
+def _place(
+    consumer: Consumer,
+    part: int,
+    events: Sequence[Event],
+    former: HeldKey | None,
+    complete: bool,
+    report: Report,
+    now: datetime,
+    until: int = 0,
+) -> _Place:
+    """How far a key has come by its `events`, which are all of them if `complete`."""
+    for number, event in enumerate(events):
+        position = event.position or 0
+        waited = former if number == 0 and former and former.position == position else None
         if event.id in report.untried:
-            failures = cursor.failures if before == cursor.position else 0
-            return Move(cursor.part, cursor.term, before, failures)
+            if former is None:
+                return _Place(rests=position)
+            kept = waited or HeldKey(part, event.key, position, 0, 0, now)
+            return _Place(kept._replace(retry_at=now))
         if event.id in report.undelivered:
-            at = now + retry_delay(outages + 1, consumer.name, cursor.part)
-            failures = cursor.failures if before == cursor.position else 0
-            why = told(event, report.undelivered[event.id])
-            return Move(cursor.part, cursor.term, before, failures, at, why)
+            return _Place(_unreached(part, event, waited, report, now))
         if event.id in report.rejected:
-            failures = cursor.failures + 1 if before == cursor.position else 1
-            why = told(event, report.rejected[event.id])
-            if failures >= consumer.attempts:
-                return Move(cursor.part, cursor.term, before + 1, error=why, buried=event)
-            at = now + retry_delay(failures, event.id)
-            return Move(cursor.part, cursor.term, before, failures, at, why)
-    return Move(cursor.part, cursor.term, max(until, cursor.position))
+            held = _refused(part, event, waited, report, now)
+            if held.failures < consumer.attempts:
+                return _Place(held)
+            more = number + 1 < len(events) or not complete
+            behind = HeldKey(part, event.key, position + 1, 0, 0, now) if more else None
+            return _Place(behind, buried=((event, held.error or ""),))
+    if complete or former is None:
+        return _Place()
+    return _Place(HeldKey(part, former.key, until + 1, 0, 0, now))
+
+
+def _unreached(
+    part: int, event: Event, waited: HeldKey | None, report: Report, now: datetime
+) -> HeldKey:
+    failures, tries = (waited.failures, waited.tries + 1) if waited else (0, 1)
+    at = now + _delay(tries, BUSY_DELAY, LONGEST_OUTAGE, event.id)
+    why = told(event, report.undelivered[event.id])
+    return HeldKey(part, event.key, event.position or 0, failures, tries, at, why)
+
+
+def _refused(
+    part: int, event: Event, waited: HeldKey | None, report: Report, now: datetime
+) -> HeldKey:
+    failures, tries = (waited.failures + 1, waited.tries + 1) if waited else (1, 1)
+    at = now + _delay(failures, FIRST_DELAY, LONGEST_DELAY, event.id)
+    why = told(event, report.rejected[event.id])
+    return HeldKey(part, event.key, event.position or 0, failures, tries, at, why)
 
 
 def told(event: Event, error: str) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "Cursor",
     "DeadLetter",
     "Delivery",
+    "HeldKey",
     "Kind",
     "Lag",
     "Move",
@@ -64,24 +65,41 @@ class Cursor(NamedTuple):
     part: int
     position: int
     term: int
-    failures: int = 0
-    """of the event after the position"""
     retry_at: datetime | None = None
+    """when the receiver, which took nothing, is tried again"""
     replay_until: int = 0
     """up to there it gets events that it had before"""
 
 
+class HeldKey(NamedTuple):
+    """A key that is behind its cursor, because one of its events was not delivered."""
+
+    part: int
+    key: str
+    position: int
+    """of the first event that was not delivered; later ones of the key wait behind it"""
+    failures: int
+    """how often the receiver refused that event: after some it is a dead letter"""
+    tries: int
+    """how often that event was not delivered, for whatever reason"""
+    retry_at: datetime
+    error: str | None = None
+
+
 class Move(NamedTuple):
-    """Where a cursor goes: forward, or to rest before an event that could not be delivered."""
+    """Where a cursor goes: forward, or to rest before what could not be delivered at all."""
 
     part: int
     term: int
     position: int
-    failures: int = 0
     retry_at: datetime | None = None
     error: str | None = None
-    buried: Event | None = None
-    """becomes a dead letter"""
+    held: tuple[HeldKey, ...] = ()
+    """keys that wait by themselves from now on, or go on waiting"""
+    freed: tuple[str, ...] = ()
+    """keys that have caught up with the cursor"""
+    buried: tuple[tuple[Event, str], ...] = ()
+    """become dead letters, and why"""
 
 
 class Delivery(NamedTuple):
@@ -110,14 +128,14 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a round of deliveries went, by the ids of events; what is in neither was delivered."""
+    """How a round of deliveries went, by the ids of events; what is in none was delivered."""
 
     rejected: dict[str, str] = field(default_factory=dict)
     """the receiver does not take these, and why: after some attempts they are dead letters"""
     undelivered: dict[str, str] = field(default_factory=dict)
-    """the receiver could not be reached: they wait, however long that takes"""
+    """the receiver could not be reached, or was busy: they wait, however long that takes"""
     untried: set[str] = field(default_factory=set)
-    """nobody tried, for something before them failed"""
+    """not sent, because an event of their key failed before them or the receiver seems down"""
 
 
 class Lag(NamedTuple):
@@ -127,7 +145,7 @@ class Lag(NamedTuple):
     consumer: str
     kind: str
     behind: int
-    """positions that its slowest partition has before it"""
+    """positions from the first event that it has not got to the end of the log"""
     dead: int
     failing: int
     """partitions that wait for another try"""
@@ -140,12 +158,15 @@ class Partition:
     part: int
     position: int
     behind: int
-    """positions of the log beyond it"""
+    """positions from the first event that it has not got to the end of the log"""
     owner: str | None
     """the member that reads it"""
+    held: int
+    """keys that wait for another try while the others go on"""
     failures: int
-    """of the event after the position"""
+    """how often one of the events that wait was refused, at most"""
     retry_at: datetime | None
+    """when the next of them, or the receiver, is tried again"""
     error: str | None
     replay_until: int
     """up to there it gets events that it had before"""

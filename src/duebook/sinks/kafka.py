@@ -1,6 +1,7 @@
 """Publishes events to Kafka: an idempotent producer, the key of an event as that of its message.
 
-What follows a message that failed is not sent either, so that no key goes backwards.
+What follows a message of the same key that failed is not sent either, so that no key goes
+backwards.
 """
 
 from __future__ import annotations
@@ -64,13 +65,14 @@ class KafkaSink:
             producer = self._opened()
         except Invalid as error:  # told with the sink, where people look why it waits
             return Report(undelivered={one.event.id: str(error) for one in deliveries})
-        stopped: set[int] = set()
+        waiting: set[str] = set()
         until = time.monotonic() + self._patience
         for delivery in deliveries:
-            if delivery.part in stopped:
-                report.untried.add(delivery.event.id)
+            event = delivery.event
+            if event.key in waiting:
+                report.untried.add(event.id)
             elif not self._produce(producer, delivery, report, acknowledged, until):
-                stopped.add(delivery.part)
+                waiting.add(event.key)
         producer.flush(self._patience)
         known = acknowledged | report.rejected.keys() | report.untried | report.undelivered.keys()
         for delivery in deliveries:

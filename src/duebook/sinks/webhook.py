@@ -12,14 +12,14 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.errors import Unavailable
-from duebook.model.consumer import Report
 from duebook.model.sink import SECRET_PREFIX
 from duebook.sinks.cloud_events import JSON_TYPE, as_json
+from duebook.sinks.each import deliver_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duebook.model.consumer import Delivery
+    from duebook.model.consumer import Delivery, Report
 
 __all__ = ["Post", "WebhookSink", "sign"]
 
@@ -56,31 +56,13 @@ class WebhookSink:
         self._clock = clock
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        report = Report()
-        stopped: set[int] = set()
-        for place, delivery in enumerate(deliveries):
-            event = delivery.event
-            if delivery.part in stopped:
-                report.untried.add(event.id)
-                continue
-            try:
-                status = self._send(delivery)
-            except Unavailable as error:
-                self._give_up(report, deliveries[place:], str(error))
-                break
-            if status in LATER:
-                self._give_up(report, deliveries[place:], f"it answered {status}")
-                break
-            if not 200 <= status < 300:
-                report.rejected[event.id] = f"it answered {status}"
-                stopped.add(delivery.part)
-        return report
+        return deliver_each(deliveries, self._deliver)
 
-    def _give_up(self, report: Report, rest: Sequence[Delivery], why: str) -> None:
-        """Nobody is there for any of them."""
-        for delivery in rest:
-            if delivery.event.id not in report.rejected:
-                report.undelivered[delivery.event.id] = why
+    def _deliver(self, delivery: Delivery) -> str | None:
+        status = self._send(delivery)
+        if status in LATER:
+            raise Unavailable(f"it answered {status}")
+        return None if 200 <= status < 300 else f"it answered {status}"
 
     def _send(self, delivery: Delivery) -> int:
         body, event_id, timestamp = as_json(delivery), delivery.event.id, int(self._clock())

@@ -35,9 +35,10 @@ ACTS = st.one_of(
     st.tuples(st.just("kill"), st.integers(0, MEMBERS - 1)),
     st.tuples(st.just("leave"), st.integers(0, MEMBERS - 1)),
     st.tuples(st.just("wait"), st.sampled_from([1, 15, 45, 400])),
-    st.tuples(st.just("refuse"), st.text(KEYS, max_size=2)),
-    st.tuples(st.just("down"), st.booleans()),
-    st.tuples(st.just("die"), st.integers(0, 3)),
+    st.tuples(st.just("refused"), st.text(KEYS, max_size=2)),
+    st.tuples(st.just("busy"), st.text(KEYS, max_size=2)),
+    st.tuples(st.just("is_down"), st.booleans()),
+    st.tuples(st.just("dies_after"), st.integers(0, 3)),
 )
 
 
@@ -55,7 +56,7 @@ class World:
         self.consumer = self.store.transact(lambda tx: tx.save_consumer(wanted, 0))
         self.members: dict[int, Courier] = {}
         self.got: list[Event] = []
-        self.refused, self.is_down = "", False
+        self.refused, self.busy, self.is_down = "", "", False
         self.dies_after: int | None = None
 
     def deliver(self, deliveries: Sequence[Delivery]) -> Report:
@@ -67,15 +68,16 @@ class World:
             if self.dies_after is not None:
                 self.dies_after -= 1
             event = delivery.event
-            behind = any(
-                d.event.id in report.rejected and d.part == delivery.part for d in deliveries
-            )
+            failed = report.rejected | report.undelivered
+            behind = any(d.event.id in failed and d.event.key == event.key for d in deliveries)
             if self.is_down:
                 report.undelivered[event.id] = "down"
             elif behind:
                 report.untried.add(event.id)
             elif event.key in self.refused:
                 report.rejected[event.id] = "refused"
+            elif event.key in self.busy:
+                report.undelivered[event.id] = "busy"
             else:
                 self.got.append(event)
         return report
@@ -104,12 +106,8 @@ class World:
                     leaving.close()
             case "wait":
                 self.clock.advance(timedelta(seconds=detail))
-            case "refuse":
-                self.refused = detail
-            case "down":
-                self.is_down = detail
-            case "die":
-                self.dies_after = detail
+            case _:
+                setattr(self, what, detail)
 
     def step(self, number: int) -> None:
         try:
@@ -118,7 +116,7 @@ class World:
             del self.members[number]
 
     def come_to_rest(self) -> None:
-        self.refused, self.is_down, self.dies_after = "", False, None
+        self.refused, self.busy, self.is_down, self.dies_after = "", "", False, None
         last = self.store.read(lambda tx: tx.last_position())
         for _ in range(200):
             self.clock.advance(timedelta(minutes=6))

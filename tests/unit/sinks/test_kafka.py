@@ -49,7 +49,7 @@ def kafka_error(name: str) -> Exception:
 
 def test_nothing_overtakes_what_cannot_be_handed_over() -> None:
     producer = Producer(e1=kafka_error("_UNKNOWN_TOPIC"), e2=kafka_error("MSG_SIZE_TOO_LARGE"))
-    work = [delivery(1), delivery(2, 1), delivery(3), delivery(4, 1), delivery(5, 2)]
+    work = [delivery(1), delivery(2, "b"), delivery(3), delivery(4, "b"), delivery(5, "c")]
     report = sink(producer).deliver(work)
     assert producer.taken == ["e5"]
     assert (set(report.undelivered), set(report.rejected)) == ({"e1"}, {"e2"})

@@ -17,11 +17,11 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 URL = "https://example.com/hooks"
 
 
-def delivery(number: int, part: int = 0, replay: bool = False) -> Delivery:
+def delivery(number: int, key: str = "k", replay: bool = False) -> Delivery:
     at = datetime(2026, 1, 5, 12, tzinfo=UTC)
     meta = {"schedule": "etl", "run_id": "r-1", "due_at": "2026-01-05T12:00:00Z"}
-    event = Event(f"e{number}", "default", "orders", "due", "k", {"n": number}, meta, at, number)
-    return Delivery(event, part, replay)
+    event = Event(f"e{number}", "default", "orders", "due", key, {"n": number}, meta, at, number)
+    return Delivery(event, 0, replay)
 
 
 class Receiver:
@@ -80,9 +80,9 @@ def test_an_event_is_sent_as_a_cloud_event() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 400, 404, 410, 500])
-def test_what_is_not_taken_holds_up_its_partition_only(status: int) -> None:
+def test_what_is_not_taken_holds_up_its_key_only(status: int) -> None:
     receiver = Receiver(e1=status)
-    report = sink(receiver).deliver([delivery(1), delivery(2), delivery(3, part=1)])
+    report = sink(receiver).deliver([delivery(1), delivery(2), delivery(3, "other")])
     assert report.rejected == {"e1": f"it answered {status}"}
     assert report.untried == {"e2"}
     assert report.undelivered == {}
@@ -90,12 +90,24 @@ def test_what_is_not_taken_holds_up_its_partition_only(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [None, 429, 502, 503])
-def test_who_is_not_there_gets_all_of_it_later(status: int | None) -> None:
+def test_what_does_not_get_through_comes_later_and_holds_up_its_key_only(
+    status: int | None,
+) -> None:
     receiver = Receiver(e2=status)
-    report = sink(receiver).deliver([delivery(1), delivery(2), delivery(3, part=1)])
-    assert report.undelivered.keys() == {"e2", "e3"}
+    report = sink(receiver).deliver([delivery(1), delivery(2), delivery(3), delivery(4, "other")])
+    assert report.undelivered.keys() == {"e2"}
+    assert report.untried == {"e3"}
     assert report.rejected == {}
-    assert len(receiver.sent) == 2
+    assert len(receiver.sent) == 3
+
+
+@pytest.mark.parametrize("status", [None, 503])
+def test_a_receiver_that_is_down_is_not_asked_for_every_event(status: int | None) -> None:
+    receiver = Receiver(**{f"e{n}": status for n in range(2, 10)})
+    report = sink(receiver).deliver([delivery(n, f"key-{n}") for n in range(1, 10)])
+    assert report.undelivered.keys() == {"e2", "e3", "e4"}
+    assert report.untried == {f"e{n}" for n in range(5, 10)}
+    assert len(receiver.sent) == 4
 
 
 def test_the_secret_of_a_sink_is_shown_nowhere() -> None:

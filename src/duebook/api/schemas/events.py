@@ -101,7 +101,7 @@ class ConsumerShape(Shape):
     partitions: int
     attempts: Annotated[int, Field(description="Before an event is a dead letter.")]
     options: Annotated[dict[str, Any], Field(description="Secrets are hidden.")]
-    behind: Annotated[int, Field(description="Positions before its slowest partition.")]
+    behind: Annotated[int, Field(description="Positions from the first event it has not got.")]
     failing: Annotated[int, Field(description="Partitions that wait for another try.")]
     dead: Annotated[int, Field(description="Dead letters.")]
 
@@ -118,7 +118,8 @@ class PartitionShape(Shape):
     position: int
     behind: int
     owner: Annotated[str | None, Field(description="The member that reads it.")]
-    failures: int
+    held: Annotated[int, Field(description="Keys that wait for another try.")]
+    failures: Annotated[int, Field(description="Refusals of an event that waits, at most.")]
     retry_at: Instant | None
     error: str | None
     replay_until: Annotated[int, Field(description="Up to there it gets what it had before.")]

@@ -228,7 +228,8 @@ FROM (
             AND slot % :partitions = ANY (:parts::integer[])
             AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
                 OR topic = ANY (:topics::text[]))
-            AND (:type::text IS NULL OR type = :type::text) AND (:key::text IS NULL OR key = :key::text)
+            AND (:type::text IS NULL OR type = :type::text)
+            AND (:any_key OR key = ANY (:keys::text[]))
         ORDER BY position
         LIMIT :limit) AS page) AS sized
 WHERE bytes - size < :most
@@ -280,6 +281,23 @@ SELECT part, term, position FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member AND part = ANY (:parts::integer[])
 ORDER BY part
 FOR UPDATE
+
+-- name: hold_key
+-- A key waits by itself, before an event that was not delivered; it never goes back.
+INSERT INTO held_keys (namespace, name, part, key, position, failures, tries, retry_at, error)
+SELECT v.namespace, v.name, v.part, v.key, v.position, v.failures, v.tries, v.retry_at, v.error
+FROM unnest(:namespace::text[], :name::text[], :part::integer[], :key::text[], :position::bigint[],
+    :failures::integer[], :tries::integer[], :retry_at::timestamptz[], :error::text[])
+    AS v (namespace, name, part, key, position, failures, tries, retry_at, error)
+ON CONFLICT (namespace, name, key) DO UPDATE
+SET position = excluded.position, failures = excluded.failures, tries = excluded.tries,
+    retry_at = excluded.retry_at, error = excluded.error
+WHERE held_keys.position <= excluded.position
+
+-- name: free_keys
+-- Keys that have caught up with their cursor.
+DELETE FROM held_keys
+WHERE namespace = :namespace AND name = :name AND key = ANY (:keys::text[])
 
 -- name: take_letters
 -- Dead letters that shall be delivered once more, the oldest first, up to so many bytes.

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move, Partition
+    from duebook.model.consumer import Consumer, Cursor, DeadLetter, HeldKey, Lag, Move, Partition
     from duebook.model.event import Draft, Event, TopicUse
     from duebook.model.listing import Found, Place
     from duebook.store.values import Batch
@@ -52,9 +52,10 @@ class Events(Protocol):
         parts: Sequence[int] = (0,),
         partitions: int = 1,
         type_: str | None = None,
-        key: str | None = None,
+        keys: Sequence[str] | None = None,
     ) -> Batch:
-        """Up to `limit` events after a position, in their order; of some partitions of the keys.
+        """Up to `limit` events after a position, in their order; of some partitions of the keys,
+        or of some keys only.
 
         Without topics: of all of them but those about life cycles. It ends earlier with the event
         that makes it more than MOST_BYTES of data.
@@ -113,12 +114,15 @@ class Events(Protocol):
         """The partitions whose cursors are still the member's, and where they were; nobody takes
         them over before the transaction ends."""
 
-    def get_position(self, consumer: Consumer, part: int) -> int:
-        """How far a consumer has come in a partition."""
+    def list_held(self, consumer: Consumer, member: str) -> list[HeldKey]:
+        """The keys that wait by themselves in the partitions of a member."""
+
+    def get_position(self, consumer: Consumer, part: int, key: str) -> int:
+        """How far a consumer has come with a key of a partition."""
 
     def move_cursors(self, consumer: Consumer, member: str, moves: Sequence[Move]) -> set[int]:
-        """Move cursors by their terms, and bury what cannot be delivered; returns the partitions
-        whose cursors were moved."""
+        """Move cursors by their terms, hold and free keys, and bury what cannot be delivered;
+        returns the partitions whose cursors were moved. Of the others nothing changes."""
 
     def take_letters(self, consumer: Consumer, parts: Sequence[int], limit: int) -> list[Event]:
         """Dead letters of these partitions that shall be delivered once more, the oldest first."""

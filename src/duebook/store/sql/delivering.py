@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.model.consumer import Consumer, Cursor, DeadLetter, Lag, Move, Partition
+from duebook.model.consumer import (
+    Consumer,
+    Cursor,
+    DeadLetter,
+    HeldKey,
+    Lag,
+    Move,
+    Partition,
+)
 from duebook.model.event import Event, event_kept, slot_of
 from duebook.model.listing import Found
 from duebook.store.sql.events import MOST_BYTES, EventLog
@@ -130,9 +138,15 @@ class Delivering(EventLog):
         held = {(part, term, position) for part, term, position in rows}
         return {c.part for c in cursors if (c.part, c.term, c.position) in held}
 
-    def get_position(self, consumer: Consumer, part: int) -> int:
-        key = {"namespace": consumer.namespace, "name": consumer.name}
-        return int(self._value("get_cursor_position", **key, part=part) or 0)
+    def list_held(self, consumer: Consumer, member: str) -> list[HeldKey]:
+        rows = self._all(
+            "list_held", namespace=consumer.namespace, name=consumer.name, member=member
+        )
+        return [_held(row, self._time) for row in rows]
+
+    def get_position(self, consumer: Consumer, part: int, key: str) -> int:
+        names = {"namespace": consumer.namespace, "name": consumer.name}
+        return int(self._value("get_key_position", **names, part=part, key=key) or 0)
 
     def move_cursors(self, consumer: Consumer, member: str, moves: Sequence[Move]) -> set[int]:
         """Move cursors by their terms; returns the partitions whose cursors were moved."""
@@ -146,15 +160,24 @@ class Delivering(EventLog):
                 part=move.part,
                 term=move.term,
                 position=move.position,
-                failures=move.failures,
                 retry_at=move.retry_at,
-                error=None if move.buried else clean(move.error),
+                error=clean(move.error),
             )
             if done:
                 moved.add(move.part)
-                if move.buried is not None:
-                    self._bury(consumer, move.buried, move.error or "")
+                self._hold_keys(consumer, move)
+                for event, error in move.buried:
+                    self._bury(consumer, event, error)
         return moved
+
+    def _hold_keys(self, consumer: Consumer, move: Move) -> None:
+        names = {"namespace": consumer.namespace, "name": consumer.name}
+        if move.freed:
+            self._run("free_keys", **names, keys=list(move.freed))
+        if move.held:
+            held = sorted(move.held, key=lambda one: one.key)
+            rows = [{**names, **one._asdict(), "error": clean(one.error)} for one in held]
+            self._many("hold_key", rows)
 
     def _bury(self, consumer: Consumer, event: Event, error: str) -> None:
         self._run(
@@ -229,7 +252,9 @@ class Delivering(EventLog):
             raise Invalid(f"position {position} is not on the log")
         self._tell(News.LOG)
         key = {"namespace": namespace, "name": consumer.name}
-        return self._run("replay_cursors", **key, position=position)
+        moved = self._run("replay_cursors", **key, position=position)
+        self._run("free_replayed_keys", **key, position=position)
+        return moved
 
     def list_lags(self) -> list[Lag]:
         last = self.last_position()
@@ -242,8 +267,18 @@ class Delivering(EventLog):
         last = self.last_position()
         rows = self._all("list_partitions", namespace=namespace, name=name)
         return [
-            Partition(part, at, max(last - at, 0), owner, failures, self._time(retry), error, until)
-            for part, at, owner, failures, retry, error, until in rows
+            Partition(
+                part,
+                at,
+                max(last - done, 0),
+                owner,
+                held,
+                failures,
+                self._time(retry),
+                error,
+                until,
+            )
+            for part, at, done, owner, held, failures, retry, error, until in rows
         ]
 
 
@@ -266,8 +301,13 @@ def read_consumer(row: Sequence[Any]) -> Consumer:
 
 
 def _cursor(row: Row, time: Callable[[Any], Any]) -> Cursor:
-    part, position, term, failures, retry_at, replay_until = row
-    return Cursor(part, position, term, failures, time(retry_at), replay_until)
+    part, position, term, retry_at, replay_until = row
+    return Cursor(part, position, term, time(retry_at), replay_until)
+
+
+def _held(row: Row, time: Callable[[Any], Any]) -> HeldKey:
+    part, key, position, failures, tries, retry_at, error = row
+    return HeldKey(part, key, position, failures, tries, time(retry_at), error)
 
 
 def _letter(row: Row, time: Callable[[Any], Any]) -> DeadLetter:

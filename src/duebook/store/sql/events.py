@@ -82,7 +82,7 @@ class EventLog(Statements):
         parts: Sequence[int] = (0,),
         partitions: int = 1,
         type_: str | None = None,
-        key: str | None = None,
+        keys: Sequence[str] | None = None,
     ) -> Batch:
         last = self.last_position()
         until = min(after + WINDOW, last)
@@ -98,7 +98,8 @@ class EventLog(Statements):
             every=topics is None,
             topics=list(topics or ()),
             type=type_,
-            key=key,
+            any_key=keys is None,
+            keys=list(keys or ()),
             limit=limit,
             most=MOST_BYTES,
         )

@@ -878,6 +878,7 @@ DELETE FROM events WHERE at < :before AND id IN (
     SELECT id FROM events
     WHERE position < (SELECT max(position) FROM events WHERE position IS NOT NULL)
         AND position <= (SELECT coalesce(min(k.position), 9223372036854775807) FROM cursors AS k)
+        AND position < (SELECT coalesce(min(h.position), 9223372036854775807) FROM held_keys AS h)
     ORDER BY position LIMIT :limit)
 
 -- name: get_consumer
@@ -953,35 +954,65 @@ WHERE namespace = :namespace AND name = :name AND owner = :member
 
 -- name: list_cursors
 -- What a member owns.
-SELECT part, position, term, failures, retry_at, replay_until FROM cursors
+SELECT part, position, term, retry_at, replay_until FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member
 ORDER BY part
 
 -- name: list_partitions
 -- How far a consumer has come in each partition, whose that is, and what went wrong there.
-SELECT part, position, owner, failures, retry_at, error, replay_until FROM cursors
-WHERE namespace = :namespace AND name = :name ORDER BY part
+SELECT k.part, k.position,
+    CASE WHEN min(h.position) <= k.position THEN min(h.position) - 1 ELSE k.position END,
+    k.owner, count(h.key), coalesce(max(h.failures), 0), coalesce(k.retry_at, min(h.retry_at)),
+    coalesce(k.error, (
+        SELECT e.error FROM held_keys AS e
+        WHERE e.namespace = k.namespace AND e.name = k.name AND e.part = k.part
+            AND e.error IS NOT NULL
+        ORDER BY e.position LIMIT 1)),
+    k.replay_until
+FROM cursors AS k LEFT JOIN held_keys AS h
+    ON h.namespace = k.namespace AND h.name = k.name AND h.part = k.part
+WHERE k.namespace = :namespace AND k.name = :name
+GROUP BY k.namespace, k.name, k.part
+ORDER BY k.part
 
 -- name: count_letters
 -- How many dead letters a consumer has, or whether it has this one.
 SELECT count(*) FROM dead_letters
 WHERE namespace = :namespace AND name = :name AND event_id = coalesce(:event_id, event_id)
 
--- name: get_cursor_position
--- How far a consumer has come in a partition.
-SELECT position FROM cursors WHERE namespace = :namespace AND name = :name AND part = :part
+-- name: list_held
+-- The keys that wait by themselves in the partitions of a member.
+SELECT h.part, h.key, h.position, h.failures, h.tries, h.retry_at, h.error
+FROM held_keys AS h JOIN cursors AS k
+    ON k.namespace = h.namespace AND k.name = h.name AND k.part = h.part
+WHERE h.namespace = :namespace AND h.name = :name AND k.owner = :member
+ORDER BY h.position
+
+-- name: get_key_position
+-- How far a consumer has come with a key of a partition.
+SELECT coalesce((
+        SELECT h.position - 1 FROM held_keys AS h
+        WHERE h.namespace = k.namespace AND h.name = k.name AND h.key = :key),
+    k.position)
+FROM cursors AS k
+WHERE k.namespace = :namespace AND k.name = :name AND k.part = :part
+
+-- name: free_replayed_keys
+-- Keys whose events their cursors reach again.
+DELETE FROM held_keys
+WHERE namespace = :namespace AND name = :name AND position > :position
 
 -- name: move_cursor
 -- Only the owner moves a cursor, under its term, and never back.
 UPDATE cursors
-SET position = :position, failures = :failures, retry_at = :retry_at, error = :error
+SET position = :position, retry_at = :retry_at, error = :error
 WHERE namespace = :namespace AND name = :name AND part = :part AND owner = :member AND term = :term AND position <= :position
 
 -- name: replay_cursors
 -- What a consumer had is delivered again from a position on; who reads just now has lost its term.
 UPDATE cursors
 SET replay_until = CASE WHEN replay_until > position THEN replay_until ELSE position END,
-    position = :position, failures = 0, retry_at = NULL, error = NULL, term = term + 1
+    position = :position, retry_at = NULL, error = NULL, term = term + 1
 WHERE namespace = :namespace AND name = :name AND position > :position
 
 -- name: insert_letter
@@ -996,12 +1027,18 @@ SET error = excluded.error, at = excluded.at, attempts = excluded.attempts
 DELETE FROM dead_letters WHERE namespace = :namespace AND name = :name AND event_id = :event_id
 
 -- name: list_lags
--- How far each consumer has come, its dead letters, and partitions that wait for another try.
-SELECT c.namespace, c.name, c.kind, min(k.position), (
+-- What each consumer has got, its dead letters, and partitions that wait for another try.
+SELECT c.namespace, c.name, c.kind,
+    min(CASE WHEN h.position <= k.position THEN h.position - 1 ELSE k.position END), (
         SELECT count(*) FROM dead_letters AS d
         WHERE d.namespace = c.namespace AND d.name = c.name),
-    sum(CASE WHEN k.retry_at IS NOT NULL THEN 1 ELSE 0 END)
-FROM consumers AS c JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+    sum(CASE WHEN k.retry_at IS NOT NULL OR h.position IS NOT NULL THEN 1 ELSE 0 END)
+FROM consumers AS c
+JOIN cursors AS k ON k.namespace = c.namespace AND k.name = c.name
+LEFT JOIN (
+    SELECT namespace, name, part, min(position) AS position
+    FROM held_keys GROUP BY namespace, name, part) AS h
+    ON h.namespace = k.namespace AND h.name = k.name AND h.part = k.part
 GROUP BY c.namespace, c.name, c.kind
 ORDER BY c.namespace, c.name
 

@@ -152,7 +152,8 @@ FROM (
             AND slot % :partitions IN (SELECT value FROM json_each(:parts))
             AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
                 OR topic IN (SELECT value FROM json_each(:topics)))
-            AND (:type IS NULL OR type = :type) AND (:key IS NULL OR key = :key)
+            AND (:type IS NULL OR type = :type)
+            AND (:any_key OR key IN (SELECT value FROM json_each(:keys)))
         ORDER BY position
         LIMIT :limit) AS page) AS sized
 WHERE bytes - size < :most
@@ -196,6 +197,20 @@ RETURNING part
 SELECT part, term, position FROM cursors
 WHERE namespace = :namespace AND name = :name AND owner = :member AND part IN (SELECT value FROM json_each(:parts))
 ORDER BY part
+
+-- name: hold_key
+-- A key waits by itself, before an event that was not delivered; it never goes back.
+INSERT INTO held_keys (namespace, name, part, key, position, failures, tries, retry_at, error)
+VALUES (:namespace, :name, :part, :key, :position, :failures, :tries, :retry_at, :error)
+ON CONFLICT (namespace, name, key) DO UPDATE
+SET position = excluded.position, failures = excluded.failures, tries = excluded.tries,
+    retry_at = excluded.retry_at, error = excluded.error
+WHERE held_keys.position <= excluded.position
+
+-- name: free_keys
+-- Keys that have caught up with their cursor.
+DELETE FROM held_keys
+WHERE namespace = :namespace AND name = :name AND key IN (SELECT value FROM json_each(:keys))
 
 -- name: take_letters
 -- Dead letters that shall be delivered once more, the oldest first, up to so many bytes.

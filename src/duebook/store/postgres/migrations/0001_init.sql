@@ -423,13 +423,27 @@ CREATE TABLE cursors (
     position bigint NOT NULL,
     owner text COLLATE "C",
     term integer NOT NULL DEFAULT 0,
-    failures integer NOT NULL DEFAULT 0, -- of the event after the position
-    retry_at timestamptz,
+    retry_at timestamptz, -- when a receiver that took nothing is tried again
     error text,
     replay_until bigint NOT NULL DEFAULT 0, -- up to there it gets what it had before
     PRIMARY KEY (namespace, name, part),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
 ) WITH (fillfactor = 70);
+
+-- Keys that are behind their cursor: one of their events was not delivered, later ones wait for it.
+CREATE TABLE held_keys (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    part integer NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    position bigint NOT NULL, -- of the first event that was not delivered
+    failures integer NOT NULL, -- how often that event was refused
+    tries integer NOT NULL, -- how often it was not delivered, for whatever reason
+    retry_at timestamptz NOT NULL,
+    error text,
+    PRIMARY KEY (namespace, name, key),
+    FOREIGN KEY (namespace, name, part) REFERENCES cursors ON DELETE CASCADE
+);
 
 -- Events that a consumer could not be given, as they were.
 CREATE TABLE dead_letters (

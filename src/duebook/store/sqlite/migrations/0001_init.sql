@@ -419,12 +419,26 @@ CREATE TABLE cursors (
     position INTEGER NOT NULL,
     owner TEXT,
     term INTEGER NOT NULL DEFAULT 0,
-    failures INTEGER NOT NULL DEFAULT 0, -- of the event after the position
-    retry_at INTEGER,
+    retry_at INTEGER, -- when a receiver that took nothing is tried again
     error TEXT,
     replay_until INTEGER NOT NULL DEFAULT 0, -- up to there it gets what it had before
     PRIMARY KEY (namespace, name, part),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
+-- Keys that are behind their cursor: one of their events was not delivered, later ones wait for it.
+CREATE TABLE held_keys (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    position INTEGER NOT NULL, -- of the first event that was not delivered
+    failures INTEGER NOT NULL, -- how often that event was refused
+    tries INTEGER NOT NULL, -- how often it was not delivered, for whatever reason
+    retry_at INTEGER NOT NULL,
+    error TEXT,
+    PRIMARY KEY (namespace, name, key),
+    FOREIGN KEY (namespace, name, part) REFERENCES cursors ON DELETE CASCADE
 ) STRICT;
 
 -- Events that a consumer could not be given, as they were.
