@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -9,7 +10,7 @@ from duebook.ids import new_id
 from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter
 from duebook.model.run import Outcome
 from duebook.model.schedule import ScheduleSpec, load_spec
-from duebook.planner import plan
+from duebook.planner import plan, plan_edit
 from duebook.store.values import LedgerEntry, SessionInfo
 from duebook.timetext import format_instant
 
@@ -156,3 +157,15 @@ def list_all(tx: Tx) -> list[Schedule]:
 def get_ledger(store: Store, schedule_id: str) -> list[LedgerEntry]:
     wanted = LedgerFilter()
     return list(store.read(lambda tx: tx.list_ledger(schedule_id, wanted, None, 1_000)).rows)
+
+
+def write_unreadable(store: Store, schedule_id: str) -> None:
+    """A newer node puts a definition in force that this one cannot read: its priority."""
+
+    def work(tx: Tx) -> None:
+        snapshot = tx.snapshot(schedule_id)
+        spec = replace(snapshot.spec, priority=1_000_000)
+        planned = plan_edit(snapshot, spec, tx.now)
+        tx.update_schedule(tx.get_schedule(schedule_id), spec, planned, "a newer node")
+
+    store.transact(work)

@@ -54,6 +54,7 @@ def test_the_json_form_has_every_check(cli: Cli) -> None:
         "queue": False,
         "task": True,
         "overdue": True,
+        "schedule": True,
     }
     assert [problem["code"] for problem in found["problems"]] == ["queue"]
 

@@ -173,6 +173,11 @@ class _Books:
             "For how long the most overdue schedule has waited to be planned",
             value=(load.now - since).total_seconds(),
         )
+        yield GaugeMetricFamily(
+            "duebook_schedules_with_problems",
+            "Schedules that cannot be planned; up to 1,000 are counted",
+            value=load.broken,
+        )
         yield from _lags(self._lags)
         if self._census.counts is not None:
             yield _gauge("schedules", "Schedules", "status", self._census.counts)

@@ -23,9 +23,11 @@ from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
 from duebook.planner import (
     DueTimes,
     first_plan,
+    pause_unread,
     plan_end,
     plan_pause,
     plan_resume,
+    resume_unread,
     upcoming_after,
 )
 from duebook.store.values import NewSchedule
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
     from duebook.model.template import ScheduleTemplate
+    from duebook.model.unreadable import Salvaged
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
@@ -294,19 +297,54 @@ def _act(
     snapshots = [s for s in tx.snapshots(ids) if state in (None, s.status)]
     match action:
         case "pause":
-            tx.pause([plan_pause(snapshot, tx.now) for snapshot in snapshots], reason)
-            audit.acted_on(tx, "pause", [(s, "paused") for s in snapshots], reason=reason)
+            return _pause(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state), reason)
         case "resume":
-            plans = [plan_resume(snapshot, tx.now) for snapshot in snapshots]
-            tx.commit(plans, None)
-            done = [(s, planned.status) for s, planned in zip(snapshots, plans, strict=True)]
-            audit.acted_on(tx, "resume", done)
+            return _resume(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state))
         case "trigger":
             for snapshot in snapshots:
                 audit.told(tx, "trigger", snapshot, run_id=begin(tx, snapshot))
         case "skip_next":
             return _skip_next(tx, audit, snapshots)
     return {snapshot.schedule_id for snapshot in snapshots}
+
+
+def _unreadable(
+    tx: Tx, ids: Sequence[str], read: Sequence[Snapshot], state: str | None
+) -> list[Salvaged]:
+    """Those in the state whose definitions cannot be read."""
+    if len(read) == len(ids):
+        return []
+    return [salvaged for salvaged in tx.salvage(ids) if salvaged.snapshot.status == state]
+
+
+def _pause(
+    tx: Tx,
+    audit: ScheduleAudit,
+    snapshots: Sequence[Snapshot],
+    unreadable: Sequence[Salvaged],
+    reason: str | None,
+) -> set[str]:
+    every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
+    plans = [plan_pause(snapshot, tx.now) for snapshot in snapshots]
+    plans += [pause_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
+    tx.pause(plans, reason)
+    for salvaged in unreadable:
+        tx.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, None)
+    audit.acted_on(tx, "pause", [(s, "paused") for s in every], reason=reason)
+    return {snapshot.schedule_id for snapshot in every}
+
+
+def _resume(
+    tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot], unreadable: Sequence[Salvaged]
+) -> set[str]:
+    every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
+    plans = [plan_resume(snapshot, tx.now) for snapshot in snapshots]
+    plans += [resume_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
+    tx.commit(plans, None)
+    for salvaged in unreadable:
+        tx.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, tx.now)
+    audit.acted_on(tx, "resume", [(s, p.status) for s, p in zip(every, plans, strict=True)])
+    return {snapshot.schedule_id for snapshot in every}
 
 
 def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> set[str]:

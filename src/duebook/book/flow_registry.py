@@ -209,7 +209,11 @@ class FlowRegistry:
     def _made(self, tx: Tx, names: Sequence[str]) -> dict[str, _Made]:
         """The schedules of these names that there are, all of them locked in one order."""
         taken = tx.list_taken(self._namespace, names)
-        users = {s.schedule_id: s.owner.user for s in tx.snapshots(sorted(taken.values()))}
+        ids = sorted(taken.values())
+        found = tx.snapshots(ids)
+        if len(found) < len(ids):
+            found += [salvaged.snapshot for salvaged in tx.salvage(ids)]
+        users = {s.schedule_id: s.owner.user for s in found}
         return {name: _Made(id_, users[id_]) for name, id_ in taken.items() if id_ in users}
 
     def _declare(self, tx: Tx, flow: Flow, place: str, by: str) -> None:

@@ -20,6 +20,8 @@ __all__ = ["GRACE", "judge", "look", "look_here", "unreachable"]
 
 GRACE: Final = timedelta(minutes=1)
 """By how much a schedule may be overdue."""
+MOST_NAMED: Final = 10
+"""Schedules that cannot be planned; of more only the number is told."""
 
 
 def look(
@@ -73,6 +75,11 @@ def judge(health: Health) -> Iterator[Problem]:
             yield Problem("task", f'runs wait for task "{task}", which no live worker knows')
     if health.overdue is not None:
         yield Problem("overdue", _lag(health, health.overdue))
+    for broken in health.broken[:MOST_NAMED]:
+        yield Problem("schedule", f'schedule "{broken.title}" cannot be planned: {broken.problem}')
+    if (more := len(health.broken) - MOST_NAMED) > 0:
+        listed = "list them with: duebook ls --problem"
+        yield Problem("schedule", f"{more:,} more schedules cannot be planned; {listed}")
 
 
 def _lag(health: Health, overdue: Overdue) -> str:

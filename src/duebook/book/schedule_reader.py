@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.checks import refuse_payload, refuse_templates
+from duebook.book.editing import find_unreadable, form_after
 from duebook.book.rendering import render_form
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
@@ -144,10 +145,12 @@ class ScheduleReader:
         """
 
         def work(tx: Tx) -> Edited:
-            snapshot = tx.snapshot(self._find(tx, name))
-            form = load_changes(snapshot.spec.to_json(), changes)
-            spec, _ = read_edit(form, snapshot.spec, snapshot.name)
-            spec = spec.anchored(tx.get_schedule(snapshot.schedule_id).created_at)
+            schedule = tx.get_schedule(self._find(tx, name))
+            salvaged = find_unreadable(tx, schedule)
+            snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+            current, form = form_after(tx, schedule, changes)
+            spec, _ = read_edit(form, current, schedule.name)
+            spec = spec.anchored(schedule.created_at)
             refuse_templates(spec)
             refuse_payload(self._tasks, spec)
             place = upcoming_after(snapshot, tx.now)

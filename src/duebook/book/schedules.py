@@ -19,6 +19,7 @@ from duebook.book.checks import (
     refuse_payload,
     refuse_templates,
 )
+from duebook.book.editing import current_spec, find_unreadable, form_after
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template
@@ -34,10 +35,13 @@ from duebook.model.schedule import load_changes
 from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,
+    pause_unread,
     plan_edit,
     plan_end,
     plan_pause,
+    plan_repair,
     plan_resume,
+    resume_unread,
     upcoming_after,
 )
 from duebook.timetext import format_instant, parse_instant
@@ -205,16 +209,20 @@ class Schedules(ScheduleReader):
 
     def _edit(self, tx: Tx, schedule: Schedule, spec: ScheduleSpec, by: str) -> Schedule:
         """Put a definition in force by the edit rule; what says nothing new changes nothing."""
-        snapshot = tx.snapshot(schedule.id)
+        salvaged = find_unreadable(tx, schedule)
+        snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
         spec = spec.anchored(schedule.created_at)
-        if spec == snapshot.spec:
+        if spec == snapshot.spec and salvaged is None:
             return schedule
         refuse_templates(spec)
         refuse_payload(self._tasks, spec)
         if spec.triggers != snapshot.spec.triggers:
             refuse_past(spec, tx.now)
         refuse_circle(tx, schedule.namespace, schedule.name, spec)
-        planned = plan_edit(snapshot, spec, tx.now)
+        if salvaged is None:
+            planned = plan_edit(snapshot, spec, tx.now)
+        else:
+            planned = plan_repair(salvaged, spec, tx.now)
         maker = by or self._audit.by
         tx.update_schedule(schedule, spec, planned, maker)
         admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
@@ -229,14 +237,15 @@ class Schedules(ScheduleReader):
         `enabled` (or `active`) pauses it, or resumes it.
 
         What is pending follows the new definition; what only the old one knew is recorded as
-        edited. What a target hides when it is shown stays as it is when it is given so. Raises
-        InvalidSchedule, and Conflict when `version` is no longer the latest.
+        edited. What a target hides when it is shown stays as it is when it is given so. Of a
+        definition that cannot be read, the fields that can stay, and the others must be given.
+        Raises InvalidSchedule, and Conflict when `version` is no longer the latest.
         """
 
         def work(tx: Tx) -> Schedule:
             schedule = self._of_version(tx, name, version)
-            current = tx.snapshot(schedule.id).spec
-            return self._put(tx, schedule, current, load_changes(current.to_json(), changes), by)
+            current, form = form_after(tx, schedule, changes)
+            return self._put(tx, schedule, current, form, by)
 
         return self._store.transact(work)
 
@@ -250,7 +259,7 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> Schedule:
             schedule = self._of_version(tx, name, version)
-            return self._put(tx, schedule, tx.snapshot(schedule.id).spec, definition, by)
+            return self._put(tx, schedule, current_spec(tx, schedule), definition, by)
 
         return self._store.transact(work)
 
@@ -273,14 +282,9 @@ class Schedules(ScheduleReader):
         """Pause or resume, unless it is so already."""
         if enabled == (schedule.status != "paused"):
             return schedule
-        snapshot = tx.snapshot(schedule.id)
         if enabled:
-            tx.commit([plan_resume(snapshot, tx.now)], None)
-            return self._audit.acted(tx, "resume", snapshot)
-        if schedule.status == "active":
-            tx.pause([plan_pause(snapshot, tx.now)], None)
-            return self._audit.acted(tx, "pause", snapshot)
-        return schedule
+            return self._resume(tx, schedule)
+        return self._pause(tx, schedule) if schedule.status == "active" else schedule
 
     def delete(self, name: str, version: int | None = None) -> None:
         """Queued runs are cancelled, running ones finish, the name is free again.
@@ -309,24 +313,49 @@ class Schedules(ScheduleReader):
             read_text("reason", reason)
 
         def work(tx: Tx) -> Schedule:
-            snapshot = self._in_state(tx, name, "active")
+            schedule = tx.get_schedule(self._find(tx, name))
+            _refuse_state(name, schedule.status, "active")
             if moment is not None and moment <= tx.now:
                 raise Invalid(f"until {format_instant(moment)} is in the past")
-            tx.pause([plan_pause(snapshot, tx.now)], reason, moment)
-            paused = self._audit.acted(tx, "pause", snapshot, reason=reason, until=moment)
-            return with_latest(tx, paused)
+            return with_latest(tx, self._pause(tx, schedule, reason, moment))
 
         return self._store.transact(work)
+
+    def _pause(
+        self,
+        tx: Tx,
+        schedule: Schedule,
+        reason: str | None = None,
+        until: datetime | None = None,
+    ) -> Schedule:
+        salvaged = find_unreadable(tx, schedule)
+        snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+        _refuse_state(schedule.name, snapshot.status, "active")
+        paused = plan_pause if salvaged is None else pause_unread
+        tx.pause([paused(snapshot, tx.now)], reason, until)
+        if salvaged is not None:
+            tx.mark_problem(schedule.id, salvaged.problem, until)
+        return self._audit.acted(tx, "pause", snapshot, reason=reason, until=until)
 
     def resume(self, name: str) -> Schedule:
         """Go on; due times that fell meanwhile follow `on_resume`."""
 
         def work(tx: Tx) -> Schedule:
-            snapshot = self._in_state(tx, name, "paused")
-            tx.commit([plan_resume(snapshot, tx.now)], None)
-            return with_latest(tx, self._audit.acted(tx, "resume", snapshot))
+            schedule = tx.get_schedule(self._find(tx, name))
+            _refuse_state(name, schedule.status, "paused")
+            return with_latest(tx, self._resume(tx, schedule))
 
         return self._store.transact(work)
+
+    def _resume(self, tx: Tx, schedule: Schedule) -> Schedule:
+        salvaged = find_unreadable(tx, schedule)
+        snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+        _refuse_state(schedule.name, snapshot.status, "paused")
+        resumed = plan_resume if salvaged is None else resume_unread
+        tx.commit([resumed(snapshot, tx.now)], None)
+        if salvaged is not None:
+            tx.mark_problem(schedule.id, salvaged.problem, tx.now)
+        return self._audit.acted(tx, "resume", snapshot)
 
     def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
         """A run now; uses up no due time, and is accepted also while paused.
@@ -500,8 +529,7 @@ class Schedules(ScheduleReader):
 
     def _in_state(self, tx: Tx, name: str, status: str) -> Snapshot:
         snapshot = tx.snapshot(self._find(tx, name))
-        if snapshot.status != status:
-            raise Conflict(f'schedule "{name}" is {snapshot.status}, not {status}')
+        _refuse_state(name, snapshot.status, status)
         return snapshot
 
     @overload
@@ -527,6 +555,11 @@ class Schedules(ScheduleReader):
             tx.add_exception(snapshot.schedule_id, exception)
         tx.commit([plan_now(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return with_latest(tx, tx.get_schedule(snapshot.schedule_id))
+
+
+def _refuse_state(name: str, status: str, needed: str) -> None:
+    if status != needed:
+        raise Conflict(f'schedule "{name}" is {status}, not {needed}')
 
 
 def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:

@@ -27,7 +27,7 @@ from duebook.model.target import CommandTarget
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.edited import Edited
-    from duebook.model.schedule import Schedule
+    from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["add_command", "update_command"]
 
@@ -172,7 +172,7 @@ def update_command(
     with open_book() as book:
         former = book.schedules.get(name)
         retry = former.spec.retry.to_json() if former.spec and former.spec.retry else None
-        changes = _reset(reset) | read_policies(options) | read_retry(options, retry)
+        changes = _reset(reset, former.spec) | read_policies(options) | read_retry(options, retry)
         changes |= _active(options)
         target = read_target(command, options, former.spec.target if former.spec else None)
         if target is not None:
@@ -208,9 +208,10 @@ def _tell_edit(edit: Edited) -> None:
         click.echo("no due time would change")
 
 
-def _reset(names: tuple[str, ...]) -> dict[str, None]:
+def _reset(names: tuple[str, ...], current: ScheduleSpec | None) -> dict[str, None]:
+    """A definition that cannot be read may have policies that only a newer Duebook knows."""
     known = {name.replace("_", "-"): name for name in (*POLICIES, "payload")}
     for name in names:
-        if name not in known:
+        if name not in known and current is not None:
             raise Invalid(f'--reset "{name}" is no policy; known are {", ".join(known)}')
-    return {known[name]: None for name in names}
+    return {known.get(name, name.replace("-", "_")): None for name in names}

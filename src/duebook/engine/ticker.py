@@ -15,11 +15,12 @@ from duebook.planner import plan
 from duebook.targets.event import with_events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.model.plan import Plan
     from duebook.store.base import Store, Tx
+    from duebook.store.values import Broken
 
 __all__ = ["Ticker"]
 
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 BATCH: Final = 1_000
 TRY_AGAIN: Final = timedelta(minutes=10)
 """When to look again at a schedule that cannot be planned."""
+MOST_TOLD: Final = 10_000
 HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 """When to look again at what is due and what somebody else is planning just now."""
 
@@ -60,6 +62,8 @@ class Ticker:
         self._wake_at: datetime | None = None
         self._alone: str | None = None
         """the schedule that it took last, when it was the only one"""
+        self._told: set[tuple[str, int]] = set()
+        """the versions of schedules that it cannot read, and has logged"""
         self.fired = 0
         """how many runs it made; who counts them learns that there is work"""
         self.full = False
@@ -114,7 +118,9 @@ class Ticker:
 
     def _take_and_plan(self, tx: Tx) -> datetime | None:
         plans: list[Plan] = []
-        snapshots, last = self._reach.take(tx, self._limit)
+        self._alone = None  # should the take itself fail, nobody knows because of whom
+        snapshots, last, broken = self._reach.take(tx, self._limit)
+        self._tell_of(broken)
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         if log.isEnabledFor(logging.DEBUG):
             self._names = {snapshot.schedule_id: snapshot.name for snapshot in snapshots}
@@ -125,7 +131,7 @@ class Ticker:
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot.schedule_id, error)
         fired = tx.commit(plans, self.session_id)
-        self._done = (plans, fired, len(snapshots) - len(plans))
+        self._done = (plans, fired, len(snapshots) - len(plans) + len(broken))
         self.fired += fired
         self.full = last is not None
         if self.full:
@@ -136,6 +142,15 @@ class Ticker:
         if not snapshots and wake_at is not None and wake_at <= tx.now:
             return tx.now + HELD_BY_OTHERS
         return wake_at
+
+    def _tell_of(self, broken: Sequence[Broken]) -> None:
+        """Log once which schedules cannot be read; each is looked at again and again."""
+        if len(self._told) > MOST_TOLD:
+            self._told.clear()
+        for found in broken:
+            if (found.id, found.version) not in self._told:
+                self._told.add((found.id, found.version))
+                log.error("schedule %s cannot be planned: %s", found.title, found.problem)
 
     def _leads(self, tx: Tx) -> bool:
         """A commit under an old term changes nothing."""

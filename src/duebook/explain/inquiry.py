@@ -186,7 +186,8 @@ def _unrecorded(facts: Facts, at: datetime) -> Explanation:
         text = f"not due: the schedule was created on {clock.full(schedule.created_at)}"
         return Explanation(at, "not_due", text)
     if spec is None:
-        return Explanation(at, "unknown", "unknown: this node cannot read the definition")
+        problem = schedule.problem or "this node cannot read the definition of that time"
+        return Explanation(at, "unknown", f"unknown: {problem}")
     return _not_due(facts, spec, at) or _without_trace(facts, at, clock)
 
 

@@ -95,11 +95,12 @@ class Stretch:
     before it ends, the first at the watermark.
 
     Whether a due time is live or missed is fixed by the first plan that sees it, at `seen_at`.
-    The due times of a `done` stretch are decided, though earlier ones still wait.
+    The due times of a `done` stretch are decided, though earlier ones still wait. A `paused` one
+    was resumed by a node that could not read the definition: `on_resume` is still to decide.
     """
 
     until: datetime
-    kind: Literal["live", "missed", "done"]
+    kind: Literal["live", "missed", "done", "paused"]
     seen_at: datetime
 
 

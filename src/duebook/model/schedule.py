@@ -59,6 +59,7 @@ __all__ = [
     "Status",
     "load_changes",
     "load_spec",
+    "read_fields",
 ]
 
 Status = Literal["active", "paused", "completed", "deleted"]
@@ -215,6 +216,15 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
 
     `name` is what H in a cron expression hashes, and what `depends_on` must not name.
     """
+    values, problems = read_fields(form, name)
+    if problems:
+        raise InvalidSchedule(problems)
+    return ScheduleSpec(**values)
+
+
+def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The fields of a ScheduleSpec that can be read, and what is wrong with the others, by their
+    names in the form. Raises InvalidSchedule for fields that contradict each other."""
     form = canonical(form)
     values: dict[str, Any] = {}
     problems = {key: _unknown(key) for key in map(str, form) if key not in _READERS}
@@ -232,9 +242,7 @@ def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
         except Invalid as error:
             problems["trigger"] = str(error)
     problems |= _contradictions(values, name)
-    if problems:
-        raise InvalidSchedule(problems)
-    return ScheduleSpec(**values)
+    return values, problems
 
 
 def _unknown(key: str) -> str:

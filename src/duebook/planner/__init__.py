@@ -13,16 +13,20 @@ from duebook.planner.lifecycle import (
 )
 from duebook.planner.plan import plan
 from duebook.planner.rate import mean_rate
+from duebook.planner.repair import pause_unread, plan_repair, resume_unread
 
 __all__ = [
     "DueTimes",
     "first_plan",
     "instant_before",
     "mean_rate",
+    "pause_unread",
     "plan",
     "plan_edit",
     "plan_end",
     "plan_pause",
+    "plan_repair",
     "plan_resume",
+    "resume_unread",
     "upcoming_after",
 ]

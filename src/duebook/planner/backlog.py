@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Piece", "pieces_until", "remaining"]
 
 MOST_STRETCHES: Final = 50
-"""Beyond, the newest two become one: so many outages while one due time waits. What is decided
-stays apart from what is not."""
+"""Beyond, the newest two become one: so many outages while one due time waits. What is decided,
+or fell while paused, stays apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,10 @@ def pieces_until(
     place = watermark
     for stretch in snapshot.seen:
         if stretch.until > place:
-            pieces.append(Piece(place, stretch.until, stretch.kind, stretch.seen_at))
+            kind = stretch.kind
+            if kind == "paused" and snapshot.spec.on_resume == "catchup":
+                kind = "missed"
+            pieces.append(Piece(place, stretch.until, kind, stretch.seen_at))
             place = stretch.until
     if now <= place:
         return pieces
@@ -64,7 +67,8 @@ def remaining(pieces: list[Piece], watermark: datetime) -> tuple[Stretch, ...]:
         last = stretches[-1] if stretches else None
         same = last is not None and last.kind == piece.kind and piece.kind != "missed"
         full = len(stretches) >= MOST_STRETCHES
-        if last is not None and (same or (full and "done" not in (last.kind, piece.kind))):
+        apart = {"done", "paused"} & {piece.kind, "" if last is None else last.kind}
+        if last is not None and (same or (full and not apart)):
             stretches[-1] = Stretch(piece.until, last.kind, last.seen_at)
         else:
             stretches.append(Stretch(piece.until, piece.kind, piece.seen_at))  # type: ignore[arg-type]

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["first_plan", "plan_edit", "plan_end", "plan_pause", "plan_resume", "upcoming_after"]
+__all__ = [
+    "end_of_pause",
+    "first_plan",
+    "plan_edit",
+    "plan_end",
+    "plan_pause",
+    "plan_resume",
+    "upcoming_after",
+]
 
 MOST_COMPARED: Final = 1_000
 """Pending due times that an edit compares one by one."""
@@ -51,7 +59,7 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     active = replace(snapshot, status="active", paused_until=None)
     watermark, due = _due_times(snapshot, now)
     place = max((s.until for s in snapshot.seen), default=watermark)
-    until = max(place, _end_of_pause(snapshot, now))
+    until = max(place, end_of_pause(snapshot, now))
     skips: list[Skip] = []
     used: tuple[DueException, ...] = ()
     if snapshot.spec.on_resume == "skip" and until > place:
@@ -79,7 +87,7 @@ def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
     return pieces[-1].until if pieces else watermark
 
 
-def _end_of_pause(snapshot: Snapshot, now: datetime) -> datetime:
+def end_of_pause(snapshot: Snapshot, now: datetime) -> datetime:
     """A pause that ended by itself ended then, even if nobody was there to see it."""
     until = snapshot.paused_until
     return now if until is None or until > now else instant_before(until)

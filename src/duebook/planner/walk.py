@@ -80,6 +80,8 @@ class Walk:
             return self._pass_decided(piece)
         if not self._any(piece):
             return self._advance(piece.until)
+        if piece.kind == "paused":
+            return self._skip_rest(piece, Reason.PAUSED, {"since": piece.after})
         if self._left == 0:
             return self._skip_rest(piece, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
         if piece.kind == "live":
@@ -286,7 +288,7 @@ class Walk:
     def _last(self, kind: str | None = None) -> datetime:
         """The newest due time that waits, and that no bound drops."""
         for piece in reversed(self._pieces):
-            if piece.kind != "done" and kind in (None, piece.kind):
+            if piece.kind not in ("done", "paused") and kind in (None, piece.kind):
                 after = max(self._kept_after(piece), self._watermark)
                 found = self._due.last(after, piece.until)
                 if found is not None:

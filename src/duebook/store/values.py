@@ -24,6 +24,7 @@ __all__ = [
     "Batch",
     "Begun",
     "BegunWith",
+    "Broken",
     "BrokenFile",
     "FlowControl",
     "FlowWake",
@@ -268,6 +269,8 @@ class Load:
     nodes: tuple[LiveNode, ...]
     overdue: Overdue | None
     """the schedule that should have been looked at first"""
+    broken: int = 0
+    """schedules that cannot be planned, as far as they were counted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +286,8 @@ class Health:
     tasks: tuple[str, ...]
     """those of the runs that are first in their queues"""
     overdue: Overdue | None
+    broken: tuple[Broken, ...] = ()
+    """schedules that cannot be planned, up to a number of them"""
 
 
 class FlowWake(NamedTuple):
@@ -407,8 +412,19 @@ class Batch(NamedTuple):
 FIRST: Final = Mark(datetime.min.replace(tzinfo=UTC), "")
 
 
+class Broken(NamedTuple):
+    """A schedule whose definition this node cannot read, and why."""
+
+    id: str
+    version: int
+    title: str
+    problem: str
+
+
 class Taken(NamedTuple):
     """Due schedules, and after which one there may be more: None when these were all."""
 
     snapshots: list[Snapshot]
     last: Mark | None
+    broken: tuple[Broken, ...] = ()
+    """those that were due, and whose definitions this node cannot read"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book
-from tests.conformance.builders import tick
+from tests.conformance.builders import tick, write_unreadable
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
@@ -333,3 +333,21 @@ def test_an_operator_defines_no_event_by_other_words(api: Api, app: FastAPI) -> 
     assert Book(app.state.services.store).schedules.get("stock").spec.target.data == {  # type: ignore[union-attr]
         "secret": "s3"
     }
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_definition_that_cannot_be_read_is_repaired(method: str, api: Api, store: Store) -> None:
+    made = api.ok("POST", "schedules", {"name": "job", "cron": "0 * * * *", "target": "t"})
+    write_unreadable(store, made["id"])
+    form = api.ok("GET", "schedules/job")
+    assert "priority" in form["problem"]
+    assert "trigger" not in form
+    assert [one["name"] for one in api.ok("GET", "schedules")["items"]] == ["job"]
+    if method == "PATCH":
+        refused = api.refused(422, "PATCH", "schedules/job", {"overlap": "queue"})
+        assert [one["field"] for one in refused["errors"]] == ["priority"]
+        repaired = api.ok("PATCH", "schedules/job", {"priority": None})
+    else:
+        whole = {"cron": "0 * * * *", "target": "t", "version": 2}
+        repaired = api.ok("PUT", "schedules/job", whole)
+    assert (repaired["problem"], repaired["version"]) == (None, 3)

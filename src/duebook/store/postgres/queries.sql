@@ -31,12 +31,18 @@ WHERE schedule_id IN (
 ORDER BY schedule_id
 FOR UPDATE
 
+-- name: mark_problem
+-- Schedules that this node cannot plan are looked at again later.
+UPDATE schedule_state AS st SET problem = v.problem, wake_at = v.wake_at
+FROM unnest(:id::text[], :problem::text[], :wake_at::timestamptz[]) AS v (id, problem, wake_at)
+WHERE st.schedule_id = v.id
+
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
-SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec, s.created_by
+SELECT wanted.id, wanted.version, s.namespace, s.name, r.spec, s.created_by
 FROM unnest(:ids::text[], :versions::integer[]) AS wanted (id, version)
-JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
-JOIN schedules AS s ON s.id = r.schedule_id
+JOIN schedules AS s ON s.id = wanted.id
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
 
 -- name: list_active
 -- The oldest active run of each of the given schedules that has one, however many there are.
@@ -725,7 +731,7 @@ SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
     st.problem, r.valid_from
 FROM unnest(:ids::text[]) AS wanted (id)
 JOIN schedules AS s ON s.id = wanted.id
-JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs

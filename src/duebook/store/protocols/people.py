@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Attempt, LatestRun, LogLine, Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.template import ScheduleTemplate
+    from duebook.model.unreadable import Salvaged
     from duebook.store.values import (
         Account,
         Health,
@@ -117,6 +118,9 @@ class People(Protocol):
 
     def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
         """As `snapshot`, of those that are not deleted and can be read, by id."""
+
+    def salvage(self, schedule_ids: Sequence[str]) -> list[Salvaged]:
+        """Those whose definitions this node cannot read, locked, by id, with what it can."""
 
     def pause(
         self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None

@@ -22,8 +22,8 @@ class Planning(Protocol):
         """Up to `limit` active schedules whose wake time has come, the most overdue first.
 
         They stay locked until the transaction ends. One whose definition this node cannot read
-        gets a problem instead, and is looked at again later. `after` is a hint: nothing before
-        it needs to be found.
+        is returned apart: it shows its problem, and is looked at again later. `after` is a hint:
+        nothing before it needs to be found.
         """
 
     def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
@@ -33,8 +33,9 @@ class Planning(Protocol):
         another version than the one in force changes nothing.
         """
 
-    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime) -> None:
-        """Show what is wrong with a schedule that cannot be planned; look again at `wake_at`."""
+    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime | None) -> None:
+        """Show what is wrong with a schedule that cannot be planned; look again at `wake_at`, or
+        not before it is resumed."""
 
     def earliest_wake(self, after: Mark | None = None) -> datetime | None:
         """When the next active schedule wants to be looked at; `after` is a hint as above."""

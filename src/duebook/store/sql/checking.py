@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid
 from duebook.model.finding import Finding
 from duebook.model.schedule import Revision
+from duebook.model.unreadable import read_spec
 from duebook.store.sql.people import People
-from duebook.store.sql.rows import read_spec, read_stretches
+from duebook.store.sql.rows import read_stretches
 from duebook.store.values import CLOCK_BEHIND, Account, Record, Records
 from duebook.timetext import format_duration
 

@@ -5,14 +5,13 @@ Every look is along one index or at a bounded number of rows, and for many sched
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid
 from duebook.model.insight import HourLoad, Planned, RunMark
-from duebook.model.schedule import load_spec
+from duebook.model.unreadable import read_spec
 from duebook.store.sql.lists import LAST_PLACE, Lists
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Insights(Lists):
         planned = []
         for id_, name, spec in rows:
             try:
-                planned.append(Planned(id_, name, load_spec(json.loads(spec), name)))
+                planned.append(Planned(id_, name, read_spec(spec, name)))
             except Invalid:  # a newer node wrote it: nobody here can count its due times
                 continue
         return planned, rows[-1][1] if len(rows) == limit else None

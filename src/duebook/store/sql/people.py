@@ -11,6 +11,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
+from duebook.model.unreadable import read_spec
 from duebook.store.sql.lists import Lists, read_entry
 from duebook.store.sql.planning import new_run, skips_of, state_row
 from duebook.store.sql.rows import (
@@ -19,7 +20,6 @@ from duebook.store.sql.rows import (
     copied,
     read_run,
     read_schedule,
-    read_spec,
     read_template,
     target_text,
     without_nul,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.errors import Conflict, NotFound, shorten
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import (
@@ -22,6 +22,14 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
+from duebook.model.schedule import InvalidSchedule
+from duebook.model.unreadable import (
+    Salvaged,
+    describe_unreadable,
+    missing_definition,
+    read_spec,
+    salvage,
+)
 from duebook.store.sql.flowing import Flowing
 from duebook.store.sql.rows import (
     Copied,
@@ -30,12 +38,11 @@ from duebook.store.sql.rows import (
     clean,
     copied,
     facts_text,
-    read_spec,
     read_stretches,
     stretches_text,
 )
 from duebook.store.sql.telling import Telling
-from duebook.store.values import FIRST, Mark, News, Taken
+from duebook.store.values import FIRST, Broken, Mark, News, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,6 +84,21 @@ class Definition(NamedTuple):
 Definitions = dict[tuple[str, int], Definition]
 
 
+class Unread(NamedTuple):
+    """A revision that this node cannot read."""
+
+    owner: Owner
+    name: str
+    text: str | None
+    """None when it is missing"""
+    problem: str
+
+    @property
+    def title(self) -> str:
+        namespace = self.owner.namespace
+        return self.name if namespace == "default" else f"{namespace}/{self.name}"
+
+
 def remember(known: Definitions, learned: Definitions) -> None:
     """Definitions that a committed transaction read; revisions never change."""
     if len(known) + len(learned) > MOST_KNOWN:
@@ -91,8 +113,8 @@ class Planning(Telling, Flowing):
     """whether it took what is due: then nobody waits for what it commits but runs"""
 
     @cached_property
-    def _unreadable(self) -> dict[tuple[str, int], str]:
-        """Definitions that this node cannot read, and why."""
+    def _unreadable(self) -> dict[tuple[str, int], Unread]:
+        """Definitions that this node cannot read."""
         return {}
 
     def take(self, limit: int, after: Mark | None = None) -> Taken:
@@ -101,12 +123,26 @@ class Planning(Telling, Flowing):
         rows = self._all("take_due", now=self.now, limit=limit, after=at, after_id=id_)
         last = Mark(self._time(rows[-1][-1]), rows[-1][0]) if len(rows) == limit else None
         snapshots = self._snapshots([row[:-1] for row in rows])
-        for (id_, _), problem in self._unreadable.items():
-            self.mark_problem(id_, problem, self.now + UNREADABLE_AGAIN)
-        return Taken(snapshots, last)
+        if len(snapshots) == len(rows):
+            return Taken(snapshots, last)
+        pairs = ((row[0], row[1]) for row in rows)
+        unread = [(pair, self._unreadable[pair]) for pair in pairs if pair in self._unreadable]
+        broken = tuple(Broken(*pair, found.title, found.problem) for pair, found in unread)
+        again = self.now + UNREADABLE_AGAIN
+        self._mark_problems((found.id, found.problem, again) for found in broken)
+        return Taken(snapshots, last, broken)
 
-    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime) -> None:
-        self._run("mark_problem", id=schedule_id, problem=clean(problem), wake_at=wake_at)
+    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime | None) -> None:
+        self._mark_problems([(schedule_id, problem, wake_at)])
+
+    def _mark_problems(self, marks: Iterable[tuple[str, str, datetime | None]]) -> None:
+        self._many(
+            "mark_problem",
+            [
+                {"id": id_, "problem": clean(problem), "wake_at": wake_at}
+                for id_, problem, wake_at in sorted(marks)
+            ],
+        )
 
     def snapshot(self, schedule_id: str) -> Snapshot:
         rows = self._states(schedule_id)
@@ -114,21 +150,41 @@ class Planning(Telling, Flowing):
             raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist, or was deleted')
         snapshots = self._snapshots(rows)
         if not snapshots:
-            raise Conflict(
-                f"the definition cannot be read: {next(iter(self._unreadable.values()))}"
-            )
+            found = self._unreadable[rows[0][0], rows[0][1]]
+            raise Conflict(f'schedule "{found.name}": {found.problem}')
         return snapshots[0]
 
     def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
         return self._snapshots(self._all("take_states", ids=sorted(schedule_ids)))
 
+    def salvage(self, schedule_ids: Sequence[str]) -> list[Salvaged]:
+        ids = sorted(schedule_ids)
+        rows = self._states(ids[0]) if len(ids) == 1 else self._all("take_states", ids=ids)
+        read = self._definitions([(row[0], row[1]) for row in rows])
+        rows = [row for row in rows if (row[0], row[1]) not in read]
+        found = [self._unreadable[row[0], row[1]] for row in rows]
+        kept = [salvage(unread.text, unread.name) for unread in found]
+        definitions = [
+            Definition(unread.name, spec, copied(unread.owner.namespace, spec), True, unread.owner)
+            for unread, (spec, _, _) in zip(found, kept, strict=True)
+        ]
+        return [
+            Salvaged(snapshot, form, problems)
+            for snapshot, (_, form, problems) in zip(
+                self._standing(rows, definitions), kept, strict=True
+            )
+        ]
+
     def _snapshots(self, rows: list[Row]) -> list[Snapshot]:
         if not rows:
             return []
-        ids, time = [row[0] for row in rows], self._time
         pairs = [(row[0], row[1]) for row in rows]
         definitions = self._definitions(pairs)
-        known = [definitions.get(pair) for pair in pairs]
+        return self._standing(rows, [definitions.get(pair) for pair in pairs])
+
+    def _standing(self, rows: list[Row], known: Sequence[Definition | None]) -> list[Snapshot]:
+        """Schedules as they stand, each with the definition at the same place, if it has one."""
+        ids, time = [row[0] for row in rows], self._time
         heeding = [id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs]
         runs = self._all("list_active", ids=heeding) if heeding else []
         active = {row[0]: (_active_run(row, time),) for row in runs}
@@ -212,9 +268,13 @@ class Planning(Telling, Flowing):
             )
             for id_, version, namespace, name, spec, user in rows:
                 try:
+                    if spec is None:
+                        raise missing_definition()
                     learned[id_, version] = _definition(spec, namespace, name, user)
-                except Invalid as error:  # a newer node may allow what this one does not know
-                    self._unreadable[id_, version] = str(error)
+                except InvalidSchedule as error:  # a newer node may allow what this one does not
+                    problem = describe_unreadable(error.problems)
+                    owner = Owner(namespace, user)
+                    self._unreadable[id_, version] = Unread(owner, name, spec, problem)
         if not learned:
             return known
         return {pair: found for pair in pairs if (found := known.get(pair) or learned.get(pair))}

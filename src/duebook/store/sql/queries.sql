@@ -30,10 +30,6 @@ FROM schedule_state WHERE schedule_id = :id
 -- Whether anybody said anything about any due time; mostly not.
 SELECT 1 FROM schedule_exceptions LIMIT 1
 
--- name: mark_problem
--- A schedule that this node cannot plan is looked at again later.
-UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
-
 -- name: insert_exception
 -- What a person says about one due time; saying it again changes it.
 INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to)
@@ -83,7 +79,7 @@ SELECT s.id, s.namespace, s.name, s.version, r.spec, coalesce(st.status, 'delete
     s.created_by, st.watermark, st.next_due_at, st.paused_at, st.paused_until, st.pause_reason,
     st.problem, r.valid_from
 FROM schedules AS s
-JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.id = :id
 
@@ -1137,6 +1133,14 @@ FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.wake_at < :before AND s.namespace = :namespace
 ORDER BY st.wake_at, st.schedule_id
 LIMIT 1
+
+-- name: list_problems
+-- Schedules that cannot be planned.
+SELECT st.schedule_id, st.version, s.namespace, s.name, st.problem
+FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.problem IS NOT NULL
+ORDER BY st.schedule_id
+LIMIT :limit
 
 -- name: count_statuses
 -- How many schedules are in each state, of those after an id, and the last one counted.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duebook.errors import Invalid
 from duebook.model.quota import Quota
-from duebook.store.sql.rows import read_spec
+from duebook.model.unreadable import read_spec
 from duebook.store.sql.statements import Statements
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from duebook.errors import Invalid
 from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
 from duebook.model.plan import Stretch
 from duebook.model.queue import Begun, Gate, Queue, Rate
 from duebook.model.run import Run
-from duebook.model.schedule import Schedule, load_spec
+from duebook.model.schedule import InvalidSchedule, Schedule
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.model.template import ScheduleTemplate
+from duebook.model.unreadable import describe_unreadable, missing_definition, read_spec
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ __all__ = [
     "read_gate",
     "read_run",
     "read_schedule",
-    "read_spec",
     "read_stretches",
     "read_template",
     "stretches_text",
@@ -156,18 +155,16 @@ def facts_text(facts: Mapping[str, Any]) -> str:
     )
 
 
-def read_spec(text: str, name: str) -> ScheduleSpec:
-    return load_spec(json.loads(text), name)
-
-
 def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
     (id_, namespace, name, version, text, status, created_at, created_by, watermark) = row[:9]
     next_due_at, paused_at, paused_until, pause_reason, problem, updated_at = row[9:]
     spec: ScheduleSpec | None = None
     try:
+        if text is None:
+            raise missing_definition()
         spec = read_spec(text, name)
-    except Invalid as error:  # one that a newer node wrote must not hide all others
-        problem = problem or f"this node cannot read the definition: {error}"
+    except InvalidSchedule as error:  # it must not hide all others
+        problem = describe_unreadable(error.problems)
     return Schedule(
         id=id_,
         namespace=namespace,
@@ -177,7 +174,7 @@ def read_schedule(row: Sequence[Any], time: Callable[[Any], Any]) -> Schedule:
         status=status,
         created_at=time(created_at),
         created_by=created_by,
-        updated_at=time(updated_at),
+        updated_at=time(updated_at or created_at),
         watermark=time(watermark),
         next_due_at=time(next_due_at),
         paused_at=time(paused_at),

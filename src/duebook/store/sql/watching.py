@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.store.migrations import too_new
 from duebook.store.sql.upkeep import Upkeep
-from duebook.store.values import Health, Load, Overdue
+from duebook.store.values import Broken, Health, Load, Overdue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -18,6 +18,7 @@ __all__ = ["Watching"]
 
 MOST_QUEUES: Final = 1_000
 MOST_PLACES: Final = 100
+MOST_BROKEN: Final = 1_000
 FIRST_RUNS: Final = 100
 """Of each queue and namespace, so many tell which tasks are waited for."""
 
@@ -41,6 +42,7 @@ class Watching(Upkeep):
             running=dict(self._all("count_running_by_queue")),
             nodes=tuple(self.list_nodes()),
             overdue=self._most_overdue(self.now),
+            broken=len(self._broken()),
         )
 
     def health(self, grace: timedelta, namespaces: Collection[str] | None = None) -> Health:
@@ -62,6 +64,7 @@ class Watching(Upkeep):
             queues=tuple(queues),
             tasks=tuple(sorted(first)),
             overdue=self._most_overdue(self.now - grace, namespaces),
+            broken=self._broken(namespaces),
         )
 
     def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
@@ -94,6 +97,14 @@ class Watching(Upkeep):
             ]
         found = [Overdue(row[0], row[1], self._time(row[2])) for row in rows]
         return min(found, key=lambda overdue: overdue.since, default=None)
+
+    def _broken(self, namespaces: Collection[str] | None = None) -> tuple[Broken, ...]:
+        rows = self._all("list_problems", limit=MOST_BROKEN)
+        return tuple(
+            Broken(id_, version, name if namespace == "default" else f"{namespace}/{name}", problem)
+            for id_, version, namespace, name, problem in rows
+            if namespaces is None or namespace in namespaces
+        )
 
     def unfit(self) -> str | None:
         """A schema that does not say whom it suits suits nobody older than itself."""

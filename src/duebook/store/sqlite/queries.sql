@@ -17,13 +17,17 @@ WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
 ORDER BY wake_at, schedule_id
 LIMIT :limit
 
+-- name: mark_problem
+-- A schedule that this node cannot plan is looked at again later.
+UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
+
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
-SELECT r.schedule_id, r.version, s.namespace, s.name, r.spec, s.created_by
+SELECT wanted.value, latest.value, s.namespace, s.name, r.spec, s.created_by
 FROM json_each(:ids) AS wanted
 JOIN json_each(:versions) AS latest ON latest.key = wanted.key
-JOIN schedule_revisions AS r ON r.schedule_id = wanted.value AND r.version = latest.value
-JOIN schedules AS s ON s.id = r.schedule_id
+JOIN schedules AS s ON s.id = wanted.value
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.value AND r.version = latest.value
 
 -- name: list_active
 -- The oldest active run of each of the given schedules that has one, however many there are.
@@ -482,8 +486,8 @@ SELECT s.id, s.namespace, s.name, s.version, r.spec, st.status, s.created_at,
     st.problem, r.valid_from
 FROM json_each(:ids) AS wanted
 CROSS JOIN schedules AS s ON s.id = wanted.value
-CROSS JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 CROSS JOIN schedule_state AS st ON st.schedule_id = s.id
+LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 
 -- name: list_latest_runs
 -- The newest run of each of the given schedules that has one, and when its last one was created:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Query
@@ -10,12 +11,16 @@ from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
+from duebook.book.schedule_reader import LAST
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.explain.undue import read_asked
 from duebook.model.access import Role
+from duebook.model.edited import Edited
 from duebook.model.hidden import keep_hidden
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule
+from duebook.model.unreadable import blank_spec
+from duebook.planner import DueTimes
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.changes import differences
 from duebook.web.definitions import FIELDS, changes_of, plain_lines, texts_of
@@ -338,7 +343,8 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
     try:
         changes = {} if began is not None else _allowed_changes(visit, spec, given)
         if not saves:
-            return _preview_page(visit, schedule, given, changes)
+            edited = visit.book.schedules.preview_update(schedule.id, **changes)
+            return _preview_page(visit, schedule, given, edited)
         return visit.write(form, work)  # who sends it twice made the newer version himself
     except InvalidSchedule as error:
         return _edit_page(visit, schedule, spec, given, error.problems, 422)
@@ -376,7 +382,7 @@ def _overtaken(
 def _definition(visit: Visiting, name: str) -> tuple[Schedule, ScheduleSpec]:
     schedule = visit.book.schedules.get(name)
     if schedule.spec is None:
-        raise Conflict(f'schedule "{name}" was written by a newer Duebook, which can edit it')
+        raise Conflict(f'schedule "{name}": {schedule.problem}')
     return schedule, schedule.spec
 
 
@@ -402,10 +408,9 @@ def _preview_page(
     visit: Visiting,
     schedule: Schedule,
     given: dict[str, str],
-    changes: dict[str, Any],
+    edited: Edited,
     version: str | None = None,
 ) -> Response:
-    edited = visit.book.schedules.preview_update(schedule.id, **changes)
     now = visit.clock().now
     return visit.render(
         "edit_preview.html",
@@ -428,21 +433,28 @@ def ask_version(
     visit: Visiting, name: str, version: Annotated[str, Query(max_length=20)] = ""
 ) -> Response:
     """Whether to put an earlier definition in force again, and what that changes."""
-    schedule, spec = _definition(visit, name)
-    earlier = _revision(visit, name, version)
-    visit.ask.refuse_targets([earlier.to_json()["target"]], spec.target)
-    names = {**spec.to_json(), **earlier.to_json()}
-    changes = {name: earlier.to_json().get(name) for name in names}
+    schedule = visit.book.schedules.get(name)
+    spec, earlier = schedule.spec, _revision(visit, name, version)
+    visit.ask.refuse_targets([earlier.to_json()["target"]], spec.target if spec else None)
     given = {"over": str(schedule.version), "version": version}
-    return _preview_page(visit, schedule, given, changes, version)
+    if spec is None:
+        now = visit.book.insights.now()
+        will = list(islice(DueTimes(earlier, (), now, schedule.name).among(now, LAST), 10))
+        edited = Edited(blank_spec(), earlier, [], will)
+    else:
+        names = {**spec.to_json(), **earlier.to_json()}
+        changes: dict[str, Any] = {name: earlier.to_json().get(name) for name in names}
+        edited = visit.book.schedules.preview_update(schedule.id, **changes)
+    return _preview_page(visit, schedule, given, edited, version)
 
 
 @operations("POST", "/version", Role.OPERATOR, None)
 def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
     """Put an earlier definition in force again, over the one that its form was made for."""
-    schedule, spec = _definition(visit, name)
+    schedule = visit.book.schedules.get(name)
     definition = _revision(visit, name, form["version"]).to_json()
-    visit.ask.refuse_targets([definition["target"]], spec.target)
+    current = schedule.spec.target if schedule.spec else None
+    visit.ask.refuse_targets([definition["target"]], current)
 
     def work(book: Book) -> Answer:
         over = _version(form, "over") or schedule.version

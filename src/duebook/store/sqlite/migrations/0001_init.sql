@@ -65,6 +65,10 @@ CREATE TABLE schedule_state (
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;
 CREATE INDEX schedule_state_paused ON schedule_state (schedule_id) WHERE status = 'paused';
+CREATE INDEX schedule_state_problems ON schedule_state (schedule_id) WHERE problem IS NOT NULL;
+-- Active, and nobody will look at them: the keeper heals these.
+CREATE INDEX schedule_state_asleep ON schedule_state (schedule_id)
+    WHERE status = 'active' AND wake_at IS NULL;
 
 CREATE TABLE schedule_exceptions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),

@@ -1,0 +1,66 @@
+"""What an edit begins with: the definition in force, or what can be read of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duebook.model.aliases import canonical
+from duebook.model.schedule import InvalidSchedule, load_changes
+from duebook.model.unreadable import is_field
+
+if TYPE_CHECKING:
+    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.unreadable import Salvaged
+    from duebook.store.base import Tx
+
+__all__ = ["current_spec", "find_unreadable", "form_after"]
+
+
+def find_unreadable(tx: Tx, schedule: Schedule) -> Salvaged | None:
+    """The schedule with what can be read of it; None when all can."""
+    if schedule.spec is not None:
+        return None
+    return next(iter(tx.salvage([schedule.id])), None)
+
+
+def current_spec(tx: Tx, schedule: Schedule) -> ScheduleSpec:
+    """The definition in force; the fields that cannot be read are at their defaults."""
+    salvaged = find_unreadable(tx, schedule)
+    return tx.snapshot(schedule.id).spec if salvaged is None else salvaged.snapshot.spec
+
+
+def form_after(
+    tx: Tx, schedule: Schedule, changes: dict[str, Any]
+) -> tuple[ScheduleSpec, dict[str, Any]]:
+    """The definition in force, and its form after the changes.
+
+    Raises InvalidSchedule with the fields that cannot be read and that the changes do not set;
+    None, for the default, does.
+    """
+    salvaged = find_unreadable(tx, schedule)
+    if salvaged is None:
+        current = tx.snapshot(schedule.id).spec
+        return current, load_changes(current.to_json(), changes)
+    changes = canonical(changes, salvaged.form.get("target"))
+    left = {
+        field: f"{problem}; {_remedy(field)}"
+        for field, problem in salvaged.problems.items()
+        if field and field not in changes
+    }
+    if left:
+        raise InvalidSchedule(left)
+    given = {key: value for key, value in changes.items() if _sets(key, value, salvaged)}
+    return salvaged.snapshot.spec, {**salvaged.form, **given}
+
+
+def _remedy(field: str) -> str:
+    if field in ("trigger", "target"):
+        return f"set {field} again"
+    if is_field(field):
+        return f"set {field} again, or reset it"
+    return f"reset {field} to drop it, or upgrade Duebook"
+
+
+def _sets(field: str, value: Any, salvaged: Salvaged) -> bool:
+    """A field that only a newer Duebook knows can be dropped, but not set."""
+    return is_field(field) or value is not None or field not in salvaged.problems
