@@ -11,6 +11,7 @@ import pytest
 
 from duebook.engine.advancer import Advancer
 from duebook.engine.flow_controls import FlowControls
+from duebook.engine.output_files import OutputFiles
 from duebook.engine.settling import conclude
 from duebook.engine.steps import Ready, StepRoom
 from duebook.flows.shelf import Shelf
@@ -353,7 +354,7 @@ def test_a_step_knows_the_schedule_and_the_due_time_of_its_flow(
     (step,) = claim(store)
     assert step.around is not None
     room = StepRoom(store, None, {}, Shelf())  # type: ignore[arg-type]
-    ready = room.prepare(step, step.around)
+    ready = room.prepare(step, step.around, OutputFiles())
     assert isinstance(ready, Ready)
     assert run.due_at is not None
     found = ready.claim.run

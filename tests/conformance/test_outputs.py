@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,35 @@ def test_a_run_that_is_opened_again_has_no_output(store: Store, clock: VirtualCl
     store.transact(lambda tx: tx.reopen(claimed.run.id))
     run = get_run(store, claimed.run.id)
     assert (run.output, run.output_ref) == (None, None)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_large_output_is_kept_apart_from_its_run(
+    store: Store, clock: VirtualClock, together: bool
+) -> None:
+    claimed, text = claimed_run(store, clock), json.dumps("x" * 300_000)
+    outcome = Outcome("succeeded", output=text)
+    store.transact(
+        lambda tx: (
+            tx.settle_all([(claimed.token, outcome)])
+            if together
+            else tx.settle(claimed.token, outcome)
+        )
+    )
+    run = get_run(store, claimed.run.id)
+    assert (run.status, run.output, run.output_size) == ("succeeded", None, len(text))
+    assert store.read(lambda tx: tx.get_output(run.id)) == "x" * 300_000
+    store.transact(lambda tx: tx.reopen(run.id))
+    assert get_run(store, run.id).output_size is None
+    assert store.read(lambda tx: tx.get_output(run.id)) is None
+
+
+def test_a_large_output_is_forgotten_with_its_run(store: Store, clock: VirtualClock) -> None:
+    claimed = claimed_run(store, clock)
+    settle(store, claimed.token, output=json.dumps("x" * 300_000))
+    clock.advance(timedelta(days=1))
+    store.transact(lambda tx: tx.purge(tx.now, 100))
+    assert store.read(lambda tx: tx.get_output(claimed.run.id)) is None
 
 
 def test_a_run_says_which_task_it_executes(store: Store) -> None:

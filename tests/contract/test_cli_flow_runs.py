@@ -299,3 +299,19 @@ def test_what_was_not_to_run_is_skipped_with_the_reason(cli: Cli) -> None:
     listed = cli.json("runs")
     assert {each["state"] for each in listed if each["parent_run_id"] == run["id"]} == {"skipped"}
     assert "cancelled" not in cli.ok("runs")
+
+
+def test_the_output_of_a_step_is_printed_however_large(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    put_flow(store, "name: wide\nsteps: [{name: make, command: x, output: J}]", "wide")
+    run_id = start(store, "wide")
+    begin(store)
+    Advancer(store).step()
+    (step,) = claim(store)
+    settle(store, step.token, output=f'"{"x" * 300_000}"')
+    store.close()
+    assert greet.ok("output", run_id, "--step", "make") == "x" * 300_000 + "\n"
+    assert "300,002 bytes; duebook output" in greet.ok("show", step.run.id)
+    told = greet("output", run_id, "--step", "nope")
+    assert told.exit_code == 3
+    assert 'has no step "nope"; its steps are make' in told.stderr

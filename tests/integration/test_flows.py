@@ -93,6 +93,29 @@ def test_the_example_etl_loads_its_rows(world: World) -> None:
     assert run.output["LOADED"].splitlines()[0] == "2026-02-07,1"
 
 
+def test_later_steps_get_all_of_a_large_output_or_fail(world: World) -> None:
+    text = "steps: [{name: make, command: seq 1 LAST, output: J}, {name: use, command: 'USE'}]"
+    for name, last, use in (
+        ("short", "20000", 'printf %s "$J" | tail -1'),
+        ("large", "60000", 'tail -1 "${J.file}"; rm -r "$(dirname "${J.file}")"'),
+        ("named", "60000", 'printf %s "$J" | tail -1'),
+        ("cut", "300000", "date"),
+    ):
+        folder = write_flow(world, name, text.replace("LAST", last).replace("USE", use))
+    register(world, folder)
+    world.node()
+    runs = {name: world.book.flows.start(name) for name in ("short", "large", "named", "cut")}
+    found = {name: ended(world, run) for name, run in runs.items()}
+    told = {name: run.status for name, run in found.items()}
+    assert told == {"short": "succeeded", "large": "succeeded", "named": "failed", "cut": "failed"}
+    of = {name: steps(world, run) for name, run in found.items()}
+    assert log_of(world, of["short"]["use"]) == ["20000"]
+    assert log_of(world, of["large"]["use"]) == ["60000"]
+    assert world.book.runs.output(of["large"]["make"].id).endswith("60000")
+    assert "use ${J.file}" in (of["named"]["use"].error or "")
+    assert "it printed 1,988,895 bytes into J" in (of["cut"]["make"].error or "")
+
+
 @pytest.mark.parametrize(
     ("fail", "status", "handlers"),
     [

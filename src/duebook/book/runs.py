@@ -13,7 +13,7 @@ from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Unpack
+    from typing import Any, Unpack
 
     from duebook.model.filters import RunsWanted
     from duebook.model.run import Attempt, LogLine, Run
@@ -102,6 +102,15 @@ class Runs:
             return tx.get_run(run.id)
 
         return self._store.transact(work)
+
+    def output(self, run_id: str) -> Any:
+        """What it returned, however large; None when it returned nothing."""
+
+        def work(tx: Tx) -> Any:
+            run = self._find(tx, run_id)
+            return run.output if run.output_size is None else tx.get_output(run.id)
+
+        return self._store.read(work)
 
     def attempts(self, run_id: str) -> Attempts:
         """The attempts that ended while the run went on; the oldest first."""

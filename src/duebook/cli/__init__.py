@@ -32,6 +32,7 @@ __all__ = ["main"]
         "backfill": "answers:backfill_command",
         "runs": "runs:runs_command",
         "logs": "logs:logs_command",
+        "output": "runs:output_command",
         "cancel": "runs:cancel_command",
         "retry": "runs:retry_command",
         "template": "templates:template_group",

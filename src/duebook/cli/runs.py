@@ -1,4 +1,4 @@
-"""The commands about runs: runs, cancel, retry."""
+"""The commands about runs: runs, output, cancel, retry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from duebook.model.run import Run
 if TYPE_CHECKING:
     from duebook.book import Book
 
-__all__ = ["cancel_command", "retry_command", "runs_command", "show_run"]
+__all__ = ["cancel_command", "output_command", "retry_command", "runs_command", "show_run"]
 
 
 @click.command("runs")
@@ -132,6 +132,45 @@ def _active(book: Book, text: str) -> str:
     return active[0]
 
 
+@click.command("output")
+@click.argument("run", metavar="RUN|NAME")
+@click.option("--step", metavar="STEP", help="Of a flow: what this step returned.")
+@json_option
+def output_command(run: str, step: str | None, as_json: bool) -> None:
+    """Print what a run returned: the output of a task, a request or a step.
+
+    NAME means its latest run. Text is printed as it is, anything else as JSON.
+
+    \b
+    Examples:
+      duebook output etl --step extract
+      duebook output 01a1e1a6-6ba1
+    """
+    with open_book() as book:
+        found = book.runs.get(find_run(book, run))
+        if step is not None:
+            found = _step_of(book, found, step)
+        output = book.runs.output(found.id)
+    if as_json or not isinstance(output, str):
+        print_json(output)
+    else:
+        click.echo(output)
+
+
+def _step_of(book: Book, run: Run, step: str) -> Run:
+    steps = {found.step: found for found in book.flows.steps(run.id)}
+    if step not in steps:
+        known = ", ".join(filter(None, steps)) or "none"
+        raise NotFound(f'run {run.id} has no step "{shorten(step)}"; its steps are {known}')
+    return steps[step]
+
+
+def _output_words(run: Run) -> str:
+    if run.output_size is not None:
+        return f"{run.output_size:,} bytes; duebook output {run.id} prints it"
+    return "" if run.output is None else json.dumps(run.output, ensure_ascii=False)
+
+
 def show_run(book: Book, text: str, as_json: bool) -> None:
     """One run, with the attempts that it took."""
     run = book.runs.get(text)
@@ -153,7 +192,7 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
             ("progress", progress_words(run)),
             ("alive", when(run.beat_at) if run.beat_at and run.status == "running" else ""),
             ("why", run.why),
-            ("output", "" if run.output is None else json.dumps(run.output, ensure_ascii=False)),
+            ("output", _output_words(run)),
             ("output ref", run.output_ref or ""),
             ("node", run.node or ""),
             ("queued", when(run.created_at)),

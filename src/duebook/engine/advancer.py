@@ -20,8 +20,8 @@ from duebook.flows.render import check_params
 from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.enqueued import step_spec
-from duebook.model.flow import CHECK
-from duebook.model.flow_run import FlowEnd, FlowMove, NewStep, Standing, step_state
+from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE
+from duebook.model.flow_run import Apart, FlowEnd, FlowMove, NewStep, Standing, step_state
 from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
 from duebook.timetext import format_duration
@@ -143,7 +143,7 @@ class Advancer:
                     names[parent.run_id] = kept
         outputs = tx.flow_outputs(list(names)) if names else {}
         return [
-            _returning(move, names[move.parent.run_id], outputs[move.parent.run_id])
+            _returning(tx, move, names[move.parent.run_id], outputs[move.parent.run_id])
             if move.parent.run_id in names
             else move
             for move in moves
@@ -237,6 +237,18 @@ def _new_step(flow: Flow, name: str) -> NewStep:
     )
 
 
-def _returning(move: FlowMove, names: dict[str, str], outputs: dict[str, Any]) -> FlowMove:
+def _returning(tx: Tx, move: FlowMove, names: dict[str, str], outputs: dict[str, Any]) -> FlowMove:
     kept = {variable: outputs[step] for step, variable in names.items() if step in outputs}
+    apart = {variable: end for variable, end in kept.items() if isinstance(end, Apart)}
+    size = sum(end.size for end in apart.values())
+    if size <= MOST_OUTPUT_SIZE:
+        kept |= {variable: tx.get_output(end.run_id) for variable, end in apart.items()}
+    elif move.parent.caller is None:  # nobody waits for them, and the steps have them
+        kept = {variable: value for variable, value in kept.items() if variable not in apart}
+    elif move.end is not None and move.end.status == "succeeded":
+        told = f"its steps print {size:,} bytes into {', '.join(apart)}"
+        told = f"{told}; at most {MOST_OUTPUT_SIZE:,} are returned to the flow that calls it"
+        return replace(move, end=FlowEnd("failed", "output"), error=told)
+    else:
+        kept = {}
     return replace(move, output=json.dumps(kept, ensure_ascii=False) if kept else None)

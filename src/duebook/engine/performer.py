@@ -6,6 +6,7 @@ import os
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.output_files import OutputFiles
 from duebook.engine.reports import Desk, TaskReports
 from duebook.engine.steps import Ready, StepRoom
 from duebook.errors import Unavailable
@@ -124,9 +125,16 @@ class TargetPerformer:
         return outcome
 
     def _perform_step(self, claim: Claim, around: Surroundings, stop: AnyStop) -> Outcome:
+        with OutputFiles() as files:
+            return self._perform_with(claim, around, stop, files)
+
+    def _perform_with(
+        self, claim: Claim, around: Surroundings, stop: AnyStop, files: OutputFiles
+    ) -> Outcome:
         """What has come with the values of its flow is never rendered again."""
+        asked = stop if isinstance(stop, Stop) else None
         try:
-            ready = self._steps.prepare(claim, around, stop if isinstance(stop, Stop) else None)
+            ready = self._steps.prepare(claim, around, files, asked)
         except Unavailable:
             self._revive()
             return Outcome("cancelled", "spawner")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from duebook.engine.output_files import OutputFiles
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import flow_status
 from duebook.flows.conditions import unmet
 from duebook.flows.patterns import is_in_output
-from duebook.flows.render import Values, render_step
+from duebook.flows.render import Values, names_output, render_step, wanted_files
 from duebook.flows.shelf import NoFlow, Shelf
-from duebook.model.flow import CHECK, Script, Step
-from duebook.model.flow_run import MATCHED, StepEnd
+from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE, Script, Step
+from duebook.model.flow_run import MATCHED, Apart, StepEnd
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from duebook.model.flow import Flow
     from duebook.model.flow_run import Surroundings
     from duebook.model.run import Claim
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
     from duebook.targets.spawner import Spawner
 
     Write = Callable[[Literal["stdout", "stderr"], bytes], None]
@@ -51,11 +53,18 @@ class Printed:
         self._write = write
         self._most = most
         self._kept = bytearray()
+        self.size = 0
+        """bytes of all of it"""
 
     def __call__(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        if stream == "stdout" and len(self._kept) < self._most:
-            self._kept += data[: self._most - len(self._kept)]
+        if stream == "stdout":
+            self.size += len(data)
+            self._kept += data[: max(self._most - len(self._kept), 0)]
         self._write(stream, data)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.size > self._most
 
     @property
     def text(self) -> str:
@@ -72,17 +81,44 @@ class Ready:
 
     def watch(self, write: Write) -> Printed:
         most = self.most_output if self.step.output is not None else 0
-        return Printed(write, MOST_WATCHED if self.step.continue_on.output else most)
+        return Printed(write, max(MOST_WATCHED, most) if self.step.continue_on.output else most)
 
     def outcome(self, outcome: Outcome, printed: Printed) -> Outcome:
         """With what the step printed, and whether that is what `continue_on` looks for."""
         wanted = self.step.continue_on.output
         if outcome.status == "failed" and wanted and is_in_output(printed.text, wanted):
             outcome = replace(outcome, reason=MATCHED)
-        if self.step.output is not None and outcome.output is None:
-            text = printed.text.strip()[: self.most_output]
-            outcome = replace(outcome, output=json.dumps(text, ensure_ascii=False))
-        return outcome
+        if self.step.output is None or outcome.status == "cancelled":
+            return outcome
+        if outcome.output is not None:
+            return _whole(outcome, self.step.output)
+        if printed.size > self.most_output:
+            return _refused(outcome, self._too_much(printed.size))
+        return replace(outcome, output=json.dumps(printed.text.strip(), ensure_ascii=False))
+
+    def _too_much(self, size: int) -> str:
+        most, name = self.most_output, self.step.output
+        told = f"it printed {size:,} bytes into {name}, which takes at most {most:,}"
+        if most < MOST_OUTPUT_SIZE:
+            return f"{told}; raise max_output_size, up to {MOST_OUTPUT_SIZE:,}, or print less"
+        return f"{told}; let it write a file, and print its name"
+
+
+def _whole(outcome: Outcome, name: str) -> Outcome:
+    """The answer to a request of which only the beginning could be kept is no output."""
+    form = json.loads(outcome.output or "null")
+    if isinstance(form, dict) and form.get("cut") is True:
+        told = f"the answer is too large for {name}; fetch it with a command, into a file"
+        return _refused(outcome, told)
+    return outcome
+
+
+def _refused(outcome: Outcome, told: str) -> Outcome:
+    """Later steps never work on a part of an output."""
+    if outcome.status == "succeeded":
+        return Outcome("failed", "output", told, outcome.exit_code)
+    error = f"{outcome.error}; {told}" if outcome.error else told
+    return replace(outcome, error=error, output=None)
 
 
 class _NotJudged(Exception):
@@ -106,7 +142,7 @@ class StepRoom:
         self._shelf = shelf
 
     def prepare(
-        self, claim: Claim, around: Surroundings, stop: Stop | None = None
+        self, claim: Claim, around: Surroundings, files: OutputFiles, stop: Stop | None = None
     ) -> Ready | Outcome:
         """The step with its values; an Outcome when it ends here: it calls a flow, does not meet
         its conditions, or cannot be had. `stop` also ends the commands of its conditions."""
@@ -114,7 +150,7 @@ class StepRoom:
         try:
             flow = self._flow((claim.run.namespace, around.flow, around.digest))
             step = _check(flow) if name == CHECK else flow.step(name)
-            values = _values(flow, claim, around)
+            values = self._values(flow, step, claim, around, files)
             rendered = render_step(flow, step, values, self._inherited)
         except NoFlow as error:
             return Outcome("failed", "missing_target", str(error))
@@ -148,7 +184,32 @@ class StepRoom:
             return None
         if any(condition.is_command for condition in step.preconditions):
             return None
-        return self.prepare(claim, around)
+        if wanted_files(step) or any(isinstance(end, Apart) for _, end in around.ends.values()):
+            return None
+        return self.prepare(claim, around, OutputFiles())
+
+    def _values(
+        self, flow: Flow, step: Step, claim: Claim, around: Surroundings, files: OutputFiles
+    ) -> Values:
+        """What the step may name; large outputs are read only when it does."""
+        ends = dict(around.ends)
+        outputs: dict[str, Any] = {}
+        wanted = wanted_files(step)
+        for other in flow.all_steps():
+            state, output = ends.get(other.name, (None, None))
+            if state is None:
+                continue
+            if isinstance(output, Apart) and names_output(step, other):
+                output = self._store.read(partial(_get_output, output.run_id))
+                ends[other.name] = (state, output)
+            if other.output in wanted and output is not None:
+                outputs[other.output] = output
+        found = {
+            name: StepEnd(state.status, state.exit_code, output)
+            for name, (state, output) in ends.items()
+        }
+        facts, status = _facts(claim, around), _status(flow, claim, around)
+        return Values(around.params, found, facts, status, files.write(outputs))
 
     def _flow(self, key: tuple[str, str, str | None]) -> Flow:
         found = self._shelf.peek(*key)
@@ -166,6 +227,9 @@ class StepRoom:
                 ended = supervise(process, printed, asked, CONDITION_TIME, grace=1.0)
             if ended.error is not None or ended.stopped is not None:
                 raise _NotJudged(text, outcome_of(ended))
+            if printed.is_cut:
+                told = f"it printed {printed.size:,} bytes; at most {MOST_ASKED:,} can be judged"
+                raise _NotJudged(text, Outcome("failed", "output", told))
             return (1 if ended.code is None else ended.code), printed.text
 
         return unmet(step.preconditions, rendered.conditions, ask)
@@ -200,12 +264,8 @@ def _filled(claim: Claim, rendered: Rendered) -> Claim:
     return claim._replace(run=run, spec=spec)
 
 
-def _values(flow: Flow, claim: Claim, around: Surroundings) -> Values:
-    ends = {
-        name: StepEnd(state.status, state.exit_code, output)
-        for name, (state, output) in around.ends.items()
-    }
-    return Values(around.params, ends, _facts(claim, around), _status(flow, claim, around))
+def _get_output(run_id: str, tx: Tx) -> Any:
+    return tx.get_output(run_id)
 
 
 def _status(flow: Flow, claim: Claim, around: Surroundings) -> str:

@@ -30,7 +30,9 @@ from duebook.model.fields import read_flag, read_labels, read_name, read_positiv
 from duebook.model.flow import (
     CHECK,
     HANDLED,
+    MOST_OUTPUT_SIZE,
     MOST_STEPS,
+    OUTPUT_SIZE,
     Event,
     Flow,
     FlowTarget,
@@ -200,7 +202,7 @@ class _Builder:
             priority=section.read("priority", whole_of(-1_000, 1_000), 0),
             timeout=section.read("timeout_sec", read_seconds, None) or None,
             delay=section.read("delay_sec", read_seconds, timedelta()),
-            max_output=section.read("max_output_size", whole_of(1, 1_000_000), 100_000),
+            max_output=section.read("max_output_size", whole_of(1, MOST_OUTPUT_SIZE), OUTPUT_SIZE),
         )
 
     def _labels(self) -> tuple[tuple[str, str], ...]:

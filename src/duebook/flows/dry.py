@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.flows.render import Values, check_params, render_step, texts_of
+from duebook.flows.render import Values, check_params, render_step, templates_of, texts_of
 from duebook.flows.variables import (
     identifier,
     named_variables,
@@ -33,7 +33,7 @@ _STEP: Final = r"""(?:\.|\["|\[')([^"'\].]+)(?:"\]|'\])?"""
 _PATHS: Final = re.compile(
     rf"""\b(data|steps){_STEP}(?:\.output)?((?:\.\w+|\[[0-9]+\]|\["[^"]*"\])*)"""
 )
-_UNKNOWN: Final = re.compile(r"<(?:output|exit code|status) of ")
+_UNKNOWN: Final = re.compile(r"<(?:output|file|exit code|status) of ")
 """How stand-ins begin."""
 _MORE: Final = re.compile(r"`|\$\(|<<")
 _KEY: Final = re.compile(r"""\.(\w+)|\[([0-9]+)\]|\["([^"]*)"\]""")
@@ -84,7 +84,8 @@ def dry_run(
     templates = [text for part in _parts(flow) for text in texts_of(part)]
     worker = {name: f"${{{name}}}" for text in templates for name in named_variables(text)}
     ends = {step.name: _end(step, templates) for step in flow.steps}
-    values = Values(params, ends, facts, "<status of the flow>")
+    files = {step.output: f"<file of {step.output}>" for step in flow.steps if step.output}
+    values = Values(params, ends, facts, "<status of the flow>", files)
     return [_dry(flow, step, values, worker) for step in flow.all_steps()]
 
 
@@ -100,13 +101,7 @@ def _parts(flow: Flow) -> Iterator[Any]:
     yield [param.default for param in flow.params]
     yield dict(flow.env)
     for step in flow.all_steps():
-        target = step.target
-        if isinstance(target, Script):
-            yield [target.cwd, dict(target.values)]
-        else:
-            yield target.to_json()
-        yield [step.payload, dict(step.env)]
-        yield [[condition.text, condition.expected] for condition in step.preconditions]
+        yield templates_of(step)
 
 
 def _output(step: Step, templates: Iterable[str]) -> Any:

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.flows.problems import did_you_mean
-from duebook.flows.variables import exit_code_variable, identifier, named_variables
+from duebook.flows.variables import (
+    exit_code_variable,
+    identifier,
+    named_files,
+    named_variables,
+)
 from duebook.model.flow import FlowTarget, Script, is_shell
+from duebook.model.flow_run import Apart
 from duebook.model.target import CommandTarget
 from duebook.targets.command import LONGEST_VARIABLE, size_of
 from duebook.targets.templates import TemplateFailed, render_target, render_value
@@ -27,7 +33,16 @@ if TYPE_CHECKING:
     from duebook.model.flow_run import StepEnd
     from duebook.model.target import Target
 
-__all__ = ["Rendered", "Values", "check_params", "render_step", "texts_of"]
+__all__ = [
+    "Rendered",
+    "Values",
+    "check_params",
+    "names_output",
+    "render_step",
+    "templates_of",
+    "texts_of",
+    "wanted_files",
+]
 
 MOST_VARIABLES: Final = 1_000_000
 """Bytes of all that a flow gives to a program: the kernel takes two million with the node's own."""
@@ -44,6 +59,8 @@ class Values:
     """schedule, run, due_at, now, namespace and user, as templates of schedules have them"""
     status: str = ""
     """how the flow ended, for a handler"""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """by output: a file that has it, of those that `wanted_files` names"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +179,7 @@ def _endings(flow: Flow, step: Step, values: Values) -> dict[str, str]:
         end = values.ends.get(other.name)
         if end is None:
             continue
-        if other.output is not None:
+        if other.output is not None and not isinstance(end.output, Apart):
             found[other.output] = "" if end.output is None else _text(end.output)
         if end.exit_code is not None:
             found[exit_code_variable(other.name)] = str(end.exit_code)
@@ -181,10 +198,11 @@ def _context(
     variables: dict[str, str],
 ) -> dict[str, Any]:
     outputs = {
-        other.output: values.ends[other.name].output
+        other.output: _parsed(values.ends[other.name].output)
         for other in flow.all_steps()
         if other.output is not None and other.name in values.ends
     }
+    parsed = {key: _parsed(value) for key, value in params.items()}
     return {
         **values.facts,
         "flow": {"name": flow.name, "status": values.status},
@@ -192,9 +210,17 @@ def _context(
         "params": params,
         "vars": variables,
         "env": variables,
-        "data": {key: _parsed(value) for key, value in {**params, **outputs}.items()},
+        "data": {**parsed, **outputs},
+        "files": {name: _file(name, value, values.files) for name, value in outputs.items()},
         "steps": _steps(flow, values),
     }
+
+
+def _file(name: str, output: Any, files: Mapping[str, str]) -> Any:
+    """What ${NAME.file} is: that part of an output which has one, else a file with the output."""
+    if isinstance(output, dict) and "file" in output:
+        return output["file"]
+    return files.get(name, "")
 
 
 def _steps(flow: Flow, values: Values) -> dict[str, Any]:
@@ -225,15 +251,15 @@ def _target(
     if isinstance(target, Script):
         for name, template in target.values:
             own[name] = _rendered(f"${{{name}}}", template, context)
-        own = _that_fit(own, target.text)
         argv = (*target.interpreter, target.text, *_arguments(flow, target, params))
-        _check_arguments(argv)
+        _check_arguments(argv, own, flow)
+        own = _that_fit(own, target.text, flow, step)
         return CommandTarget(argv, env=tuple(own.items()), cwd=_cwd(target.cwd, context)), own
     filled = _filled(context, texts_of(target.to_json()))
     found = render_target(target, filled)
     if isinstance(found, CommandTarget):
-        own = _that_fit(own, "")
-        _check_arguments(found.argv)
+        _check_arguments(found.argv, own, flow)
+        own = _that_fit(own, "", flow, step)
         found = replace(found, env=tuple(own.items()), cwd=_cwd(found.cwd, context))
     return found, own
 
@@ -245,13 +271,13 @@ def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[st
     return [*first, *(_text(params[place]) for place in places)]
 
 
-def _that_fit(own: dict[str, str], text: str) -> dict[str, str]:
-    """As many variables as a program can be given: those that the text names, then short ones.
+def _that_fit(own: dict[str, str], text: str, flow: Flow, step: Step) -> dict[str, str]:
+    """As many variables as a program can be given: those that the step names, then short ones.
 
     Raises TemplateFailed when those that it names are too large.
     """
-    named, room = set(re.findall(r"\w+", text)), MOST_VARIABLES
-    kept = set[str]()
+    named = {*re.findall(r"\w+", text), *(name for name, _ in step.env)}
+    kept, room = set[str](), MOST_VARIABLES
     for name in sorted(own, key=lambda name: (name not in named, size_of(own[name]))):
         size = size_of(own[name])
         if name.isdigit():
@@ -260,15 +286,27 @@ def _that_fit(own: dict[str, str], text: str) -> dict[str, str]:
             kept.add(name)
             room -= size + len(name)
         elif name in named:
-            raise TemplateFailed(f"{name} has {size:,} bytes, too many for a variable; use a file")
+            told = f"{name} has {size:,} bytes, too many for a variable of a program"
+            raise TemplateFailed(f"{told}; {_instead(name, own[name], own, flow)}")
     return {name: value for name, value in own.items() if name in kept}
 
 
-def _check_arguments(argv: Iterable[str]) -> None:
+def _check_arguments(argv: Iterable[str], own: Mapping[str, str], flow: Flow) -> None:
     for argument in argv:
         if (size := size_of(argument)) > LONGEST_VARIABLE:
-            told = f'"{shorten(argument)}" has {size:,} bytes, too many for an argument; use a file'
-            raise TemplateFailed(told)
+            told = f'"{shorten(argument)}" has {size:,} bytes, too many for an argument'
+            raise TemplateFailed(f"{told}; {_instead(None, argument, own, flow)}")
+
+
+def _instead(name: str | None, value: str, own: Mapping[str, str], flow: Flow) -> str:
+    """How a value that is too large can be had: an output as the file that has it."""
+    outputs = {step.output for step in flow.all_steps() if step.output is not None}
+    if name in outputs:
+        return f"use ${{{name}.file}}, the name of a file that has it"
+    for output in sorted(outputs & own.keys()):
+        if size_of(own[output]) > LONGEST_VARIABLE and own[output] in value:
+            return f"use ${{{output}.file}}, the name of a file that has {output}"
+    return "put it into a file, and pass on its name"
 
 
 def _cwd(template: str | None, context: dict[str, Any]) -> str | None:
@@ -301,6 +339,31 @@ def _filled(context: Mapping[str, Any], templates: Iterable[str]) -> dict[str, A
     return {**context, "vars": {**variables, **missing}} if missing else dict(context)
 
 
+def templates_of(step: Step) -> list[str]:
+    """All texts of a step that may have templates in them."""
+    target = step.target
+    if isinstance(target, Script):
+        form: Any = [target.cwd, dict(target.values)]
+    else:
+        form = target.to_json()
+    conditions = [[condition.text, condition.expected] for condition in step.preconditions]
+    return texts_of([form, step.payload, dict(step.env), conditions])
+
+
+def wanted_files(step: Step) -> set[str]:
+    """The outputs that a step wants as files."""
+    return {name for text in templates_of(step) for name in named_files(text)}
+
+
+def names_output(step: Step, other: Step) -> bool:
+    """Whether a step may name what another returned; a mention of it anywhere counts."""
+    texts = templates_of(step)
+    if isinstance(step.target, Script):
+        texts.append(step.target.text)
+    names = {other.name, other.id, other.output, identifier(other.name)} - {None}
+    return any(name in text for text in texts for name in names if name is not None)
+
+
 def texts_of(value: Any) -> list[str]:
     """All texts of a JSON value."""
     match value:
@@ -314,7 +377,9 @@ def texts_of(value: Any) -> list[str]:
 
 
 def _parsed(value: Any) -> Any:
-    """A text that is a JSON object or list, as such; anything else as it is."""
+    """A text that is a JSON object or list, as such; nothing for an output that was not read."""
+    if isinstance(value, Apart):
+        return None
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)

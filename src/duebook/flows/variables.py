@@ -75,7 +75,9 @@ _FACTS: Final[dict[str, frozenset[str] | None]] = {
     "env": None,
     "vars": None,
     "data": None,
+    "files": None,
 }
+_FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
 _ENDS: Final = ("output", "exit_code", "status")
 
 
@@ -132,12 +134,17 @@ def check_value(text: str, scope: Scope, what: str) -> None:
         return
     tags = " ".join(text[start:end] for start, end in _tags(text))
     loose = [name for name in named_variables(text) if _is_loose(name, scope)]
-    if match := re.search(r"\b(params|steps|data|env|vars)\b", _VARIABLE.sub("", tags)):
+    if match := re.search(r"\b(params|steps|data|env|vars|files)\b", _VARIABLE.sub("", tags)):
         loose.append(match[1])
     if loose:
         raise Invalid(
             f'{what} names "{shorten(loose[0])}", which whoever starts the flow can change'
         )
+
+
+def named_files(template: str) -> list[str]:
+    """The outputs of which a template names the file."""
+    return [match[1] for match in _FILE.finditer(template)]
 
 
 def named_variables(template: str) -> list[str]:
@@ -162,6 +169,7 @@ def _tags(text: str) -> Iterator[tuple[int, int]]:
 
 def readable(text: str) -> str:
     """A text with its references as the file has them."""
+    text = _FILE.sub(r"${\1.file}", text)
     text = re.sub(r"""\{\{ (?:vars|data)\["([^"]*)"\]([^ ]*) \}\}""", _written, text)
     return re.sub(r"""\{\{ steps\["([^"]*)"\]([^ ]*) \}\}""", _written, text)
 
@@ -214,6 +222,8 @@ def _expression(reference: str, scope: Scope) -> str:
         return _step_part(first[1] or "", path[first.end() :], reference, scope)
     if not path:
         return f'vars["{head}"]'
+    if head in scope.outputs and path == ".file":
+        return f'files["{head}"]'
     if head in scope.outputs or head in scope.params:
         return f'data["{head}"]{_accesses(path)}'
     if head in scope.steps:

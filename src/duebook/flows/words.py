@@ -88,7 +88,10 @@ FLOW: Final = Table(
         Word("env", "variables of all steps: a mapping, or a list"),
         Word("working_dir", "the directory of all steps"),
         Word("shell", "the shell of all steps"),
-        Word("max_output_size", "bytes that `output` keeps of a step, up to 1,000,000"),
+        Word(
+            "max_output_size",
+            "bytes that a step may print into its `output`: 1 MiB, at most 16 MiB",
+        ),
         Word("preconditions", "what must hold, or the run ends as cancelled"),
         Word("precondition", same_as="preconditions", means="preconditions"),
         Word("steps", "a list or a mapping of steps"),

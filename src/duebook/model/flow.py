@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECK",
     "HANDLED",
+    "MOST_OUTPUT_SIZE",
     "MOST_STEPS",
+    "OUTPUT_SIZE",
     "SHELLS",
     "Condition",
     "ContinueOn",
@@ -45,6 +47,10 @@ HANDLED: Final[tuple[Event, ...]] = get_args(Event)
 ParamKind = Literal["any", "text", "integer", "number", "boolean"]
 
 MOST_STEPS: Final = 1_000
+OUTPUT_SIZE: Final = 1_048_576
+"""Bytes that a step may print into its output, unless `max_output_size` says otherwise."""
+MOST_OUTPUT_SIZE: Final = 16 * OUTPUT_SIZE
+"""The largest `max_output_size`, and all that a flow returns to the flow that calls it."""
 SHELLS: Final = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 CHECK: Final = "preconditions"
 """The step that judges the conditions of the whole flow, before any other."""
@@ -182,7 +188,7 @@ class Flow:
     priority: int = 0
     timeout: timedelta | None = None
     delay: timedelta = timedelta()
-    max_output: int = 100_000
+    max_output: int = OUTPUT_SIZE
     """characters that are kept of what a step prints, where it has a variable for them"""
 
     def step(self, name: str) -> Step:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MATCHED",
     "Advance",
+    "Apart",
     "FlowEnd",
     "FlowMove",
     "FlowParent",
@@ -56,13 +57,21 @@ class StepState:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """An output that is too large for the row of its run."""
+
+    run_id: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepEnd:
     """What later steps can name of one that has ended."""
 
     status: RunState
     exit_code: int | None = None
     output: Any = None
-    """text that a command printed, or JSON that a task or a flow returned"""
+    """text that a command printed, or JSON that a task or a flow returned; Apart: not read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,4 +214,4 @@ class Surroundings:
     schedule_id: str | None
     schedule: str | None
     ends: Mapping[str, tuple[StepState, Any]]
-    """of the steps that have ended, and what each returned"""
+    """of the steps that have ended, and what each returned; Apart where that is large"""

@@ -92,6 +92,8 @@ class Run:
     """None also once its flow was retried, and began the step again"""
     flow: str | None = None
     """the flow that it is a run of, or of which it is a step"""
+    output_size: int | None = None
+    """bytes of an output that is too large to be listed: `runs.output` returns it"""
 
     @property
     def is_active(self) -> bool:

@@ -57,6 +57,9 @@ class RemoteRuns(Runs):
     def retry(self, run_id: str) -> Run:
         return read_run(self._server.post("runs", _checked(run_id), "retry"))
 
+    def output(self, run_id: str) -> Any:
+        return self._server.get("runs", _checked(run_id), "output")["output"]
+
     def attempts(self, run_id: str) -> Attempts:
         return [read_attempt(form) for form in self._details(run_id)["attempts"]]
 

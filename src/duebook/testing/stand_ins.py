@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.engine.output_files import OutputFiles
 from duebook.errors import Invalid, shorten
 from duebook.model.fields import bounded_json
 from duebook.model.run import Outcome
@@ -64,7 +65,8 @@ class StandIns:
     def begin(self, claim: Claim) -> tuple[timedelta, Outcome]:
         """How long this attempt takes, and how it ends."""
         if claim.around is not None:
-            ready = self._room.prepare(claim, claim.around)
+            with OutputFiles() as files:
+                ready = self._room.prepare(claim, claim.around, files)
             if isinstance(ready, Outcome):
                 return timedelta(), ready
             return self._attempt(ready.claim, f"{claim.around.flow}.{claim.run.step}")

@@ -90,3 +90,19 @@ def test_a_stream_goes_on_from_where_it_was_cut_and_ends_with_the_run(
     assert json.loads(line.splitlines()[2].removeprefix("data: "))["text"].startswith("two")
     assert end.splitlines()[0] == "event: end"
     assert json.loads(end.splitlines()[1].removeprefix("data: "))["status"] == "succeeded"
+
+
+def test_a_large_output_is_read_apart_from_its_run(api: Api, store: Store) -> None:
+    claimed, text = running(api, store), "x" * 300_000
+    settle(store, claimed.token, output=json.dumps(text))
+    found = api.ok("GET", f"runs/{claimed.run.id}")
+    assert (found["output"], found["output_size"]) == (None, 300_002)
+    assert api.ok("GET", f"runs/{claimed.run.id}/output") == {"output": text}
+
+
+def test_a_small_output_is_read_either_way(api: Api, store: Store) -> None:
+    claimed = running(api, store)
+    settle(store, claimed.token, output='{"rows": 3}')
+    found = api.ok("GET", f"runs/{claimed.run.id}")
+    assert (found["output"], found["output_size"]) == ({"rows": 3}, None)
+    assert api.ok("GET", f"runs/{claimed.run.id}/output") == {"output": {"rows": 3}}

@@ -186,3 +186,14 @@ def test_what_nobody_would_see_in_json_is_written_out() -> None:
     text = escaped(json.dumps(value, ensure_ascii=False))
     assert text == '{"a\\u202eb": "\\ufeffé\\udb40\\udc41"}'
     assert json.loads(text) == value
+
+
+def test_a_large_output_is_a_download(viewer: Browser, book: Book) -> None:
+    claimed, text = begun(book), "<b>" * 100_000
+    settle(book.store, claimed.token, output=json.dumps(text))
+    page = viewer.ok(f"/runs/{claimed.run.id}")
+    assert "Download 300,002 bytes" in page.text
+    answer = viewer.client.get(f"/runs/{claimed.run.id}/output")
+    assert answer.text == text
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["content-disposition"].startswith("attachment")

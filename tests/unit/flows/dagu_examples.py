@@ -370,7 +370,7 @@ steps:
   - command: a
     output: A
 """,
-        ("maxOutputSize",),
+        (),
     ),
     "output into files": (
         """

@@ -41,10 +41,8 @@ def dry(text: str, **params: Any) -> dict[str, DryStep]:
 def test_a_command_is_shown_as_written_and_as_a_shell_will_have_it() -> None:
     put = dry(TEXT)["put"]
     assert put.script == """put "${GOT.file}" "$DAY" '$DAY' $DATA ${get.exit_code}"""
-    assert put.filled == (
-        """put "<output of get>.file" "monday" '$DAY' ${HOME}/data <exit code of get>"""
-    )
-    assert dict(put.variables)["GOT.file"] == "<output of get>.file"
+    assert put.filled == ("""put "<file of GOT>" "monday" '$DAY' ${HOME}/data <exit code of get>""")
+    assert dict(put.variables)["GOT.file"] == "<file of GOT>"
 
 
 def test_what_only_a_run_knows_is_never_made_up() -> None:

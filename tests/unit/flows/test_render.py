@@ -15,7 +15,7 @@ from duebook.errors import Invalid
 from duebook.flows.build import build
 from duebook.flows.conditions import unmet
 from duebook.flows.patterns import check_pattern, is_as_expected, is_in_output
-from duebook.flows.render import Rendered, Values, check_params, render_step
+from duebook.flows.render import Rendered, Values, check_params, render_step, wanted_files
 from duebook.model.flow import Condition, FlowTarget
 from duebook.model.flow_run import StepEnd
 from duebook.model.target import CommandTarget, HttpTarget
@@ -370,3 +370,53 @@ def test_an_argument_that_is_too_long_fails_the_step() -> None:
     text = "steps: [{name: s0, command: a, output: V0}, {command: [echo, '${V0}']}]"
     with pytest.raises(TemplateFailed, match="has 200,000 bytes, too many for an argument"):
         rendered(text, ends=outputs(1, "x" * 200_000))
+
+
+PIPED = """
+steps:
+  - {name: make, command: seq 1 9, output: J}
+  - {name: use, command: COMMAND}
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ['"cat ${J.file}"', "[cat, '${J.file}']", "'cat \"${J.file}\"'"]
+)
+def test_an_output_can_be_had_as_a_file(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "J"
+    file.write_text("1 2 3")
+    text = PIPED.replace("COMMAND", command)
+    assert wanted_files(flow_of(text).steps[1]) == {"J"}
+    assert wanted_files(flow_of(text).steps[0]) == set()
+    found = rendered(text, 1, ends=ends(make="1 2 3"), files={"J": str(file)})
+    assert printed(found) == "1 2 3"
+
+
+def test_a_part_of_an_output_that_is_called_file_stays_that_part() -> None:
+    text = PIPED.replace("COMMAND", "'printf %s \"${J.file}\"'")
+    found = rendered(text, 1, ends=ends(make='{"file": "a.csv"}'), files={"J": "/there"})
+    assert printed(found) == "a.csv"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("'printf %s \"$J\" | tail -1'", "J has 168,888 bytes, too many for a variable"),
+        ("'printf %s \"${J:-none}\"'", "J has 168,888 bytes, too many for a variable"),
+        ("[printf, '$J']", "168,888 bytes, too many for an argument"),
+    ],
+)
+def test_a_step_that_names_what_no_variable_can_hold_fails_with_the_remedy(
+    command: str, told: str
+) -> None:
+    large = "x" * 168_888
+    with pytest.raises(TemplateFailed) as failed:
+        rendered(PIPED.replace("COMMAND", command), 1, ends=ends(make=large))
+    assert told in str(failed.value)
+    assert "use ${J.file}, the name of a file that has" in str(failed.value)
+
+
+def test_a_variable_of_the_step_itself_is_never_left_out_silently() -> None:
+    text = PIPED.replace("COMMAND}", "[env], env: {K: '${J}'}}")
+    with pytest.raises(TemplateFailed, match=r"K has 168,888 bytes.*use \$\{J.file\}"):
+        rendered(text, 1, ends=ends(make="x" * 168_888))

@@ -3,7 +3,8 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
-    r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow, r.rowid AS place
+    r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow,
+    r.output_size, r.rowid AS place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
@@ -257,6 +258,11 @@ CREATE TABLE run_logs (
     UNIQUE (run_id, attempt, seq)
 ) STRICT;
 
+CREATE TABLE run_outputs (
+    run_id TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    output TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -298,6 +304,7 @@ CREATE TABLE runs (
     exit_code INTEGER,
     output TEXT,
     output_ref TEXT,
+    output_size INTEGER, -- bytes of an output in run_outputs
     progress REAL, -- of the attempt under way, as far as it tells
     progress_text TEXT,
     beat_at INTEGER,

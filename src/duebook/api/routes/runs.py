@@ -12,7 +12,7 @@ from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
-from duebook.api.schemas.runs import LogList, RunDetails, RunList, RunShape
+from duebook.api.schemas.runs import LogList, OutputShape, RunDetails, RunList, RunShape
 from duebook.model.forms import attempt_form, log_form, run_form
 from duebook.model.run import Origin, RunStatus
 
@@ -79,6 +79,12 @@ def cancel_run(ask: Writing, run_id: str) -> Response:
 def retry_run(ask: Writing, run_id: str) -> Response:
     """Open a run again that has ended, as another attempt."""
     return ask.write(lambda book: Answer(run_form(book.runs.retry(run_id))))
+
+
+@operations("GET", "/{run_id}/output", Role.VIEWER, OutputShape, errors=(404, 409))
+def get_output(ask: Here, run_id: str) -> Response:
+    """What a run returned, however large."""
+    return Answer({"output": ask.book.runs.output(run_id)}).response()
 
 
 @operations(

@@ -55,6 +55,10 @@ class RunShape(Shape):
     parent_run_id: Annotated[Id | None, Field(description="The run of its flow, of a step.")]
     step: str | None
     flow: Annotated[str | None, Field(description="That it is a run, or a step, of.")]
+    output_size: Annotated[
+        int | None,
+        Field(description="Bytes of an output that is too large for `output`: see `/output`."),
+    ]
 
 
 class AttemptShape(Shape):
@@ -77,6 +81,12 @@ class RunDetails(RunShape):
     model_config = ConfigDict(extra="forbid", title="RunDetails")
 
     attempts: list[AttemptShape]
+
+
+class OutputShape(Shape):
+    model_config = ConfigDict(extra="forbid", title="Output")
+
+    output: Any
 
 
 class RunList(Shape):

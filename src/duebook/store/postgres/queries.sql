@@ -1073,7 +1073,7 @@ WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
 
 -- name: list_outputs
 -- What the steps of the given runs of flows returned.
-SELECT parent_run_id, step, status, reason, exit_code, output FROM runs
+SELECT parent_run_id, step, status, reason, exit_code, id, output, output_size FROM runs
 WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL AND finished_at IS NOT NULL
 
 -- name: list_surroundings

@@ -19,7 +19,7 @@ from duebook.store.sql.flow_files import FlowFiles
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.planning import moved_row
 from duebook.store.sql.quotas import Quotas
-from duebook.store.sql.rows import clean
+from duebook.store.sql.rows import clean, inline
 from duebook.store.sql.watching import Watching
 from duebook.store.values import News
 
@@ -137,12 +137,13 @@ class PostgresTx(
             "reason": [clean(outcome.reason) for _, outcome in ended],
             "error": [clean(outcome.error) for _, outcome in ended],
             "exit_code": [outcome.exit_code for _, outcome in ended],
-            "output": [clean(outcome.output) for _, outcome in ended],
+            "output": [inline(outcome.output) for _, outcome in ended],
             "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
         }
         rows = self._all("settle_runs", now=self.now, **columns) if ended else []
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
         self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
+        self._keep_large((token.run_id, end.output) for token, end in ended if token in settled)
         self._tell_runs([token.run_id for token in settled])
         if any(others_wait for *_, others_wait in rows):
             self._tell(News.WORK)
@@ -194,7 +195,7 @@ class PostgresTx(
             "status": [end.status for _, end in ends],
             "reason": [end.reason for _, end in ends],
             "error": [clean(move.error) for move, _ in ends],
-            "output": [clean(move.output) for move, _ in ends],
+            "output": [inline(move.output) for move, _ in ends],
         }
         return self._all("end_flow_runs", now=self.now, **columns)
 

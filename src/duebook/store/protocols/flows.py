@@ -41,7 +41,11 @@ class Flows(Protocol):
         """When somebody has to look at runs of flows again."""
 
     def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """What the steps of runs of flows returned, of those that have ended."""
+        """What the steps of runs of flows returned, of those that have ended; Apart where that is
+        large."""
+
+    def get_output(self, run_id: str) -> Any:
+        """A large output; None when the run has none any more."""
 
     def flow_revisions(
         self, namespace: str, wanted: Sequence[tuple[str, str]]

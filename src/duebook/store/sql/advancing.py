@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
 from duebook.store.sql.people import People
-from duebook.store.sql.rows import clean, read_run
+from duebook.store.sql.rows import clean, read_output, read_run
 from duebook.store.values import Begun, BegunWith, FlowControl, FlowWake, News
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class Advancing(People):
                 self._run_again(move, move.again_at)
         ended = [move for move in moves if move.end is not None and move.again_at is None]
         self._after_flows(self._end_flows(ended) if ended else [])
+        self._keep_large((move.parent.run_id, move.output) for move in ended)
         self._wake_flows(id_ for move in moves for id_ in move.wake)
         self._let_others_begin(moves)
         self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
@@ -204,9 +205,13 @@ class Advancing(People):
 
     def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {id_: {} for id_ in run_ids}
-        for parent_id, step, *_, output in self._all("list_outputs", ids=list(run_ids)):
-            found[parent_id][step] = None if output is None else json.loads(output)
+        for parent_id, step, _, _, _, *kept in self._all("list_outputs", ids=list(run_ids)):
+            found[parent_id][step] = read_output(*kept)
         return found
+
+    def get_output(self, run_id: str) -> Any:
+        text = self._value("get_output", run_id=run_id)
+        return None if text is None else json.loads(text)
 
     def call_flow(self, token: Token, target: FlowTarget) -> bool:
         row = self._one("call_flow", flow=target.name, **token._asdict())

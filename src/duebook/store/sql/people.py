@@ -325,6 +325,7 @@ class People(Lists):
         self._end_attempt(run_id, run.status, run.error, run.exit_code)
         if not self._run("reopen_run", id=run_id, now=self.now):
             raise Conflict(f"run {run_id} has been opened again already")
+        self._run("drop_output", run_id=run_id)
         self._tell(News.WORK)
 
     def cancel(self, run_id: str, reason: str) -> str:

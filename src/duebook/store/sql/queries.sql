@@ -401,8 +401,26 @@ WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND statu
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
     finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
-    exit_code = NULL, output = NULL, output_ref = NULL, cancel_requested_at = NULL, expires_at = NULL
+    exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
+    cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
+
+-- name: keep_output
+-- An output that is too large for the row of its run.
+INSERT INTO run_outputs (run_id, output) VALUES (:run_id, :output)
+ON CONFLICT (run_id) DO UPDATE SET output = excluded.output
+
+-- name: note_output_size
+-- The output of this run is in run_outputs.
+UPDATE runs SET output_size = :size WHERE id = :run_id
+
+-- name: get_output
+-- A large output.
+SELECT output FROM run_outputs WHERE run_id = :run_id
+
+-- name: drop_output
+-- A run that is opened again has no output.
+DELETE FROM run_outputs WHERE run_id = :run_id
 
 -- name: list_expiring
 -- Runs that nobody has begun by the time they were given, the oldest first.

@@ -10,6 +10,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from duebook.model.flow_run import Apart
 from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
 from duebook.model.plan import Stretch
 from duebook.model.queue import Begun, Gate, Queue, Rate
@@ -35,9 +36,12 @@ __all__ = [
     "copied",
     "facts_text",
     "from_micros",
+    "inline",
+    "is_large",
     "micros",
     "moment",
     "read_gate",
+    "read_output",
     "read_run",
     "read_schedule",
     "read_stretches",
@@ -48,6 +52,8 @@ __all__ = [
     "without_nul",
 ]
 
+INLINE_OUTPUT: Final = 262_144
+"""Characters of JSON. A text that fits a variable of a program fits, even if JSON doubles it."""
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
@@ -235,3 +241,20 @@ def read_gate(row: Sequence[Any]) -> Gate:
 
 def begun_text(gate: Gate) -> str:
     return json.dumps([(micros(begun.at), begun.number) for begun in gate.begun])
+
+
+def is_large(output: str) -> bool:
+    """Whether an output is kept apart from the row of its run."""
+    return len(output) > INLINE_OUTPUT
+
+
+def inline(output: str | None) -> str | None:
+    """What the row of a run has of its output."""
+    return None if output is None or is_large(output) else clean(output)
+
+
+def read_output(run_id: str, output: str | None, size: int | None) -> Any:
+    """What a run returned; Apart where that is large."""
+    if size is not None:
+        return Apart(run_id, size)
+    return None if output is None else json.loads(output)

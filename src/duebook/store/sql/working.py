@@ -15,11 +15,11 @@ from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
-from duebook.store.sql.rows import begun_text, clean, read_gate
+from duebook.store.sql.rows import begun_text, clean, inline, is_large, read_gate, read_output
 from duebook.store.values import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.run import Progress
@@ -279,11 +279,10 @@ class Working(Planning):
             return {}
         rows = self._all("list_surroundings", ids=run_ids)
         ends: dict[str, dict[str, tuple[StepState, Any]]] = {row[4]: {} for row in rows}
-        for parent_id, step, status, reason, code, output in self._all(
+        for parent_id, step, status, reason, code, *kept in self._all(
             "list_outputs", ids=list(ends)
         ):
-            returned = None if output is None else json.loads(output)
-            ends[parent_id][step] = (step_state(status, reason, code), returned)
+            ends[parent_id][step] = (step_state(status, reason, code), read_output(*kept))
         found = {}
         for id_, flow, digest, params, parent_id, origin, trigger, *rest in rows:
             due_at, created_at, schedule_id, schedule, user, options = rest
@@ -313,7 +312,7 @@ class Working(Planning):
         if retry_after is not None and self._retry(token, outcome, retry_after, how):
             return True
         now, status = self.now, outcome.status
-        how |= {"output": clean(outcome.output), "output_ref": clean(outcome.output_ref)}
+        how |= {"output": inline(outcome.output), "output_ref": clean(outcome.output_ref)}
         row = self._one("settle_run", **_token(token), now=now, status=status, **how)
         if row:
             wakes, schedule_id, parent_run_id, others_wait = row
@@ -323,9 +322,18 @@ class Working(Planning):
             if others_wait:
                 self._tell(News.WORK)
             self._append_of_runs([(token.run_id, outcome)])
+            self._keep_large([(token.run_id, outcome.output)])
             self._tell_runs([token.run_id])
             return True
         return self._settled_before(token)
+
+    def _keep_large(self, outputs: Iterable[tuple[str, str | None]]) -> None:
+        """Outputs that `inline` leaves out."""
+        for run_id, output in outputs:
+            if output is not None and is_large(output):
+                self._run("keep_output", run_id=run_id, output=clean(output))
+                size = len(output.encode(errors="replace"))
+                self._run("note_output_size", run_id=run_id, size=size)
 
     def _append_of_runs(self, settled: Sequence[tuple[str, Outcome]]) -> None:
         """What runs publish by their success. They are locked, so that versions have no gaps."""

@@ -14,7 +14,7 @@ from duebook.store.sql.delivering import Delivering
 from duebook.store.sql.flow_files import FlowFiles
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.quotas import Quotas
-from duebook.store.sql.rows import clean, read_run
+from duebook.store.sql.rows import clean, inline, read_run
 from duebook.store.sql.watching import Watching
 from duebook.store.sqlite.migrate import available
 from duebook.store.sqlite.statements import SqliteStatements
@@ -118,7 +118,7 @@ class SqliteTx(
                 status=move.end.status,
                 reason=move.end.reason,
                 error=clean(move.error),
-                output=clean(move.output),
+                output=inline(move.output),
             )
         ]
 

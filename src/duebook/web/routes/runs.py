@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
@@ -206,6 +207,20 @@ def _definition(book: Book, run: Run) -> ScheduleSpec | None:
         return None
     specs = [version.spec for version in versions if version.version == run.version]
     return specs[0] if specs else None
+
+
+@operations("GET", "/{run_id}/output", Role.VIEWER, None)
+def get_output(visit: Visiting, run_id: str) -> Response:
+    """What a run returned, as a file."""
+    run = visit.book.runs.get(run_id)
+    output = visit.book.runs.output(run.id)
+    is_text = isinstance(output, str)
+    name = f"{run.id}.{'txt' if is_text else 'json'}"
+    return Response(
+        output if is_text else json.dumps(output, ensure_ascii=False),
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        media_type="text/plain; charset=utf-8" if is_text else "application/json",
+    )
 
 
 @operations("GET", "/{run_id}/cancel", Role.OPERATOR, None)

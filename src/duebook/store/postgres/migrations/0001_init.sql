@@ -226,6 +226,7 @@ CREATE TABLE runs (
     exit_code integer,
     output text,
     output_ref text,
+    output_size integer, -- bytes of an output in run_outputs
     progress double precision, -- of the attempt under way, as far as it tells
     progress_text text,
     beat_at timestamptz,
@@ -277,13 +278,20 @@ CREATE TABLE run_attempts (
     PRIMARY KEY (run_id, attempt)
 );
 
+-- Outputs that are too large for the row of their run.
+CREATE TABLE run_outputs (
+    run_id text COLLATE "C" PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+    output text NOT NULL
+);
+
 -- A run as people see it, with the names of its schedule and node.
 CREATE VIEW run_details AS
 SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at, r.origin,
     r.trigger, r.queue, r.priority, r.status, r.attempt, r.failures, r.losses, r.payload,
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
-    r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow, r.place
+    r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow,
+    r.output_size, r.place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;

@@ -1,0 +1,50 @@
+"""Files that have the outputs of steps, for as long as another step needs them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+__all__ = ["OutputFiles"]
+
+PREFIX: Final = "duebook-outputs-"
+
+
+class OutputFiles:
+    """A directory that only this user can read; it is deleted when the step has ended."""
+
+    def __init__(self) -> None:
+        self._directory: Path | None = None
+
+    def __enter__(self) -> OutputFiles:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def write(self, outputs: Mapping[str, Any]) -> dict[str, str]:
+        """A file for each; its name."""
+        if not outputs:
+            return {}
+        self._directory = self._directory or Path(tempfile.mkdtemp(prefix=PREFIX))
+        files = {}
+        for name, value in outputs.items():
+            file = self._directory / name
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            file.write_bytes(text.encode(errors="replace"))
+            files[name] = str(file)
+        return files
