@@ -55,6 +55,7 @@ _COUNTERS: Final = (
     ("takeovers", "Runs of dead nodes that this node took over"),
     ("burials", "Nodes that this node declared dead"),
     ("expired", "Runs that this node ended because nobody began them in time"),
+    ("woken", "Schedules that this node woke because no node would have looked at them again"),
     ("lease_stalls", "Renewals of this node's lease that came after more than half of it"),
     ("sessions_lost", "Sessions that this node lost because it did not renew in time"),
 )

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
 from duebook.settings import RETENTION
@@ -238,12 +239,18 @@ class Keeper:
         self._told_of_clock = behind >= CLOCK_BEHIND
 
     def _purge(self) -> None:
-        """Forget what is older than the retention, a small batch at a time."""
+        """Forget what is older than the retention, a small batch at a time, and wake schedules
+        that no node would look at again."""
         if self._monotonic() - self._purged_at < PURGE_EVERY:
             return
-        purged = self._store.transact(lambda tx: tx.purge(tx.now - self._retention, PURGE_BATCH))
+        purged, woken = self._store.transact(self._tidy)
+        self._measures.woke(woken)
         if purged < PURGE_BATCH:
             self._purged_at = self._monotonic()
+
+    def _tidy(self, tx: Tx) -> tuple[int, int]:
+        woken = wake_asleep(tx)
+        return tx.purge(tx.now - self._retention, PURGE_BATCH), woken
 
     def obey(self) -> None:
         """Stop the runs of this node that were cancelled."""

@@ -62,6 +62,7 @@ class Measures:
         self.takeovers = 0
         self.burials = 0
         self.expired = 0
+        self.woken = 0
         self.lease_stalls = 0
         self.sessions_lost = 0
         self.step_failures: Counter[str] = Counter()
@@ -126,6 +127,11 @@ class Measures:
         """Runs that nobody began in time."""
         with self._lock:
             self.expired += runs
+
+    def woke(self, schedules: int) -> None:
+        """Schedules that no node would have looked at again."""
+        with self._lock:
+            self.woken += schedules
 
     def renewed(self, gap: float, lease: timedelta) -> None:
         """The lease was renewed, `gap` seconds after the time before."""

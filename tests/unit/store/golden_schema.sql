@@ -479,7 +479,7 @@ CREATE INDEX schedule_deps_of_schedule ON schedule_deps (schedule_id);
 CREATE UNIQUE INDEX schedule_labels_by_value ON schedule_labels (namespace, label, value, name);
 
 CREATE INDEX schedule_state_asleep ON schedule_state (schedule_id)
-    WHERE status = 'active' AND wake_at IS NULL;
+    WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL);
 
 CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;

@@ -37,6 +37,17 @@ UPDATE schedule_state AS st SET problem = v.problem, wake_at = v.wake_at
 FROM unnest(:id::text[], :problem::text[], :wake_at::timestamptz[]) AS v (id, problem, wake_at)
 WHERE st.schedule_id = v.id
 
+-- name: wake_asleep
+-- Wake schedules that no node would ever look at again.
+UPDATE schedule_state SET wake_at = coalesce(paused_until, :now)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL)
+    ORDER BY schedule_id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED)
+RETURNING schedule_id
+
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
 SELECT wanted.id, wanted.version, s.namespace, s.name, r.spec, s.created_by

@@ -208,6 +208,10 @@ class People(Protocol):
         Answers to repeated requests go after a day. Returns how many there were.
         """
 
+    def wake_asleep(self, limit: int) -> list[str]:
+        """Wake up to `limit` schedules that are active, or paused for a while, and that no node
+        would ever look at again; returns their ids."""
+
     def list_nodes(self) -> list[LiveNode]:
         """The nodes whose lease has not run out, by name, the oldest first."""
 

@@ -38,7 +38,7 @@ _PROBLEMS: Final = {
     "check_early": ("I7", "started at {0}, before it was due"),
     "check_planned_early": ("I7", "was queued at {0}, before it was due"),
     "check_order": ("I2", "is next, but decided already: all is up to {0}"),
-    "check_asleep": ("I2", "is next, but nobody will look at it"),
+    "check_asleep": ("I2", "no node will look at it again, until a keeper wakes it"),
     "check_states": ("I6", "has no state: it is never looked at"),
     "check_state_versions": ("I6", "is at version {0}, but version {1} is planned"),
     "check_deleted_states": ("I6", "was deleted, but is still planned"),

@@ -716,10 +716,10 @@ WHERE st.watermark > :now
 LIMIT :limit
 
 -- name: check_asleep
--- Somebody looks at an active schedule that has a next due time.
+-- Every schedule that is active, or paused for a while, is looked at again.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL FROM schedule_state AS st
 JOIN schedules AS s ON s.id = st.schedule_id
-WHERE st.status = 'active' AND st.wake_at IS NULL AND st.next_due_at IS NOT NULL
+WHERE st.wake_at IS NULL AND (st.status = 'active' OR st.paused_until IS NOT NULL)
 LIMIT :limit
 
 -- name: check_overdue

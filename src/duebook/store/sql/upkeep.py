@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duebook.model.node import LiveNode
 from duebook.settings import KEYS_KEPT
 from duebook.store.sql.statements import Statements
-from duebook.store.values import Inventory
+from duebook.store.values import Inventory, News
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,6 +42,12 @@ class Upkeep(Statements):
             self._run("delete_revisions", id=schedule_id)
             self._run("forget_schedule", id=schedule_id)
         return limit - left + len(forgotten)
+
+    def wake_asleep(self, limit: int) -> list[str]:
+        woken = [id_ for (id_,) in self._all("wake_asleep", now=self.now, limit=limit)]
+        if woken:
+            self._tell(News.WAKE, self.now)
+        return woken
 
     def list_nodes(self) -> list[LiveNode]:
         return [self._node(row) for row in self._all("list_nodes", now=self.now)]

@@ -21,6 +21,16 @@ LIMIT :limit
 -- A schedule that this node cannot plan is looked at again later.
 UPDATE schedule_state SET problem = :problem, wake_at = :wake_at WHERE schedule_id = :id
 
+-- name: wake_asleep
+-- Wake schedules that no node would ever look at again.
+UPDATE schedule_state SET wake_at = coalesce(paused_until, :now)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL)
+    ORDER BY schedule_id
+    LIMIT :limit)
+RETURNING schedule_id
+
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
 SELECT wanted.value, latest.value, s.namespace, s.name, r.spec, s.created_by

@@ -64,9 +64,9 @@ CREATE INDEX schedule_state_by_wake ON schedule_state (wake_at, schedule_id)
     WHERE wake_at IS NOT NULL;
 CREATE INDEX schedule_state_paused ON schedule_state (schedule_id) WHERE status = 'paused';
 CREATE INDEX schedule_state_problems ON schedule_state (schedule_id) WHERE problem IS NOT NULL;
--- Active, and nobody will look at them: the keeper heals these.
+-- Broken: no node would ever look at them again. The keeper wakes them.
 CREATE INDEX schedule_state_asleep ON schedule_state (schedule_id)
-    WHERE status = 'active' AND wake_at IS NULL;
+    WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL);
 
 CREATE TABLE schedule_exceptions (
     schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
