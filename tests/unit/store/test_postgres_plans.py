@@ -111,6 +111,8 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "count_running_by_queue": {},
     "list_first_tasks": {**PLACE, "limit": 10},
     "get_most_overdue": {"before": NOW},
+    "list_problems": {"limit": 10},
+    "wake_asleep": {"now": NOW, "limit": 10},
     "count_statuses": {"after": "s5", "limit": 100},
 }
 NAMES: Final[dict[str, Any]] = {"namespace": "default", "after": "s5", "before": "s{", "limit": 51}

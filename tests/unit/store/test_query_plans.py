@@ -35,6 +35,8 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_waiting_queues": {"limit": 10},
     "count_queued": {"queue": "default", "limit": 10},
     "get_most_overdue": {"before": NOW},
+    "list_problems": {"limit": 10},
+    "wake_asleep": {"now": NOW, "limit": 10},
     "cancel_queued_runs": {"ids": json.dumps(["s1", "s2"]), "now": NOW, "reason": "deleted"},
     "limit_queued_runs": {"id": "s1", "exclusive": 0, "max_concurrent": 1},
     "delete_states": {"ids": json.dumps(["s1", "s2"])},
