@@ -17,6 +17,7 @@ from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
 from duebook.model.schedule import load_spec
+from duebook.model.serving import choose_serving
 from duebook.settings import ROLES, database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
 from duebook.targets.task import Tasks, check_function, is_task_process
@@ -208,6 +209,7 @@ class Duebook(Book):
         slots: int = 10,
         queues: Sequence[str] = ("default",),
         labels: Mapping[str, str] | None = None,
+        serve: str | Sequence[str] | None = None,
         prune: bool = False,
         keep_prints: bool = False,
     ) -> None:
@@ -216,11 +218,12 @@ class Duebook(Book):
         In another thread than the main one no signal is handled; `stop()` ends it. With
         `keep_prints`, meanwhile this process has other sys.stdout and sys.stderr, by which what
         tasks print goes into the logs of their runs as well. `labels` are for steps of flows that
-        ask for them. Raises Invalid for roles, queues, labels and slots that are none, and
-        Conflict while it is a node already.
+        ask for them. The node executes runs of the namespaces `serve` (`"*"` for all), by default
+        only those of its own namespace. Raises Invalid for roles, queues, labels, namespaces and
+        slots that are none, and Conflict while it is a node already.
         """
         with keeping_prints() if keep_prints else nullcontext():
-            self._run(roles, slots, queues, labels, prune, lambda: None)
+            self._run(roles, slots, queues, labels, serve, prune, lambda: None)
 
     @contextmanager
     def running(
@@ -230,6 +233,7 @@ class Duebook(Book):
         slots: int = 10,
         queues: Sequence[str] = ("default",),
         labels: Mapping[str, str] | None = None,
+        serve: str | Sequence[str] | None = None,
         prune: bool = False,
         keep_prints: bool = False,
     ) -> Iterator[None]:
@@ -237,7 +241,7 @@ class Duebook(Book):
 
         Raises what `run` raises: when it cannot begin, or at the end of the block.
         """
-        node = _Beside(lambda ready: self._run(roles, slots, queues, labels, prune, ready))
+        node = _Beside(lambda ready: self._run(roles, slots, queues, labels, serve, prune, ready))
         with keeping_prints() if keep_prints else nullcontext():
             node.begin()
             try:
@@ -252,6 +256,7 @@ class Duebook(Book):
         slots: int,
         queues: Sequence[str],
         labels: Mapping[str, str] | None,
+        serve: str | Sequence[str] | None,
         prune: bool,
         ready: Callable[[], None],
     ) -> None:
@@ -267,6 +272,12 @@ class Duebook(Book):
         options = NodeOptions(
             slots=slots,
             queues=served,
+            namespaces=choose_serving(
+                self._settings.serve if serve is None else serve,
+                self.namespace,
+                program=True,
+                named=True,
+            ),
             labels=read_labels("labels", dict(labels or {})),
             roles=_roles(roles),
             coordination=self._settings.coordination,
@@ -304,6 +315,8 @@ class Duebook(Book):
                 if self.tasks.names or self._app is not None:
                     self.declare(prune)
                 _tell_unserved(self.tasks, options)
+                if flows or any(task.schedule is not None for task in self.tasks):
+                    _tell_unserved_namespace(self.namespace, options)
                 node.run(ready)
             finally:
                 self._node = None
@@ -433,6 +446,17 @@ def _tell_unserved(tasks: Tasks, options: NodeOptions) -> None:
     for queue, names in sorted(waiting.items()):
         told = shorten(", ".join(sorted(names)))
         log.info("queue %s is not served by this node; in it wait runs of %s", queue, told)
+
+
+def _tell_unserved_namespace(namespace: str, options: NodeOptions) -> None:
+    if "worker" in options.roles and namespace not in options.namespaces:
+        log.warning(
+            "this node has flows or schedules in namespace %s, and serves %s: their runs wait for "
+            "a node that serves namespace %s",
+            namespace,
+            options.namespaces,
+            namespace,
+        )
 
 
 @contextmanager

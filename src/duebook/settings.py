@@ -40,6 +40,8 @@ class Settings:
 
     database_url: str = "sqlite:///.duebook/duebook.db"
     namespace: str = "default"
+    serve: str = ""
+    """the namespaces whose runs a node executes, such as `shop,billing`, or `*` for all"""
     url: str | None = None
     """of a server that is asked instead of the database"""
     token: str | None = field(default=None, repr=False)
@@ -60,6 +62,9 @@ class Settings:
     cors_origins: str = ""
     """other sites whose pages may use the API, such as `https://board.example.com`"""
 
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """the names of those that are not left to their defaults"""
+
     def __post_init__(self) -> None:
         if self.port and not (self.port.isascii() and self.port.isdecimal() and len(self.port) < 6):
             raise Invalid(f'port "{shorten(self.port)}" is no number 0 to 65535')
@@ -72,6 +77,10 @@ class Settings:
             raise Invalid("listen_url must begin with postgresql://, as database_url does")
 
 
+NAMES: Final = tuple(name for name in Settings.__dataclass_fields__ if name != "given")
+"""The settings there are."""
+
+
 def load_settings(
     flags: Mapping[str, str | None],
     environ: Mapping[str, str] = os.environ,
@@ -80,11 +89,11 @@ def load_settings(
     """The settings in force; raises Invalid that names the source and the key."""
     stored = _read_file(file)
     values = {}
-    for name in Settings.__dataclass_fields__:
+    for name in NAMES:
         found = flags.get(name) or environ.get(f"DUEBOOK_{name.upper()}") or stored.get(name)
         if found is not None:
-            values[name] = str(found)
-    return Settings(**values)
+            values[name] = ",".join(map(str, found)) if isinstance(found, list) else str(found)
+    return Settings(**values, given=frozenset(values))
 
 
 def _read_file(file: Path) -> dict[str, Any]:
@@ -94,8 +103,8 @@ def _read_file(file: Path) -> dict[str, Any]:
         stored = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise Invalid(f"{file} cannot be read: {shorten(str(error), 200)}") from None
-    if unknown := sorted(set(stored) - set(Settings.__dataclass_fields__)):
-        known = ", ".join(Settings.__dataclass_fields__)
+    if unknown := sorted(set(stored) - set(NAMES)):
+        known = ", ".join(NAMES)
         raise Invalid(f'{file}: "{shorten(unknown[0])}" is no setting; known are {known}')
     return stored
 

@@ -33,6 +33,7 @@ def test_a_node_that_lives_is_listed_with_what_it_does(store: Store, clock: Virt
         "tzdata": "2026a",
         "tasks": ["digest", "etl"],
         "queues": [],
+        "namespaces": ["*"],
         "labels": {},
         "started_at": "2026-01-05T12:00:00Z",
         "seen_at": "2026-01-05T12:00:01Z",

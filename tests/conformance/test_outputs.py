@@ -33,11 +33,11 @@ def knows(store: Store, session_id: str, *tasks: str) -> None:
 
 
 def known(store: Store) -> set[str]:
-    return store.read(lambda tx: tx.list_known_tasks())
+    return store.read(lambda tx: tx.list_known_tasks("default"))
 
 
 def stranded(store: Store) -> list[str]:
-    return store.read(lambda tx: tx.list_stranded_tasks())
+    return [found.task for found in store.read(lambda tx: tx.list_stranded_tasks())]
 
 
 # ------------------------------------------------------------ outputs

@@ -52,6 +52,7 @@ def test_the_json_form_has_every_check(cli: Cli) -> None:
         "schema": True,
         "scheduler": True,
         "queue": False,
+        "namespace": True,
         "task": True,
         "overdue": True,
         "schedule": True,

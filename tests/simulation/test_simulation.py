@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook import Retry, cron, every
+from duebook.book import Book
 from duebook.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -342,3 +343,37 @@ def test_a_template_without_a_value_fails_its_run_here_too(simulation: Make) -> 
     told = [(run.status, run.attempt, run.error) for run in sim.runs("hook")]
     failed = 'http url: "payload.id" is undefined; give a value with default(…)'
     assert told == [("succeeded", 1, None), *[("failed", 1, failed)] * 2]
+
+
+def test_nodes_run_only_what_is_in_the_namespaces_that_they_serve(simulation: Make) -> None:
+    sim = simulation(start=NOON, namespace="staging", nodes=2)
+    prod = Book(sim.book.store, "prod")
+    for book in (sim.book, prod):
+        book.schedules.create("etl", trigger=every("1h"), target="etl", overlap="allow")
+    sim.task("etl")
+    sim.advance("90m")
+    assert [run.status for run in sim.runs("etl")] == ["succeeded"]
+    (waits,) = prod.runs.list("etl")
+    assert waits.status == "queued", "any node plans it"
+    other = sim.start_node(serve="prod")
+    sim.advance("1h")
+    assert [(run.status, run.node) for run in prod.runs.list("etl")] == [("succeeded", other)] * 2
+    assert other not in {run.node for run in sim.runs("etl")}
+
+
+def test_a_flow_s_steps_and_sub_flows_run_where_their_namespace_is_served(
+    simulation: Make,
+) -> None:
+    sim = simulation(start=NOON, namespace="prod", nodes=1, serve="staging")
+    sim.flow("name: child\nsteps:\n  - name: inner\n    command: 'true'\n", "child")
+    source = "name: parent\nsteps:\n  - name: outer\n    command: 'true'\n  - call: child\n"
+    sim.flow(source, "parent")
+    run = sim.book.flows.start("parent")
+    sim.advance("1m")
+    nobody = 'no live node serves namespace "prod"; start one with --serve prod'
+    assert sim.book.flows.get("parent").waits == (nobody,)
+    assert nobody in sim.book.flows.explain(run.id).steps[0].text
+    node = sim.start_node(serve="prod")
+    sim.advance("1m")
+    assert sim.book.runs.get(run.id).status == "succeeded"
+    assert {step.node for step in sim.book.flows.steps(run.id) if step.flow == "parent"} == {node}

@@ -14,6 +14,7 @@ from duebook.flows.build import build
 from duebook.model.node import LiveNode
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.run import Run
+from duebook.model.serving import ALL, Serving
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -53,10 +54,10 @@ def run(step: str | None, status: Any, **more: Any) -> Run:
     return Run(**(given | more))
 
 
-def node(queues: tuple[str, ...] = ("default",)) -> LiveNode:
+def node(queues: tuple[str, ...] = ("default",), namespaces: Serving = ALL) -> LiveNode:
     roles, none = ("worker", "scheduler"), timedelta()
-    times = (NOW, NOW, NOW, none)
-    return LiveNode("s", "n1", 1, roles, "", "", (), queues, {}, *times, running=0, leads=False)
+    times = (NOW, NOW, NOW, none, 0, False)
+    return LiveNode("s", "n1", 1, roles, "", "", (), queues, namespaces, {}, *times)
 
 
 def standing(*steps: Run, text: str = TEXT, **more: Any) -> FlowStanding:
@@ -101,6 +102,11 @@ def test_a_step_that_ended_says_how() -> None:
         ("put", {}, "it needs a worker with gpu=a100; none that lives has that"),
         ("tell", {}, 'task "tell" is known to no live worker'),
         ("get", {"nodes": [node(queues=("x",))]}, 'no worker that lives serves queue "default"'),
+        (
+            "get",
+            {"nodes": [node(namespaces=Serving(("staging",)))]},
+            'no live node serves namespace "default"; start one with --serve default',
+        ),
         ("get", {"queues": Queue("default", 2)}, 'queue "default" lets 2 run at a time, and 2 do'),
         ("get", {"queues": Queue("default", 0)}, 'queue "default" is held: its concurrency is 0'),
         ("get", {"queues": Queue("default", None, Rate(1, SECOND))}, "1/s may begin"),

@@ -143,7 +143,7 @@ class Ask:
 
         @cache
         def known() -> frozenset[str]:
-            alive = self.services.store.read(lambda tx: tx.list_known_tasks())
+            alive = self.services.store.read(lambda tx: tx.list_known_tasks(self.namespace))
             return frozenset({*self.services.tasks.names, *alive})
 
         def has_flow(name: str) -> bool:

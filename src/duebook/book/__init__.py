@@ -168,7 +168,7 @@ class Book(Closing):
     def problems(self) -> list[str]:
         """What keeps queued runs of this namespace from being begun, in words; mostly nothing."""
         found = self.readiness(namespace=self.namespace).problems
-        return [problem.message for problem in found if problem.code == "task"]
+        return [problem.message for problem in found if problem.code in ("namespace", "task")]
 
     def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:
         """Whether everything that is due can run, and what is in the way.

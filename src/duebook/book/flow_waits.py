@@ -9,6 +9,7 @@ from duebook.explain.words import length_text
 from duebook.flows.shelf import NoFlow, Shelf
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import waiting_for
+from duebook.model.serving import unserved
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -29,10 +30,17 @@ def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
     runs = [run, *tx.list_steps_of(run.id)]
     steps = {each.id: "" if each.step is None else f'step "{each.step}": ' for each in runs}
     held = _held_up(tx, shelf, runs)
-    waiting = tx.list_waiting_steps(run.id)
-    nodes = tx.list_nodes() if waiting else []
-    found = [waiting_for(step.step, step.task, step.needs, nodes) for step in waiting]
     told = [f"{steps[id_]}{why}" for id_, why in held.items()]
+    if not any(each.status == "queued" and each.queue != FLOW_QUEUE for each in runs):
+        return tuple(told)
+    nodes = tx.list_nodes()
+    workers = [node.namespaces for node in nodes if "worker" in node.roles]
+    if (nobody := unserved(run.namespace, workers)) is not None:
+        return (*told, nobody)
+    found = [
+        waiting_for(step.step, run.namespace, step.task, step.needs, nodes)
+        for step in tx.list_waiting_steps(run.id)
+    ]
     return (*told, *(each for each in found if each is not None))
 
 

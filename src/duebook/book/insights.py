@@ -10,6 +10,7 @@ from duebook.book.bulk import count_for
 from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview, fold_steps
+from duebook.model.serving import unserved
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from duebook.model.insight import HourLoad, Planned, RunMark
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.serving import StrandedTask
     from duebook.store.base import Store, Tx
 
 __all__ = ["Insights"]
@@ -71,10 +73,14 @@ class Insights:
             tx.list_zones([*shown, *late]),
             with_problems(tx, problems.rows),
             tx.list_broken_files(namespace, SHOWN),
-            tx.list_stranded_tasks(),
+            self._stranded(tx),
+            unserved(namespace, tx.list_served()),
             tx.list_nodes(),
             tx.list_queues(),
         )
+
+    def _stranded(self, tx: Tx) -> list[StrandedTask]:
+        return [task for task in tx.list_stranded_tasks() if task.namespace == self._namespace]
 
     def _coming(self, tx: Tx) -> tuple[list[Coming], datetime]:
         """The due times of the next hour, and up to when these are all."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Conflict, Unavailable
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
+from duebook.model.serving import StrandedTask, unserved
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -69,10 +70,8 @@ def judge(health: Health) -> Iterator[Problem]:
             start = "duebook up" if queue == "default" else f"duebook up --queue {queue}"
             message = f'runs wait in queue "{queue}", which no live worker serves; start one: '
             yield Problem("queue", message + start)
-    known = {task for node in health.nodes for task in node.tasks}
-    for task in health.tasks:
-        if task not in known:
-            yield Problem("task", f'runs wait for task "{task}", which no live worker knows')
+    yield from _unserved(health, served)
+    yield from _unknown(health)
     if health.overdue is not None:
         yield Problem("overdue", _lag(health, health.overdue))
     for broken in health.broken[:MOST_NAMED]:
@@ -80,6 +79,46 @@ def judge(health: Health) -> Iterator[Problem]:
     if (more := len(health.broken) - MOST_NAMED) > 0:
         listed = "list them with: duebook ls --problem"
         yield Problem("schedule", f"{more:,} more schedules cannot be planned; {listed}")
+
+
+def _unserved(health: Health, served: set[str]) -> Iterator[Problem]:
+    """Namespaces that no worker serves; of queues that no worker serves it was said already."""
+    told = set()
+    for place in health.waiting:
+        queue, namespace = place.queue, place.namespace
+        workers = [node for node in health.nodes if node.serves(namespace)]
+        if queue not in served or any(queue in node.queues for node in workers):
+            continue
+        start = f"start one: duebook up --serve {namespace}"
+        if workers:
+            message = f'runs of namespace "{namespace}" wait in queue "{queue}"'
+            message += f", and no live worker serves both; {start} --queue {queue}"
+        else:
+            message = f'runs wait in namespace "{namespace}", which no live node serves; {start}'
+        if message not in told:
+            told.add(message)
+            yield Problem("namespace", message)
+    waiting = {place.namespace for place in health.waiting}
+    for namespace in health.unserved:
+        if namespace not in waiting:
+            message = f'no live node serves namespace "{namespace}", which has active schedules; '
+            yield Problem("namespace", f"{message}start one: duebook up --serve {namespace}")
+
+
+def _unknown(health: Health) -> Iterator[Problem]:
+    """Tasks of served namespaces that no worker of theirs knows."""
+    anywhere = {task for node in health.nodes for task in node.tasks}
+    served = [node.namespaces for node in health.nodes if "worker" in node.roles]
+    told = set()
+    for place in health.waiting:
+        if unserved(place.namespace, served) is not None:
+            continue
+        workers = [node for node in health.nodes if node.serves(place.namespace)]
+        for task in place.tasks:
+            if not any(task in node.tasks for node in workers):
+                told.add(str(StrandedTask(place.namespace, task, task in anywhere)))
+    for message in sorted(told):
+        yield Problem("task", message)
 
 
 def _lag(health: Health, overdue: Overdue) -> str:

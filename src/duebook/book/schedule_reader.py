@@ -14,6 +14,7 @@ from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.model.aliases import read_enabled
 from duebook.model.edited import Edited
+from duebook.model.event_target import EventTarget
 from duebook.model.fields import check_payload
 from duebook.model.filters import (
     check_page,
@@ -25,6 +26,7 @@ from duebook.model.hidden import keep_hidden
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.secret import keep_secrets
+from duebook.model.serving import unserved
 from duebook.model.target import TaskTarget
 from duebook.planner import DueTimes, upcoming_after
 from duebook.targets.task import Tasks
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import DueException
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
     from duebook.store.values import LedgerEntry
 
@@ -245,20 +248,30 @@ def with_latest(tx: Tx, schedule: Schedule) -> Schedule:
 
 
 def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
-    """Those whose task no live worker knows say so, as long as nothing else is wrong."""
-    tasks = {
-        schedule.id: schedule.spec.target.name
-        for schedule in schedules
-        if schedule.spec and isinstance(schedule.spec.target, TaskTarget)
-        if schedule.status == "active" and schedule.problem is None
-    }
-    unknown = set(tasks.values()) - tx.list_known_tasks() if tasks else set()
+    """Those whose namespace no live worker serves, or whose task none knows, say so, as long as
+    nothing else is wrong."""
+    well = [s for s in schedules if s.status == "active" and s.problem is None and s.spec]
+    if not well:
+        return schedules
+    served = tx.list_served()
+    named = {s.namespace for s in well if s.spec and isinstance(s.spec.target, TaskTarget)}
+    known = {namespace: tx.list_known_tasks(namespace) for namespace in named}
+    wrong = {s.id: _problem(s, served, known.get(s.namespace, set())) for s in well}
     return [
-        replace(schedule, problem=f'no live worker knows task "{tasks[schedule.id]}"')
-        if tasks.get(schedule.id) in unknown
-        else schedule
+        replace(schedule, problem=problem) if (problem := wrong.get(schedule.id)) else schedule
         for schedule in schedules
     ]
+
+
+def _problem(schedule: Schedule, served: Sequence[Serving], known: set[str]) -> str | None:
+    target = schedule.spec.target if schedule.spec else None
+    if isinstance(target, EventTarget):  # it needs no worker
+        return None
+    if (told := unserved(schedule.namespace, served)) is not None:
+        return told
+    if isinstance(target, TaskTarget) and target.name not in known:
+        return f'no live worker knows task "{target.name}"'
+    return None
 
 
 def read_range(start: str | datetime, end: str | datetime) -> tuple[datetime, datetime]:

@@ -96,6 +96,8 @@ def add_command(
         click.echo(f"added {name}: {'; '.join(trigger.describe() for trigger in triggers)}")
         click.echo(f"next due {when(schedule.next_due_at)}")
         _note_unknown(book, schedule)
+        if problem := book.schedules.get(schedule.id).problem:
+            click.echo(f"note: {problem}", err=True)
     _note_missing(schedule)
 
 

@@ -21,6 +21,7 @@ from duebook.cli.web import open_web, take_place
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
+from duebook.model.serving import choose_serving
 from duebook.settings import COORDINATIONS
 from duebook.settings import ROLES as NODE_ROLES
 from duebook.store.opening import place_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.app import Duebook
+    from duebook.engine.node import NodeOptions
 
 __all__ = ["tick_command", "up_command", "web_command", "worker_command"]
 
@@ -72,6 +74,12 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--prune", is_flag=True, help="Delete schedules that the code no longer declares."
+        ),
+        click.option(
+            "--serve",
+            metavar="NAMESPACES",
+            help="Whose runs it executes: names separated by commas, or * for all. [env: "
+            "DUEBOOK_SERVE; default: the namespace of the program or of --namespace, else all]",
         ),
         click.option("--queue", multiple=True, default=("default",), help="Which queues to serve."),
         click.option(
@@ -141,6 +149,7 @@ def up_command(app: str | None, roles: str, coordination: str | None, **options:
       duebook up
       duebook up --app reports:book
       duebook up --flows flows/
+      duebook --namespace staging up
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
     _serve(app, read_roles(roles), coordination, **options)
@@ -156,8 +165,9 @@ def worker_command(app: str, **options: Any) -> None:
     MODULE is imported from here; BOOK is the Duebook in it that has the tasks.
 
     \b
-    Example:
+    Examples:
       duebook worker reports:book --slots 50
+      duebook worker reports:book --serve shop,billing
     """
     _serve(app, ("worker",), None, **options)
 
@@ -184,6 +194,7 @@ def _serve(
     slots: int = 1,
     queue: tuple[str, ...] = ("default",),
     labels: tuple[str, ...] = (),
+    serve: str | None = None,
     http_allow: str | None = None,
     prune: bool = False,
     quiet: bool = False,
@@ -193,7 +204,7 @@ def _serve(
     flows: tuple[Path, ...] = (),
 ) -> None:
     settings = database_settings(
-        coordination=coordination, http_allow=http_allow, host=host, port=port
+        coordination=coordination, http_allow=http_allow, serve=serve, host=host, port=port
     )
     _begin_log(quiet, verbose)
     for name in queue:
@@ -215,6 +226,12 @@ def _serve(
         options = NodeOptions(
             slots=slots,
             queues=queue,
+            namespaces=choose_serving(
+                settings.serve,
+                book.namespace,
+                program=app is not None,
+                named="namespace" in settings.given,
+            ),
             labels=given,
             roles=roles,
             coordination=settings.coordination,
@@ -226,7 +243,7 @@ def _serve(
             web = stack.enter_context(open_web(book, settings, place, measures))
 
         def ready() -> None:
-            _greet(book)
+            _greet(book, options)
             if web is not None:
                 web.start()
             collect_seldom()
@@ -254,9 +271,11 @@ class _Harmless(logging.Formatter):
         return "\n".join(map(printable, lines))
 
 
-def _greet(book: Duebook) -> None:
+def _greet(book: Duebook, options: NodeOptions) -> None:
     place = place_of(book.database_url)
     click.echo(f"duebook {__version__}, books in {printable(place)}")
+    if "worker" in options.roles:
+        click.echo(f"serves {options.namespaces}")
     if book.tasks.names:
         click.echo(f"tasks: {', '.join(book.tasks.names)}")
     for schedule in book.schedules.list(status="active", sort="next_due_at", limit=3):

@@ -25,13 +25,13 @@ RIGHT: Final = timedelta(seconds=1)
 @click.command("nodes")
 @json_option
 def nodes_command(as_json: bool) -> None:
-    """List the nodes that live: their roles, runs and clocks."""
+    """List the nodes that live: their roles, namespaces, runs and clocks."""
     with open_book() as book:
         nodes = book.nodes.list()
     if as_json:
         print_json([node_form(node) for node in nodes])
     elif nodes:
-        head = ("NODE", "PID", "ROLES", "VERSION", "STARTED", "RUNS", "CLOCK")
+        head = ("NODE", "PID", "ROLES", "SERVES", "VERSION", "STARTED", "RUNS", "CLOCK")
         print_table(head, [_row(node) for node in nodes], shrinks=0)
     else:
         click.echo("no node lives; start one with: duebook up")
@@ -40,7 +40,12 @@ def nodes_command(as_json: bool) -> None:
 def _row(node: LiveNode) -> tuple[str, ...]:
     roles = ",".join(node.roles) + (" (leads)" if node.leads else "")
     started = relative(node.started_at - utc_now())
-    return (node.node, str(node.pid), roles, node.version, started, f"{node.running}", _clock(node))
+    about = (node.node, str(node.pid), roles, _serves(node), node.version)
+    return (*about, started, f"{node.running}", _clock(node))
+
+
+def _serves(node: LiveNode) -> str:
+    return ",".join(node.namespaces.to_json()) if "worker" in node.roles else "-"
 
 
 def _clock(node: LiveNode) -> str:

@@ -295,12 +295,15 @@ def _await(book: Book, run: Run, quiet: bool) -> Run:
             click.echo(f"run {run.id} {run.status}", err=True)
         if run.status == "queued" and not hinted and time.monotonic() - began > HINT_AFTER:
             hinted = True
-            click.echo(
-                "nobody has begun it yet; is a node running? start one with: duebook up", err=True
-            )
+            click.echo(f"nobody has begun it yet{_why_not(book, run)}", err=True)
         time.sleep(POLL)
         run = book.runs.get(run.id)
     return run
+
+
+def _why_not(book: Book, run: Run) -> str:
+    problem = book.schedules.get(run.schedule_id).problem if run.schedule_id else None
+    return f": {problem}" if problem else "; is a node running? start one with: duebook up"
 
 
 @click.command("reschedule")

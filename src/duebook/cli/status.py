@@ -27,10 +27,10 @@ __all__ = ["status_command"]
 def status_command(grace: str, as_json: bool) -> None:
     """Tell whether everything that is due can run; exit code 1 when not.
 
-    The database must answer, a scheduler live, every queue with work be served,
-    every task be known to a worker, no schedule be overdue, and every schedule be
-    one that can be planned. With --namespace only its runs and schedules count;
-    without, those of all namespaces.
+    The database must answer, a scheduler live, every queue and namespace with
+    work be served, every task be known to a worker that serves its namespace, no
+    schedule be overdue, and every schedule be one that can be planned. With
+    --namespace only its runs and schedules count; without, those of all namespaces.
 
     \b
     Examples:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.engine.measures import Measures
 from duebook.engine.verbose import tell_claims
+from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.engine.slots import Places
+    from duebook.model.serving import Serving
     from duebook.store.base import Store
     from duebook.store.values import Labels, Work
 
@@ -53,10 +55,12 @@ class Dispatcher:
         monotonic: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
         labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> None:
         self._store = store
         self._tasks = tasks
         self._labels = labels
+        self._namespaces = namespaces
         self._slots = slots
         self.session_id = session_id
         self._queues = queues
@@ -90,7 +94,7 @@ class Dispatcher:
 
     def _look(self, tasks: Sequence[str]) -> Work:
         self._known, self._looked_at = None, self._monotonic()
-        return self._store.look_for_work(self._queues, tasks, self._labels)
+        return self._store.look_for_work(self._queues, tasks, self._labels, self._namespaces)
 
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place

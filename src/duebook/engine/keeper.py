@@ -12,6 +12,7 @@ from duebook.engine.books_clock import BooksClock
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.engine.reach import Reach
+from duebook.model.serving import ALL
 from duebook.settings import RETENTION
 from duebook.store.values import CLOCK_BEHIND
 from duebook.timetext import format_duration
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from duebook.engine.slots import Places
     from duebook.model.run import Token
+    from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
     from duebook.store.values import OwnRun, Pulse
 
@@ -52,6 +54,7 @@ class Keeper:
         monotonic: Callable[[], float] = time.monotonic,
         retention: timedelta = RETENTION,
         queues: tuple[str, ...] = (),
+        namespaces: Serving = ALL,
         leads: bool = False,
         reach: Reach | None = None,
         clock: BooksClock | None = None,
@@ -65,6 +68,7 @@ class Keeper:
         self._monotonic = monotonic
         self._retention = retention
         self._queues = queues
+        self._namespaces = namespaces
         self._leads = leads
         self._reach = Reach() if reach is None else reach
         self._clock = BooksClock(monotonic) if clock is None else clock
@@ -173,7 +177,7 @@ class Keeper:
         try:
             after = self._reach.mark if self._renewals % LOOK_BACK_EVERY else None
             pulse = self._store.pulse(
-                self.session_id, self._lease, self._queues, self._leads, after
+                self.session_id, self._lease, self._queues, self._leads, after, self._namespaces
             )
             self._renewals += 1
             if slots is None or not certain:

@@ -30,6 +30,7 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable
 from duebook.flows.shelf import Shelf
 from duebook.ids import new_id
+from duebook.model.serving import ALL, NONE
 from duebook.patience import patience
 from duebook.settings import ROLES
 from duebook.store.values import News, SessionInfo
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
     from duebook.store.values import Labels, Pulse
     from duebook.targets.addresses import Network
@@ -67,6 +69,8 @@ SPAWNER_PART: Final = 0.9
 class NodeOptions:
     slots: int = 10
     queues: tuple[str, ...] = ("default",)
+    namespaces: Serving = ALL
+    """whose runs its worker executes"""
     labels: Labels = ()
     """of its worker, for steps that ask for them"""
     lease: timedelta = timedelta(seconds=30)
@@ -97,12 +101,17 @@ class Chore(Protocol):
 
 
 def new_session(
-    roles: str, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = (), labels: Labels = ()
+    roles: str,
+    tasks: tuple[str, ...] = (),
+    queues: tuple[str, ...] = (),
+    labels: Labels = (),
+    namespaces: Serving = NONE,
 ) -> SessionInfo:
     """What this process says about itself when it begins."""
     host, version = socket.gethostname(), __version__
     pid, tzdata = os.getpid(), tzdata_version()
-    return SessionInfo(new_id(), host, pid, roles, version, tzdata, tasks, queues, labels)
+    about = (roles, version, tzdata, tasks, queues, labels, namespaces)
+    return SessionInfo(new_id(), host, pid, *about)
 
 
 class Node:
@@ -229,6 +238,7 @@ class Node:
             lambda: self._tasks.names,
             measures=self.measures,
             labels=options.labels,
+            namespaces=options.namespaces,
         )
 
     def _term(self) -> int | None:
@@ -254,8 +264,8 @@ class Node:
         options = self._options
         works = "worker" in options.roles
         known, served = (self._tasks.names, options.queues) if works else ((), ())
-        labels = options.labels if works else ()
-        session = new_session(",".join(options.roles), known, served, labels)
+        labels, namespaces = (options.labels, options.namespaces) if works else ((), NONE)
+        session = new_session(",".join(options.roles), known, served, labels, namespaces)
         lease = options.lease
 
         def begin(tx: Tx) -> None:
@@ -272,6 +282,7 @@ class Node:
             self._lease_renewed,
             lease_clock,
             queues=served,
+            namespaces=namespaces,
             leads=options.coordination == "leader" and "scheduler" in options.roles,
             reach=self._reach,
             clock=self._clock,

@@ -1,4 +1,5 @@
-"""Says, once each, that runs wait for a task which no live worker knows; changes nothing."""
+"""Says, once each, that runs wait for a task which no live worker of their namespace knows; changes
+nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from duebook.model.serving import StrandedTask
     from duebook.store.base import Store
 
 __all__ = ["Stranded"]
@@ -26,13 +28,13 @@ class Stranded:
         self._store = store
         self._monotonic = monotonic
         self._looked_at = monotonic()
-        self._told: set[str] = set()
+        self._told: set[StrandedTask] = set()
 
     def step(self) -> None:
         if self._monotonic() - self._looked_at < LOOK_EVERY:
             return
         self._looked_at = self._monotonic()
         found = set(self._store.read(lambda tx: tx.list_stranded_tasks()))
-        for task in sorted(found - self._told):
-            log.warning('runs wait for task "%s", which no live worker knows', task)
+        for stranded in sorted(found - self._told):
+            log.warning("%s", stranded)
         self._told = found

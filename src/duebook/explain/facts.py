@@ -10,11 +10,15 @@ from duebook.errors import DuebookError
 from duebook.explain.skips import Outage, Skipped
 from duebook.explain.undue import raw_due_times, zone_of
 from duebook.explain.words import Clock, as_moment
+from duebook.model.flow_target import FLOW_QUEUE
+from duebook.model.flow_view import lacking
 from duebook.model.plan import Reason
+from duebook.model.serving import unserved
 from duebook.planner import DueTimes, plan
 from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
+    from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Plan, Snapshot
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
@@ -155,6 +159,24 @@ class Facts:
     def scheduler_runs(self) -> bool:
         sessions = self._tx.list_sessions(self.now, self.now)
         return any(session.plans and session.alive(self.now) for session in sessions)
+
+    # -- who could execute
+
+    def lacks(self, run: Run) -> str | None:
+        """What a queued run asks for and no live worker has; None also when none lives."""
+        if run.status != "queued" or run.queue == FLOW_QUEUE or not self._workers:
+            return None
+        return lacking(run.namespace, run.task, {}, self._workers)
+
+    @property
+    def unserved(self) -> str | None:
+        """That no live worker serves the namespace of the schedule."""
+        serving = [node.namespaces for node in self._workers]
+        return unserved(self.schedule.namespace, serving)
+
+    @cached_property
+    def _workers(self) -> list[LiveNode]:
+        return [node for node in self._tx.list_nodes() if "worker" in node.roles]
 
     # -- what is not decided yet
 

@@ -174,9 +174,10 @@ def _held(at: FlowStanding, name: str, run: Run) -> str:
     if run.queue == FLOW_QUEUE:
         return at.held.get(run.id, at.scheduler)
     needs = {} if name == CHECK else dict(at.flow.step(name).workers)
-    if (told := lacking(run.task, needs, at.nodes)) is not None:
+    if (told := lacking(run.namespace, run.task, needs, at.nodes)) is not None:
         return told
-    if not any("worker" in node.roles and run.queue in node.queues for node in at.nodes):
+    workers = [node for node in at.nodes if node.serves(run.namespace)]
+    if not any(run.queue in node.queues for node in workers):
         return f'no worker that lives serves queue "{run.queue}"'
     load = at.queues.get(run.queue)
     if load is not None and load.queue.concurrency is not None:

@@ -99,7 +99,8 @@ def _explain(facts: Facts, at: datetime) -> Explanation:
 
 def _explain_run(facts: Facts, run: Run) -> Explanation:
     due_at = run.due_at or run.created_at
-    return explain_run(run, facts.clock_at(due_at), facts.now, facts.ripe_at(due_at))
+    clock, ripe_at = facts.clock_at(due_at), facts.ripe_at(due_at)
+    return explain_run(run, clock, facts.now, ripe_at, facts.lacks(run))
 
 
 def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
@@ -201,9 +202,7 @@ def _said(facts: Facts, said: list[DueException], clock: Clock) -> Explanation:
         return _pending(facts, here.due_at, clock)
     origin = next((e.due_at for e in facts.exceptions if e.moved_to == here.due_at), None)
     since = f" from {clock.time(origin)}" if origin else " "
-    return explain_coming(
-        facts.schedule, here.due_at, here.due_at, since, replace(clock, asked=facts.now)
-    )
+    return _coming(facts, here.due_at, here.due_at, since, clock)
 
 
 def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | None:
@@ -235,7 +234,14 @@ def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:
     if at <= facts.now:
         return _pending(facts, at, clock)
     ripe_at = at if facts.snapshot is None else DueTimes.of(facts.snapshot, at).ripe_at(at)
-    return explain_coming(schedule, at, ripe_at, "", replace(clock, asked=facts.now))
+    return _coming(facts, at, ripe_at, "", clock)
+
+
+def _coming(
+    facts: Facts, at: datetime, ripe_at: datetime, moved_from: str, clock: Clock
+) -> Explanation:
+    told = explain_coming(facts.schedule, at, ripe_at, moved_from, replace(clock, asked=facts.now))
+    return replace(told, text=f"{told.text}; {facts.unserved}") if facts.unserved else told
 
 
 def _pending(facts: Facts, at: datetime, clock: Clock) -> Explanation:

@@ -27,16 +27,21 @@ _WHY_ENDED: Final = {
 
 
 def explain_run(
-    run: Run, clock: Clock, now: datetime, ripe_at: datetime | None = None
+    run: Run,
+    clock: Clock,
+    now: datetime,
+    ripe_at: datetime | None = None,
+    lacks: str | None = None,
 ) -> Explanation:
     """A sentence with when it ran, how late, for how long, and how it ended.
 
-    `ripe_at`: when its jitter let it be planned.
+    `ripe_at`: when its jitter let it be planned. `lacks`: what no live worker has, and keeps a
+    queued run waiting.
     """
     due_at = run.due_at or run.created_at
     late = _late(run, clock, ripe_at or due_at)
     if run.status == "queued":
-        verdict, text = "queued", _queued(run, clock, now)
+        verdict, text = "queued", _queued(run, clock, now, lacks)
     elif run.started_at is None:
         verdict, text = _never_begun(run, clock)
     elif run.status == "running":
@@ -99,7 +104,7 @@ def _attempt(run: Run) -> str:
     return f" (attempt {run.attempt})" if run.attempt > 1 else ""
 
 
-def _queued(run: Run, clock: Clock, now: datetime) -> str:
+def _queued(run: Run, clock: Clock, now: datetime, lacks: str | None) -> str:
     if run.ready_at > now:
         return (
             f"waiting for attempt {run.attempt + 1}, at {clock.time(run.ready_at)}, "
@@ -108,7 +113,7 @@ def _queued(run: Run, clock: Clock, now: datetime) -> str:
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
     by = "" if run.origin in ("schedule", "flow") else f" by {run.origin}"
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
-    return f"queued{by}{again} {since}: nobody has begun it yet"
+    return f"queued{by}{again} {since}: {lacks or 'nobody has begun it yet'}"
 
 
 def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:

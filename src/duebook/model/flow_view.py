@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duebook.model.secret import show_payload
+from duebook.model.serving import unserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,18 +47,27 @@ class FlowView:
 
 
 def waiting_for(
-    step: str, task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]
+    step: str,
+    namespace: str,
+    task: str | None,
+    needs: Mapping[str, str],
+    nodes: Iterable[LiveNode],
 ) -> str | None:
     """Why no worker that lives performs a step, as a sentence about it; None when one can."""
-    told = lacking(task, needs, nodes)
+    told = lacking(namespace, task, needs, nodes)
     return None if told is None else f'step "{step}": {told}'
 
 
-def lacking(task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]) -> str | None:
-    """What no worker that lives has and a step asks for; None when one has it."""
-    workers = [node for node in nodes if "worker" in node.roles]
-    if not workers:
+def lacking(
+    namespace: str, task: str | None, needs: Mapping[str, str], nodes: Iterable[LiveNode]
+) -> str | None:
+    """What no worker that lives has and a run asks for; None when one has it."""
+    living = [node for node in nodes if "worker" in node.roles]
+    if not living:
         return "no worker lives"
+    workers = [node for node in living if node.serves(namespace)]
+    if not workers:
+        return unserved(namespace, [node.namespaces for node in living])
     wanted = ", ".join(f"{name}={value}" for name, value in sorted(needs.items()))
     fitting = [node for node in workers if needs.items() <= node.labels.items()]
     if not fitting:

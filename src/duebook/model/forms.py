@@ -155,6 +155,7 @@ def acted_form(acted: Acted) -> dict[str, Any]:
 def node_form(node: LiveNode) -> dict[str, Any]:
     form = {field.name: _plain(getattr(node, field.name)) for field in fields(node)}
     lists = {name: list(getattr(node, name)) for name in ("roles", "tasks", "queues")}
+    lists["namespaces"] = node.namespaces.to_json()
     return form | lists | {"clock_ahead": node.clock_ahead.total_seconds()}
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.queue import QueueLoad
     from duebook.model.run import Origin, Run, RunStatus
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.serving import StrandedTask
 
 __all__ = ["Coming", "HourLoad", "Overview", "Planned", "RunMark", "fold_steps"]
 
@@ -93,8 +94,9 @@ class Overview:
     problems: Sequence[Schedule]
     broken: Sequence[str]
     """files of flows with which something is wrong"""
-    stranded: Sequence[str]
-    """tasks that runs wait for and no live worker knows"""
+    stranded: Sequence[StrandedTask]
+    unserved: str | None
+    """that no live worker serves the namespace"""
     nodes: Sequence[LiveNode]
     queues: Sequence[QueueLoad]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from duebook.model.serving import Serving
+
 __all__ = ["LiveNode"]
 
 
@@ -26,6 +28,8 @@ class LiveNode:
     """those that it knows"""
     queues: tuple[str, ...]
     """those that it serves"""
+    namespaces: Serving
+    """those whose runs it executes"""
     labels: dict[str, str]
     """those that it has, for steps that ask for them"""
     started_at: datetime
@@ -39,3 +43,7 @@ class LiveNode:
     """its runs under way"""
     leads: bool
     """whether it is the one that plans, in leader mode"""
+
+    def serves(self, namespace: str) -> bool:
+        """Whether it executes runs of a namespace."""
+        return "worker" in self.roles and namespace in self.namespaces

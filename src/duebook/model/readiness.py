@@ -10,7 +10,16 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS", "NODE_CHECKS", "Problem", "Readiness"]
 
-CHECKS: Final = ("database", "schema", "scheduler", "queue", "task", "overdue", "schedule")
+CHECKS: Final = (
+    "database",
+    "schema",
+    "scheduler",
+    "queue",
+    "namespace",
+    "task",
+    "overdue",
+    "schedule",
+)
 """What is asked, in this order; the code of a Problem is one of them."""
 NODE_CHECKS: Final = ("database", "schema", "node")
 """What is asked about one node."""

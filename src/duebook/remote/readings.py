@@ -26,6 +26,7 @@ from duebook.model.quota import NamespaceUse, Quota
 from duebook.model.readiness import Problem, Readiness
 from duebook.model.run import Attempt, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule, ScheduleSpec, load_spec
+from duebook.model.serving import serving_of
 from duebook.model.template import ScheduleTemplate
 from duebook.store.values import LedgerEntry, Page
 from duebook.timetext import parse_instant
@@ -175,7 +176,8 @@ def read_template(form: Form) -> ScheduleTemplate:
 
 def read_node(form: Form) -> LiveNode:
     ahead = timedelta(seconds=form["clock_ahead"])
-    return read_value(LiveNode, form, clock_ahead=ahead)
+    serving = serving_of(form["namespaces"])
+    return read_value(LiveNode, form, clock_ahead=ahead, namespaces=serving)
 
 
 def read_queue(form: Form) -> QueueLoad:

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from duebook.errors import Unavailable
+from duebook.model.serving import ALL
 from duebook.store.protocols.access import Access
 from duebook.store.protocols.events import Events
 from duebook.store.protocols.flows import Flows
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
+    from duebook.model.serving import Serving
     from duebook.store.values import Labels, Mark, News, Pulse, Work
 
 __all__ = ["Store", "Tx", "refuse_fork"]
@@ -79,11 +81,12 @@ class Store(Protocol):
         queues: Sequence[str],
         leads: bool = False,
         after: Mark | None = None,
+        namespaces: Serving = ALL,
     ) -> Pulse:
         """Prolong a session's lease, and look at everything a node waits for, in one query.
 
         With `leads` also the leadership: kept, or taken when the leader's lease has ended. No
-        wake before `after` needs to be found.
+        wake before `after` needs to be found, and no work outside `queues` and `namespaces`.
         """
 
     def join(self, connection: object) -> AbstractContextManager[Tx]:
@@ -95,7 +98,11 @@ class Store(Protocol):
         """
 
     def look_for_work(
-        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
         """What Tx.list_work says, at the price of one question."""
 

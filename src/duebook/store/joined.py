@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from duebook.errors import Invalid
+from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
+    from duebook.model.serving import Serving
     from duebook.store.base import Tx
     from duebook.store.values import Labels, Mark, News, Pulse, Work
 
@@ -44,13 +46,18 @@ class JoinedStore:
         queues: Sequence[str],
         leads: bool = False,
         after: Mark | None = None,  # noqa: ARG002 - a hint
+        namespaces: Serving = ALL,
     ) -> Pulse:
-        return self._tx.pulse(session_id, lease, queues, leads)
+        return self._tx.pulse(session_id, lease, queues, leads, namespaces)
 
     def look_for_work(
-        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
-        return self._tx.list_work(queues, tasks, labels)
+        return self._tx.list_work(queues, tasks, labels, namespaces)
 
     def join(self, connection: object) -> NoReturn:  # noqa: ARG002
         raise Invalid("connection: a transaction is open already, and cannot join another one")

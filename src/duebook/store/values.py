@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from duebook.model.serving import ALL
+
 if TYPE_CHECKING:
     from duebook.model.consumer import Consumer
     from duebook.model.event import Event
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import DueException, Snapshot, Stretch
     from duebook.model.run import Token
     from duebook.model.schedule import Revision, ScheduleSpec
+    from duebook.model.serving import Serving
 
 __all__ = [
     "CLOCK_BEHIND",
@@ -46,6 +49,7 @@ __all__ = [
     "SessionInfo",
     "SessionSpan",
     "Taken",
+    "WaitingPlace",
     "WaitingStep",
     "Work",
 ]
@@ -69,6 +73,8 @@ class SessionInfo:
     """those that its worker serves"""
     labels: Labels = ()
     """those that its worker has"""
+    namespaces: Serving = ALL
+    """those whose runs its worker may claim"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ class Pulse:
     wake_at: datetime | None
     """when the next schedule wants to be looked at"""
     queued: bool
-    """whether any run waits in the node's queues, be it ready or not"""
+    """whether any run waits in the queues and namespaces of the node, be it ready or not"""
     ready_at: datetime | None
     """when a run that waits for its time gets ready"""
     expiry: datetime | None
@@ -283,11 +289,22 @@ class Health:
     nodes: tuple[LiveNode, ...]
     queues: tuple[str, ...]
     """those with queued runs"""
-    tasks: tuple[str, ...]
-    """those of the runs that are first in their queues"""
+    waiting: tuple[WaitingPlace, ...]
+    """queues and namespaces with queued runs, as far as they were looked at"""
+    unserved: tuple[str, ...]
+    """namespaces with active schedules that none of the live workers serves"""
     overdue: Overdue | None
     broken: tuple[Broken, ...] = ()
     """schedules that cannot be planned, up to a number of them"""
+
+
+class WaitingPlace(NamedTuple):
+    """Where runs are queued for workers."""
+
+    queue: str
+    namespace: str
+    tasks: tuple[str, ...]
+    """those of the first runs there"""
 
 
 class FlowWake(NamedTuple):

@@ -17,6 +17,7 @@ from duebook.engine.settling import conclude
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.run import Outcome
+from duebook.model.serving import NONE
 from duebook.store.values import SessionInfo
 from duebook.triggers import tzdata_version
 from duebook.version import __version__
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from duebook.flows.shelf import Shelf
     from duebook.model.run import Claim, Token
+    from duebook.model.serving import Serving
     from duebook.store.base import Store
     from duebook.testing.clock import VirtualClock
     from duebook.testing.stand_ins import StandIns
@@ -95,19 +97,27 @@ class SimulatedNode:
         stand_ins: StandIns,
         slots: int,
         shelf: Shelf,
+        namespaces: Serving,
     ) -> None:
         self.name = name
         self.alive = True
         self._store = store
         self._clock = clock
         self._stand_ins = stand_ins
+        self._namespaces = namespaces
         self.places = VirtualPlaces(slots, clock, stand_ins)
         session_id = self._begin_session("worker", LEASE)
         self.keeper = Keeper(
             store, session_id, LEASE, self.places, lambda *_: None, clock.monotonic
         )
         self._dispatcher = Dispatcher(
-            store, self.places, session_id, QUEUES, lambda: stand_ins.tasks, clock.monotonic
+            store,
+            self.places,
+            session_id,
+            QUEUES,
+            lambda: stand_ins.tasks,
+            clock.monotonic,
+            namespaces=namespaces,
         )
         self._ticker = Ticker(store, clock=BooksClock(clock.monotonic))
         self._advancer = Advancer(store, shelf)
@@ -115,9 +125,13 @@ class SimulatedNode:
         self.scheduler_up()
 
     def _begin_session(self, role: str, lease: timedelta) -> str:
-        tasks, queues = (self._stand_ins.tasks, QUEUES) if role == "worker" else ((), ())
+        tasks, queues, namespaces = (
+            (self._stand_ins.tasks, QUEUES, self._namespaces)
+            if role == "worker"
+            else ((), (), NONE)
+        )
         about = (__version__, tzdata_version(), tasks, queues)
-        session = SessionInfo(new_id(), self.name, 0, role, *about)
+        session = SessionInfo(new_id(), self.name, 0, role, *about, namespaces=namespaces)
         self._store.transact(lambda tx: tx.begin_session(session, lease))
         return session.id
 

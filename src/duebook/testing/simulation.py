@@ -16,6 +16,7 @@ from duebook.flows.build import build
 from duebook.flows.lifecycle import next_control
 from duebook.flows.shelf import Shelf
 from duebook.model.flow import Revision
+from duebook.model.serving import choose_serving
 from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import LEASE, SimulatedNode
@@ -24,6 +25,7 @@ from duebook.testing.stand_ins import StandIns
 from duebook.timetext import parse_duration, parse_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.run import Run
@@ -54,7 +56,10 @@ class Simulation(Closing):
         nodes: int = 1,
         slots: int = 1_000,
         namespace: str = "default",
+        serve: str | Sequence[str] | None = None,
     ) -> None:
+        """The nodes execute runs of the namespaces `serve` (`"*"` for all), by default only those
+        of `namespace`, which is that of `book`."""
         if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= 100:
             raise Invalid(f"nodes {shorten(nodes)} is no number 1 to 100")
         folder = tempfile.mkdtemp(prefix="duebook-simulation-")
@@ -69,6 +74,7 @@ class Simulation(Closing):
         self._expiry: datetime | None = None
         self._nodes: list[SimulatedNode] = []
         self.book = Book(self._store, namespace)
+        self._serve = serve
         for _ in range(nodes):
             self.start_node()
 
@@ -212,12 +218,14 @@ class Simulation(Closing):
         node.kill()
         self._watch()
 
-    def start_node(self) -> str:
-        """One more node; returns its name."""
+    def start_node(self, serve: str | Sequence[str] | None = None) -> str:
+        """One more node, which serves other namespaces than the first ones if told so; returns its
+        name."""
         name = f"node-{len(self._nodes)}"
-        self._nodes.append(
-            SimulatedNode(name, self._store, self._clock, self._stand_ins, self._slots, self._shelf)
-        )
+        asked = self._serve if serve is None else serve
+        namespaces = choose_serving(asked, self.book.namespace, program=True, named=True)
+        world = (self._store, self._clock, self._stand_ins, self._slots, self._shelf)
+        self._nodes.append(SimulatedNode(name, *world, namespaces))
         self._watch()
         return name
 

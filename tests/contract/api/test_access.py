@@ -128,5 +128,6 @@ def test_nodes_that_live_are_listed(api: Api, store: Store) -> None:
         ["digest"],
     )
     assert node["seen_at"] < node["expires_at"]
+    assert node["namespaces"] == ["*"]
     store.transact(lambda tx: tx.end_session("node-1"))
     assert api.ok("GET", "nodes")["items"] == []

@@ -9,6 +9,7 @@ import pytest
 from duebook.api.watching import Watch
 from duebook.book import Book
 from duebook.errors import Unavailable
+from duebook.model.serving import Serving
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE
 from tests.contract.api.conftest import HELLO, Api
@@ -80,6 +81,30 @@ def test_the_status_is_that_of_the_namespaces_a_token_sees(app: FastAPI, store: 
     Book(store, "shop").enqueue("errand")
     (problem,) = shop.ok("GET", "status")["problems"]
     assert "errand" in problem["message"]
+
+
+def test_the_status_names_a_namespace_that_nobody_serves(app: FastAPI, store: Store) -> None:
+    about = ("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
+    info = SessionInfo(*about, namespaces=Serving(("bank",)))
+    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    shop = Book(store, "shop")
+    shop.schedules.create("job", trigger={"every": "1h"}, target={"command": ["true"]})
+    shop.schedules.trigger("job")
+    found = Api(app, "viewer@shop").ok("GET", "status")
+    assert found["checks"]["namespace"] is False
+    (problem,) = found["problems"]
+    assert problem["code"] == "namespace"
+    told = 'runs wait in namespace "shop", which no live node serves; start one: '
+    assert problem["message"] == told + "duebook up --serve shop"
+
+
+def test_nodes_name_only_namespaces_that_the_token_sees(app: FastAPI, store: Store) -> None:
+    about = ("n", "host", 1, "worker", "0", "2026a", (), ("default",))
+    info = SessionInfo(*about, namespaces=Serving(("bank", "shop")))
+    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    for token, seen in (("viewer", ["bank", "shop"]), ("viewer@shop", ["shop"])):
+        (node,) = Api(app, token).ok("GET", "nodes")["items"]
+        assert node["namespaces"] == seen
 
 
 def test_the_status_needs_a_token(app: FastAPI) -> None:

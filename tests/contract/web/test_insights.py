@@ -142,7 +142,7 @@ def test_nodes_with_their_roles_and_queues_with_their_limits(viewer: Browser, bo
     begin(book.store)
     book.queues.limit("mail", 4, "10/s")
     page = viewer.ok("/nodes")
-    for words in ("host-of-node-1", "worker", "mail", "10/s"):
+    for words in ("host-of-node-1", "worker", "serves all namespaces", "mail", "10/s"):
         assert words in page.text, words
 
 

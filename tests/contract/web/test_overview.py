@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.model.serving import Serving
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, begin, claim, settle
 
@@ -62,6 +63,19 @@ def test_work_that_nobody_is_there_for_is_not_well(
     assert "overdue" not in viewer.ok("/").text
     monkeypatch.setattr("duebook.web.routes.overview.GRACE", -timedelta(hours=1))
     assert "Some schedules are overdue" in viewer.ok("/").text
+
+
+def test_a_namespace_that_nobody_serves_is_not_well(viewer: Browser, book: Book) -> None:
+    book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
+    about = ("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
+    info = SessionInfo(*about, namespaces=Serving(("shop",)))
+    book.store.transact(lambda tx: tx.begin_session(info, LEASE))
+    told = 'No live node serves namespace "default"; start one with --serve default.'
+    page = viewer.ok("/")
+    assert told in page.text
+    assert "serves other namespaces" in page.text
+    assert told.removesuffix(".") in viewer.ok("/schedules/job").text
+    assert "serves namespace shop" in viewer.ok("/nodes").text
 
 
 def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) -> None:

@@ -52,7 +52,7 @@ class Queue:
         self.held = False
         """whether somebody else is claiming what there is"""
 
-    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str], _: object) -> Work:
+    def look_for_work(self, queues: Sequence[str], tasks: Sequence[str], *_: object) -> Work:
         assert (list(queues), list(tasks)) == (["default"], [])
         self.looks += 1
         return Work((("default", "default"),) if self.ready else (), None, NOW)

@@ -215,6 +215,8 @@ CREATE TABLE node_sessions (
     ended_at INTEGER,
     tasks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(tasks)), -- those that it knows
     queues TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(queues)), -- those that it serves
+    namespaces TEXT NOT NULL DEFAULT '["*"]'
+        CHECK (json_valid(namespaces)), -- those whose runs it may claim, * for all
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- those that it has
     clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
 ) STRICT;

@@ -223,8 +223,8 @@ def test_wrong_states_cannot_be_written(path: Path, table: str, values: dict[str
             "VALUES ('s', 'd', 'n', 1, 0)"
         )
         connection.execute(
-            "INSERT INTO node_sessions "
-            "VALUES ('n', '', 1, '', '', '', 0, 0, 0, NULL, '[]', '[]', '{}', 0)"
+            "INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, "
+            "expires_at, seen_at) VALUES ('n', '', 1, '', '', '', 0, 0, 0)"
         )
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute(sql, list(row.values()))

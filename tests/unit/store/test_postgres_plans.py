@@ -58,8 +58,11 @@ HOT: Final[dict[str, dict[str, Any]]] = {
         "id": "alive",
         "leads": True,
         "queues": "{default}",
+        "namespaces": None,
         "after": NOW,
     },
+    "get_any_queued": {"queues": "{default}", "namespaces": "{default,shop}"},
+    "list_served": {"now": NOW},
     "lock_exclusive": {"ids": IDS},
     "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
     "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW},
@@ -91,7 +94,8 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     },
     "count_failed": {"namespace": "default", "first": 5_000, "most": 100},
     "list_durations": {"namespace": "default", "before": 9_000, "looked": 50},
-    "list_inhabited": {},
+    "list_inhabited": {"limit": 1_000},
+    "get_any_active": {"namespace": "default", "limit": 100},
     "get_signal": {"now": NOW},
     "list_paused": {"namespace": "default", "after": "", "before": "{", "limit": 51},
     "list_tokens_by_id": {"ids": IDS},
@@ -226,6 +230,25 @@ def test_a_hot_query_reads_no_table_from_end_to_end(
     plan = "\n".join(row[0] for row in rows)
     for table in ("runs", "schedules", "schedule_state"):
         assert f"Seq Scan on {table}" not in plan, plan
+
+
+@pytest.mark.parametrize("namespaces", [None, ["shop"], ["default", "shop"]])
+@pytest.mark.parametrize("name", ["look_for_work", "get_any_queued"])
+def test_a_look_for_work_reads_no_run_of_a_namespace_that_is_not_served(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, namespaces: list[str] | None
+) -> None:
+    sql = percent_named(QUERIES[name])
+    served: dict[str, Any] = {"queues": ["default", "mail"], "namespaces": namespaces}
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+        rows = books.execute(explain, {**served, **FITS, "clock": NOW}).fetchall()
+    read = 0
+    for node in nodes(rows[0][0][0]["Plan"]):
+        if node.get("Index Name") == "runs_queued" and "queue = " in node.get("Index Cond", ""):
+            each = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+            read += each * node["Actual Loops"]
+    assert read <= (0 if namespaces == ["shop"] else 5)
 
 
 @pytest.mark.parametrize("name", PAGES)

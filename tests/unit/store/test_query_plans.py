@@ -27,6 +27,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_active": {"ids": json.dumps([f"s{n}" for n in range(5)])},
     "list_claimable": PLACE | {"now": NOW, "limit": 5, "tasks": "[]", "labels": "{}"},
     "list_namespaces": {"queue": "default"},
+    "get_any_queued": {"queues": '["default"]', "namespaces": '["d", "shop"]'},
     "count_running": {"queue": "default"},
     "list_session_runs": {"id": "alive"},
     "list_orphans": {"limit": 10},
@@ -85,7 +86,8 @@ def fill(connection: sqlite3.Connection, ended: int, dead: int = 0) -> None:
         ((f"s{n}", NOW - 10 + n) for n in range(SCHEDULES)),
     )
     connection.executemany(
-        "INSERT INTO node_sessions VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?, '[]', '[]', '{}', 0)",
+        "INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, "
+        "seen_at, ended_at) VALUES (?, 'n', 1, '', '', '', 0, ?, 0, ?)",
         [("alive", 2 * NOW, None), ("dead", 0, 1), *((f"old{n}", 0, 1) for n in range(dead))],
     )
     runs: list[tuple[Any, ...]] = [

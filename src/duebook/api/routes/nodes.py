@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.responses import Response
 
 from duebook.api.answers import listed
@@ -18,5 +20,9 @@ operations = Operations(f"{V1}/nodes", "nodes")
 
 @operations("GET", "", Role.VIEWER, NodeList)
 def list_nodes(ask: Everywhere) -> Response:
-    """Every node whose lease has not run out, by name."""
-    return listed([node_form(node) for node in ask.book.nodes.list()]).response()
+    """Every node whose lease has not run out, by name; of namespaces, those that the token sees."""
+    sees = ask.caller.sees
+    nodes = [
+        replace(node, namespaces=node.namespaces.seen_by(sees)) for node in ask.book.nodes.list()
+    ]
+    return listed([node_form(node) for node in nodes]).response()

@@ -75,6 +75,9 @@ class NodeShape(Shape):
     tzdata: str
     tasks: Annotated[list[str], Field(description="Those that it knows.")]
     queues: Annotated[list[str], Field(description="Those that it serves.")]
+    namespaces: Annotated[
+        list[str], Field(description='Those whose runs it executes; ["*"] for all.')
+    ]
     labels: Annotated[dict[str, str], Field(description="For steps that ask for them.")]
     started_at: Instant
     seen_at: Annotated[Instant, Field(description="Its last sign of life.")]

@@ -463,7 +463,8 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
     coalesce((SELECT term FROM kept), (SELECT term FROM taken)),
     (SELECT expires_at FROM leases WHERE name = 'scheduler'),
     (SELECT min(wake_at) FROM schedule_state WHERE wake_at >= :after),
-    EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])),
+    EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
+        AND (:namespaces::text[] IS NULL OR namespace = ANY (:namespaces::text[]))),
     (SELECT min(ready_at) FROM runs
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now),
     (SELECT min(expires_at) FROM runs
@@ -488,8 +489,8 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
 FROM at
 
 -- name: get_session_alive
--- Whether a node lives, and can renew but not be buried until the commit; if the queue has limits.
-SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+-- A node that lives, and can renew but not be buried until the commit; if the queue has limits.
+SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 FOR KEY SHARE
 
@@ -515,8 +516,10 @@ SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :t
 FOR KEY SHARE
 
 -- name: get_any_queued
--- Whether anything waits in the given queues.
-SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[]) LIMIT 1
+-- Whether anything waits in the given queues, of the given namespaces or of any.
+SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
+    AND (:namespaces::text[] IS NULL OR namespace = ANY (:namespaces::text[]))
+LIMIT 1
 
 -- name: read_clock
 -- What time it is now, and not when the transaction began.
@@ -578,17 +581,22 @@ WITH RECURSIVE at AS (SELECT coalesce(:clock::timestamptz, now()) AS now),
 hop (queue, namespace) AS (
     SELECT q, (SELECT min(r.namespace) FROM runs AS r WHERE r.status = 'queued' AND r.queue = q)
     FROM unnest(:queues::text[]) AS q
+    WHERE :namespaces::text[] IS NULL
     UNION ALL
     SELECT hop.queue, (
         SELECT min(r.namespace) FROM runs AS r
         WHERE r.status = 'queued' AND r.queue = hop.queue AND r.namespace > hop.namespace)
-    FROM hop WHERE hop.namespace IS NOT NULL)
+    FROM hop WHERE hop.namespace IS NOT NULL),
+spot (queue, namespace) AS (
+    SELECT queue, namespace FROM hop WHERE namespace IS NOT NULL
+    UNION ALL
+    SELECT q, n FROM unnest(:queues::text[]) AS q CROSS JOIN unnest(:namespaces::text[]) AS n)
 SELECT at.now, EXISTS (SELECT 1 FROM queues), (
         SELECT min(ready_at) FROM runs
         WHERE status = 'queued' AND ready_at > created_at AND ready_at > at.now), (
-        SELECT json_agg(json_build_array(hop.queue, hop.namespace)
-            ORDER BY array_position(:queues::text[], hop.queue), hop.namespace)
-        FROM hop WHERE hop.namespace IS NOT NULL AND EXISTS (claimable))
+        SELECT json_agg(json_build_array(spot.queue, spot.namespace)
+            ORDER BY array_position(:queues::text[], spot.queue), spot.namespace)
+        FROM spot WHERE EXISTS (claimable))
 FROM at
 
 -- name: lock_exclusive
@@ -714,12 +722,6 @@ FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[],
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
     AND r.status || '' = 'running'
-
--- name: list_stranded_tasks
--- The tasks of queued runs that are none of the given ones.
-SELECT DISTINCT task FROM runs
-WHERE status = 'queued' AND task IS NOT NULL AND task <> ALL (:tasks::text[])
-ORDER BY task
 
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.

@@ -27,7 +27,7 @@ __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
 QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
 QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
-_HERE: Final = {"queue": "hop.queue", "namespace": "hop.namespace", "now": "at.now", "limit": "1"}
+_HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}
 QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
     "claimable",
     re.sub(rf":({'|'.join(_HERE)})\b", lambda m: _HERE[m[1]], QUERIES["list_claimable"]),
@@ -92,7 +92,8 @@ class PostgresStatements(Statements):
 
     def _send(self, query: str, values: Values) -> Cursor:
         for name, kind in _ARRAYS[query].items():
-            values[name] = array_text(kind, values[name])
+            if values[name] is not None:
+                values[name] = array_text(kind, values[name])
         return self._connection.execute(TEXTS[query], values)
 
     def _many(self, query: str, /, rows: Iterable[Values]) -> int:

@@ -15,6 +15,7 @@ from duebook.clock import utc_now
 from duebook.errors import Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
+from duebook.model.serving import ALL
 from duebook.store.base import refuse_fork
 from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRITE
 from duebook.store.postgres.connection import BRIEF, translated
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
+    from duebook.model.serving import Serving
     from duebook.store.base import Tx
     from duebook.store.outside import Outside
     from duebook.store.postgres.beginning import Begin
@@ -152,11 +154,13 @@ class PostgresStore:
         queues: Sequence[str],
         leads: bool = False,
         after: Mark | None = None,
+        namespaces: Serving = ALL,
     ) -> Pulse:
         values: dict[str, Any] = {
             "id": session_id,
             "lease": lease,
             "queues": list(queues),
+            "namespaces": namespaces.listed,
             "leads": leads,
             "clock": None if self._clock is None else self._clock(),
             "after": (after or FIRST).wake_at,
@@ -186,17 +190,22 @@ class PostgresStore:
         )
 
     def look_for_work(
-        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
         values: dict[str, Any] = {
             "queues": list(queues),
+            "namespaces": namespaces.listed,
             "tasks": list(tasks),
             "labels": json.dumps(dict(labels)),
             "clock": None if self._clock is None else self._clock(),
         }
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
         if limited:  # rooms and rates are reckoned in Python
-            return self.read(lambda tx: tx.list_work(queues, tasks, labels))
+            return self.read(lambda tx: tx.list_work(queues, tasks, labels, namespaces))
         return Work(tuple((queue, name) for queue, name in places or ()), _utc(ready_at), _utc(now))
 
     def _ask_alone(self, query: str, values: dict[str, Any], pool: Pool, patience: float) -> Any:

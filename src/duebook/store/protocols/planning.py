@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from duebook.model.serving import ALL
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.plan import Plan
+    from duebook.model.serving import Serving
     from duebook.store.values import Mark, Pulse, SessionInfo, Taken
 
 __all__ = ["Planning"]
@@ -58,7 +61,14 @@ class Planning(Protocol):
     def take_over(self, limit: int) -> int:
         """Requeue up to `limit` runs of dead sessions; beyond `max_takeovers` they fail."""
 
-    def pulse(self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool) -> Pulse:
+    def pulse(
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool,
+        namespaces: Serving = ALL,
+    ) -> Pulse:
         """As Store.pulse, in a transaction with other things."""
 
     def holds_term(self, session_id: str, term: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from duebook.model.serving import ALL
 from duebook.store.values import NO_DELAY
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from duebook.model.queue import Queue, QueueLoad
     from duebook.model.run import Claim, LogLine, Outcome, Progress, Token
+    from duebook.model.serving import Serving, StrandedTask
     from duebook.store.values import Labels, OwnRun, WaitingStep, Work
 
 __all__ = ["Working"]
@@ -22,7 +24,11 @@ class Working(Protocol):
 
     # -- work
     def list_work(
-        self, queues: Sequence[str], tasks: Sequence[str] = (), labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str] = (),
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
         """Where `claim` would find runs now, as far as limits allow."""
 
@@ -35,7 +41,8 @@ class Working(Protocol):
         namespace: str = "default",
         labels: Labels = (),
     ) -> list[Claim]:
-        """Up to `limit` ready runs, by priority, then readiness; none when the session is dead.
+        """Up to `limit` ready runs, by priority, then readiness; none when the session is dead, or
+        does not serve the namespace.
 
         Of a schedule whose runs must not overlap, at most one is under way at any time, and of
         one with `max_concurrent` at most so many; of a queue with limits no more than those
@@ -78,14 +85,20 @@ class Working(Protocol):
     def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
         """From now on the session knows these tasks, and no others."""
 
-    def list_known_tasks(self) -> set[str]:
-        """The tasks that any live worker knows."""
+    def list_served(self) -> list[Serving]:
+        """The namespaces that each live worker serves, without repetition."""
+
+    def list_known_tasks(self, namespace: str) -> set[str]:
+        """The tasks that any live worker knows which serves the namespace."""
 
     def list_waiting_steps(self, run_id: str) -> list[WaitingStep]:
         """The steps of a run of a flow that wait for a worker who knows or has something."""
 
-    def list_stranded_tasks(self) -> list[str]:
-        """The tasks of queued runs that no live worker knows, by name."""
+    def list_stranded_tasks(self) -> list[StrandedTask]:
+        """The tasks of queued runs that no live worker of their namespace knows.
+
+        Of namespaces that only no worker serves, while others live, it tells nothing.
+        """
 
     # -- queues with limits
     def limit_queue(self, queue: Queue) -> None:

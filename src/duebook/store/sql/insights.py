@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Insights"]
 
+MOST_NAMESPACES: Final = 1_000_000
+
 LOOKED: Final = 5_000
 """The newest runs, among which late ones are looked for."""
 TIMED: Final = 20_000
@@ -95,7 +97,7 @@ class Insights(Lists):
         return planned, rows[-1][1] if len(rows) == limit else None
 
     def list_inhabited(self) -> list[str]:
-        return [row[0] for row in self._all("list_inhabited")]
+        return [row[0] for row in self._all("list_inhabited", limit=MOST_NAMESPACES)]
 
     def signal(self, namespace: str) -> tuple[Any, ...]:
         row = self._one("get_signal", now=self.now) or ()

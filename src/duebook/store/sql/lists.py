@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.model.listing import Found
 from duebook.model.run import LatestRun
+from duebook.model.serving import unserved
 from duebook.store.sql.looking import look
 from duebook.store.sql.rows import LATEST, micros, moment, read_run, read_schedule
 from duebook.store.sql.working import Working
@@ -66,6 +67,14 @@ class _SeenRun(NamedTuple):
     place: int
 
 
+class _Known(NamedTuple):
+    """What the workers of a namespace can do."""
+
+    served: bool
+    """False: workers live, and none serves it"""
+    tasks: set[str]
+
+
 class Lists(Working):
     """Pages of schedules, runs and ledger entries."""
 
@@ -88,7 +97,7 @@ class Lists(Working):
         after: Place | None,
         limit: int,
     ) -> Found[tuple[str, str]]:
-        known = self.list_known_tasks() if wanted.problem is not None else set()
+        known = None if wanted.problem is None else self._known_here(namespace)
 
         def matches(row: Row) -> bool:
             seen = _Seen._make(row)
@@ -102,6 +111,10 @@ class Lists(Working):
             read, place_of = self._reader(namespace, wanted, sort)
             found = look(read, matches, place_of, after, limit)
         return Found([(row[0], row[1]) for row in found.rows], found.last)
+
+    def _known_here(self, namespace: str) -> _Known:
+        nobody = unserved(namespace, self.list_served()) is not None
+        return _Known(not nobody, self.list_known_tasks(namespace))
 
     def _due_before(self, seen: _Seen, moment: datetime) -> bool:
         due = seen.status == "active" and seen.next_due_at is not None
@@ -306,7 +319,7 @@ class Lists(Working):
         return Found([read_entry(row, time) for row in found.rows], found.last)
 
 
-def _matches(seen: _Seen, wanted: ScheduleFilter, known: set[str]) -> bool:
+def _matches(seen: _Seen, wanted: ScheduleFilter, known: _Known | None) -> bool:
     if wanted.status is not None and seen.status != wanted.status:
         return False
     if wanted.text not in seen.name or not seen.name.startswith(wanted.prefix):
@@ -315,18 +328,20 @@ def _matches(seen: _Seen, wanted: ScheduleFilter, known: set[str]) -> bool:
         return False
     if wanted.labels and not set(wanted.labels) <= set(json.loads(seen.labels).items()):
         return False
-    return wanted.problem is None or wanted.problem == _has_problem(seen, known)
+    return known is None or wanted.problem == _has_problem(seen, known)
 
 
 def _runs_target(target: str, wanted: str) -> bool:
     return target == wanted or (wanted in ("task", "flow") and target.startswith(f"{wanted}:"))
 
 
-def _has_problem(seen: _Seen, known: set[str]) -> bool:
+def _has_problem(seen: _Seen, known: _Known) -> bool:
     if seen.problem is not None:
         return True
+    if seen.status != "active":
+        return False
     kind, _, task = seen.target.partition(":")
-    return seen.status == "active" and kind == "task" and task not in known
+    return (kind != "event" and not known.served) or (kind == "task" and task not in known.tasks)
 
 
 def read_entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:

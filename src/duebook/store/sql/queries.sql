@@ -161,17 +161,27 @@ ORDER BY name
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
-    tasks, queues, labels, clock_ahead)
+    tasks, queues, namespaces, labels, clock_ahead)
 VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
-    :labels, :clock_ahead)
+    :namespaces, :labels, :clock_ahead)
 
 -- name: tell_tasks
 -- A node knows other tasks than before.
 UPDATE node_sessions SET tasks = :tasks WHERE id = :id
 
 -- name: list_known_tasks
--- What the live workers know, a list each.
-SELECT tasks FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now AND tasks <> '[]'
+-- What the live workers know, a list each, and the namespaces that they serve.
+SELECT tasks, namespaces FROM node_sessions WHERE ended_at IS NULL AND expires_at > :now AND tasks <> '[]'
+
+-- name: list_served
+-- The namespaces that live workers serve, as lists.
+SELECT DISTINCT namespaces FROM node_sessions
+WHERE ended_at IS NULL AND expires_at > :now AND roles LIKE '%worker%'
+
+-- name: list_waiting_tasks
+-- The namespaces and tasks of queued runs.
+SELECT DISTINCT namespace, task FROM runs WHERE status = 'queued' AND task IS NOT NULL
+ORDER BY namespace, task
 
 -- name: renew_session
 -- A node lives on; no row when it was declared dead.
@@ -1064,8 +1074,8 @@ ORDER BY node, started_at
 
 -- name: list_nodes
 -- The nodes that live, with what they do and whether they lead.
-SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.labels, n.started_at,
-    n.seen_at, n.expires_at, n.clock_ahead,
+SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.namespaces, n.labels,
+    n.started_at, n.seen_at, n.expires_at, n.clock_ahead,
     (SELECT count(*) FROM runs AS r WHERE r.session_id = n.id AND r.status = 'running'),
     EXISTS (
         SELECT 1 FROM leases AS l
@@ -1192,7 +1202,16 @@ WITH RECURSIVE hop (namespace) AS (
         SELECT min(s.namespace) FROM schedules AS s
         WHERE s.deleted_at IS NULL AND s.namespace > hop.namespace)
     FROM hop WHERE hop.namespace IS NOT NULL)
-SELECT namespace FROM hop WHERE namespace IS NOT NULL
+SELECT namespace FROM hop WHERE namespace IS NOT NULL LIMIT :limit
+
+-- name: get_any_active
+-- Whether any of the first schedules of a namespace is active and needs a worker.
+SELECT 1 FROM (
+    SELECT id, target FROM schedules WHERE namespace = :namespace AND deleted_at IS NULL
+    ORDER BY name LIMIT :limit) AS first
+JOIN schedule_state AS st ON st.schedule_id = first.id
+WHERE st.status = 'active' AND first.target <> 'event'
+LIMIT 1
 
 -- name: get_signal
 -- Something that is different when a page would be: what ended, began, was told, decided or done.

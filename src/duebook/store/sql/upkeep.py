@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from duebook.model.node import LiveNode
+from duebook.model.serving import serving_of
 from duebook.settings import KEYS_KEPT
 from duebook.store.sql.statements import Statements
 from duebook.store.values import Inventory, News
@@ -54,7 +55,7 @@ class Upkeep(Statements):
 
     def _node(self, row: Row) -> LiveNode:
         id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row
-        tasks, queues, labels, *times = rest
+        tasks, queues, namespaces, labels, *times = rest
         started_at, seen_at, expires_at = map(self._time, times)
         return LiveNode(
             id_,
@@ -65,6 +66,7 @@ class Upkeep(Statements):
             tzdata,
             tuple(json.loads(tasks)),
             tuple(json.loads(queues)),
+            serving_of(json.loads(namespaces)),
             json.loads(labels),
             started_at,
             seen_at,

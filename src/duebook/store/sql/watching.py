@@ -6,21 +6,26 @@ from abc import abstractmethod
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from duebook.model.serving import ALL, unserved
 from duebook.store.migrations import too_new
 from duebook.store.sql.upkeep import Upkeep
-from duebook.store.values import Broken, Health, Load, Overdue
+from duebook.store.values import Broken, Health, Load, Overdue, WaitingPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime, timedelta
+
+    from duebook.model.node import LiveNode
 
 __all__ = ["Watching"]
 
 MOST_QUEUES: Final = 1_000
 MOST_PLACES: Final = 100
 MOST_BROKEN: Final = 1_000
+MOST_NAMESPACES: Final = 1_000
 FIRST_RUNS: Final = 100
-"""Of each queue and namespace, so many tell which tasks are waited for."""
+"""Of each queue and namespace, so many runs tell which tasks are waited for, and of each namespace
+so many schedules whether any is active."""
 
 
 class Watching(Upkeep):
@@ -50,22 +55,36 @@ class Watching(Upkeep):
         places = list(islice(self._places(queues, namespaces), MOST_PLACES))
         if namespaces is not None:
             queues = list(dict.fromkeys(queue for queue, _ in places))
-        first = {
-            task
-            for queue, namespace in places
-            for (task,) in self._all(
-                "list_first_tasks", queue=queue, namespace=namespace, limit=FIRST_RUNS
-            )
-        }
+        nodes = self.list_nodes()
         return Health(
             now=self.now,
             unfit=self.unfit(),
-            nodes=tuple(self.list_nodes()),
+            nodes=tuple(nodes),
             queues=tuple(queues),
-            tasks=tuple(sorted(first)),
+            waiting=tuple(WaitingPlace(*place, self._first_tasks(*place)) for place in places),
+            unserved=tuple(self._unserved(nodes, namespaces)),
             overdue=self._most_overdue(self.now - grace, namespaces),
             broken=self._broken(namespaces),
         )
+
+    def _unserved(
+        self, nodes: Sequence[LiveNode], namespaces: Collection[str] | None
+    ) -> Iterator[str]:
+        """Mostly a worker serves all namespaces, or none lives, and then nothing is looked at."""
+        serving = [node.namespaces for node in nodes if "worker" in node.roles]
+        if not serving or ALL in serving:
+            return
+        for (namespace,) in self._all("list_inhabited", limit=MOST_NAMESPACES):
+            wanted = namespaces is None or namespace in namespaces
+            if wanted and unserved(namespace, serving) is not None:
+                place = {"namespace": namespace, "limit": FIRST_RUNS}
+                if self._one("get_any_active", **place) is not None:
+                    yield namespace
+
+    def _first_tasks(self, queue: str, namespace: str) -> tuple[str, ...]:
+        place = {"queue": queue, "namespace": namespace}
+        rows = self._all("list_first_tasks", limit=FIRST_RUNS, **place)
+        return tuple(sorted(task for (task,) in rows))
 
     def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
         rows = self._all("count_statuses", after=after, limit=limit)

@@ -13,6 +13,7 @@ from duebook.model.flow_run import StepState, Surroundings, step_state
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
+from duebook.model.serving import ALL, StrandedTask, serving_of, unserved
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
 from duebook.store.sql.rows import begun_text, clean, inline, is_large, read_gate, read_output
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Progress
     from duebook.model.schedule import ScheduleSpec
+    from duebook.model.serving import Serving
     from duebook.store.sql.statements import Row, Values
     from duebook.store.values import FlowWake, Labels
 
@@ -72,6 +74,7 @@ class Working(Planning):
             clock_ahead=self.ahead.total_seconds(),
             queues=json.dumps(session.queues),
             labels=json.dumps(dict(session.labels)),
+            namespaces=json.dumps(session.namespaces.to_json()),
             now=self.now,
             expires_at=self.now + lease,
         )
@@ -115,7 +118,14 @@ class Working(Planning):
         self._tell_runs([orphan.id])
         self._wake_owner(orphan.wakes, orphan.schedule_id, orphan.parent_run_id)
 
-    def pulse(self, session_id: str, lease: timedelta, queues: Sequence[str], leads: bool) -> Pulse:
+    def pulse(
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool,
+        namespaces: Serving = ALL,
+    ) -> Pulse:
         """What Store.pulse says, one statement after another."""
         alive = self.renew(session_id, lease)
         term = self._lead(session_id, lease) if leads and alive else None
@@ -125,7 +135,7 @@ class Working(Planning):
             term=term,
             lead_until=self._time(self._value("get_lead")) if leads else None,
             wake_at=self.earliest_wake(),
-            queued=self._one("get_any_queued", queues=list(queues)) is not None,
+            queued=self._any_queued(queues, namespaces),
             ready_at=self.earliest_ready(),
             expiry=self.earliest_expiry(),
             deaths=bool(self._value("get_any_death", id=session_id, now=self.now)),
@@ -134,6 +144,10 @@ class Working(Planning):
             sinks=tuple(read_consumer(row) for row in self._all("list_sinks")),
             flow_at=self.earliest_flow().earliest,
         )
+
+    def _any_queued(self, queues: Sequence[str], namespaces: Serving) -> bool:
+        where = {"queues": list(queues), "namespaces": namespaces.listed}
+        return self._one("get_any_queued", **where) is not None
 
     @abstractmethod
     def earliest_flow(self) -> FlowWake:
@@ -149,7 +163,11 @@ class Working(Planning):
         return self._one("get_term", id=session_id, term=term) is not None
 
     def list_work(
-        self, queues: Sequence[str], tasks: Sequence[str] = (), labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str] = (),
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
         gates = {gate.queue.name: gate for gate in self._gates()}
         places, moments = [], [self.earliest_ready()]
@@ -160,10 +178,16 @@ class Working(Planning):
                 continue
             places += [
                 (queue, namespace)
-                for (namespace,) in self._all("list_namespaces", queue=queue)
+                for namespace in self._served(queue, namespaces)
                 if self._claimable("list_claimable", queue, namespace, 1, tasks, labels)
             ]
         return Work(tuple(places), min(filter(None, moments), default=None), self.now)
+
+    def _served(self, queue: str, namespaces: Serving) -> Iterable[str]:
+        """The served namespaces that may have work in a queue; no others are looked at."""
+        if namespaces.names is not None:
+            return sorted(namespaces.names)
+        return [namespace for (namespace,) in self._all("list_namespaces", queue=queue)]
 
     def _gates(self) -> list[Gate]:
         return [read_gate(row) for row in self._all("list_gates")]
@@ -201,7 +225,9 @@ class Working(Planning):
         alive = self._one("get_session_alive", id=session_id, queue=queue, now=self.now)
         if alive is None:
             return []
-        node, limited = alive
+        node, served, limited = alive
+        if namespace not in serving_of(json.loads(served)):
+            return []
 
         def take(most: int, at: datetime) -> list[Run]:
             mine = Claimer(session_id, node, at)
@@ -441,17 +467,33 @@ class Working(Planning):
     def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
         self._run("tell_tasks", id=session_id, tasks=json.dumps(list(tasks)))
 
-    def list_known_tasks(self) -> set[str]:
+    def list_served(self) -> list[Serving]:
+        rows = self._all("list_served", now=self.now)
+        return [serving_of(json.loads(served)) for (served,) in rows]
+
+    def list_known_tasks(self, namespace: str) -> set[str]:
+        return {
+            task for serving, tasks in self._known_tasks() if namespace in serving for task in tasks
+        }
+
+    def _known_tasks(self) -> list[tuple[Serving, list[str]]]:
+        """What each live worker serves and knows."""
         rows = self._all("list_known_tasks", now=self.now)
-        return {task for (tasks,) in rows for task in json.loads(tasks)}
+        return [(serving_of(json.loads(served)), json.loads(tasks)) for tasks, served in rows]
 
     def list_waiting_steps(self, run_id: str) -> list[WaitingStep]:
         rows = self._all("list_waiting_steps", id=run_id)
         return [WaitingStep(step, task, json.loads(needs or "{}")) for step, task, needs in rows]
 
-    def list_stranded_tasks(self) -> list[str]:
-        known = sorted(self.list_known_tasks())
-        return [task for (task,) in self._all("list_stranded_tasks", tasks=known)]
+    def list_stranded_tasks(self) -> list[StrandedTask]:
+        known, served = self._known_tasks(), self.list_served()
+        anywhere = {task for _, tasks in known for task in tasks}
+        return [
+            StrandedTask(namespace, task, task in anywhere)
+            for namespace, task in self._all("list_waiting_tasks")
+            if unserved(namespace, served) is None
+            and not any(namespace in serving and task in tasks for serving, tasks in known)
+        ]
 
     def limit_queue(self, queue: Queue) -> None:
         rate = queue.rate

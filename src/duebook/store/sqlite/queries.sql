@@ -331,7 +331,7 @@ WHERE schedule_id = :schedule_id AND due_at = :due_at AND kind = :kind
 
 -- name: get_session_alive
 -- Whether a node may still claim, and whether the queue has limits.
-SELECT node, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 
 -- name: take_lead
@@ -345,9 +345,15 @@ RETURNING term
 SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :term
 
 -- name: get_any_queued
--- Whether anything waits in the given queues.
+-- Whether anything waits in the given queues, of the given namespaces or of any.
 SELECT 1 FROM json_each(:queues) AS wanted
-WHERE EXISTS (SELECT 1 FROM runs WHERE status = 'queued' AND queue = wanted.value)
+WHERE (:namespaces IS NULL AND EXISTS (
+        SELECT 1 FROM runs WHERE status = 'queued' AND queue = wanted.value))
+    OR EXISTS (
+        SELECT 1 FROM json_each(:namespaces) AS served
+        WHERE EXISTS (
+            SELECT 1 FROM runs
+            WHERE status = 'queued' AND queue = wanted.value AND namespace = served.value))
 LIMIT 1
 
 -- name: get_gate
@@ -451,13 +457,6 @@ UPDATE runs
 SET progress = coalesce(:progress, progress), progress_text = coalesce(:text, progress_text),
     beat_at = :now
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status = 'running'
-
--- name: list_stranded_tasks
--- The tasks of queued runs that are none of the given ones.
-SELECT DISTINCT task FROM runs
-WHERE status = 'queued' AND task IS NOT NULL
-    AND task NOT IN (SELECT value FROM json_each(:tasks))
-ORDER BY task
 
 -- name: take_orphans
 -- What to do with each of the given runs, of those that are still running.

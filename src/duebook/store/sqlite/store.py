@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from duebook.clock import Ratchet, utc_now
 from duebook.errors import Conflict, Invalid, Unavailable
+from duebook.model.serving import ALL
 from duebook.store.base import refuse_fork
 from duebook.store.outside import outside
 from duebook.store.sql.planning import remember
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
 
+    from duebook.model.serving import Serving
     from duebook.store.base import Tx
     from duebook.store.sql.planning import Definitions
     from duebook.store.values import Labels, Mark, Pulse, Work
@@ -130,8 +132,9 @@ class SqliteStore:
         queues: Sequence[str],
         leads: bool = False,
         after: Mark | None = None,  # noqa: ARG002 - a look costs the same from anywhere
+        namespaces: Serving = ALL,
     ) -> Pulse:
-        return self.transact(lambda tx: tx.pulse(session_id, lease, queues, leads))
+        return self.transact(lambda tx: tx.pulse(session_id, lease, queues, leads, namespaces))
 
     @contextmanager
     def join(self, connection: object) -> Iterator[Tx]:
@@ -150,9 +153,13 @@ class SqliteStore:
         yield tx
 
     def look_for_work(
-        self, queues: Sequence[str], tasks: Sequence[str], labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str],
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
-        return self.read(lambda tx: tx.list_work(queues, tasks, labels))
+        return self.read(lambda tx: tx.list_work(queues, tasks, labels, namespaces))
 
     def news(self, timeout: float) -> News:
         """By SQLite's data_version, which changes with every commit: what it was nobody knows."""

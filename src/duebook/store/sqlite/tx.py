@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from duebook.model.finding import Finding
+from duebook.model.serving import ALL
 from duebook.store.sql.access import Access
 from duebook.store.sql.advancing import Advancing
 from duebook.store.sql.auditing import Auditing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow_run import FlowMove
     from duebook.model.run import Claim, Run
+    from duebook.model.serving import Serving
     from duebook.store.sql.statements import Row
     from duebook.store.sql.working import Claimer
     from duebook.store.values import Labels
@@ -62,12 +64,16 @@ class SqliteTx(
         return available()[-1].number
 
     def list_work(
-        self, queues: Sequence[str], tasks: Sequence[str] = (), labels: Labels = ()
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str] = (),
+        labels: Labels = (),
+        namespaces: Serving = ALL,
     ) -> Work:
         drains_until = self._value("get_drain", now=self.now)
         if drains_until is not None:
             return Work((), self._time(drains_until), self.now)
-        return super().list_work(queues, tasks, labels)
+        return super().list_work(queues, tasks, labels, namespaces)
 
     def claim(
         self,

@@ -98,6 +98,8 @@ def _missing(seen: Overview) -> Iterator[str]:
     for load in seen.queues:
         if load.queued and load.queue.name not in served:
             yield f"Runs wait in queue {load.queue.name}, which no live worker serves."
+    if seen.unserved is not None and (seen.schedules or seen.queues):
+        yield f"{seen.unserved[:1].upper()}{seen.unserved[1:]}."
     if any(due.at < seen.now - GRACE for due in seen.coming):
         yield "Some schedules are overdue."
 

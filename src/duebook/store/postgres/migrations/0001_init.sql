@@ -162,6 +162,8 @@ CREATE TABLE node_sessions (
     ended_at timestamptz,
     tasks text NOT NULL DEFAULT '[]' CHECK (tasks::json IS NOT NULL), -- those that it knows
     queues text NOT NULL DEFAULT '[]' CHECK (queues::json IS NOT NULL), -- those that it serves
+    namespaces text NOT NULL DEFAULT '["*"]'
+        CHECK (namespaces::json IS NOT NULL), -- those whose runs it may claim, * for all
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL), -- those that it has
     clock_ahead double precision NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
 ) WITH (fillfactor = 70);

@@ -27,6 +27,12 @@ class Command(BaseCommand):
         parser.add_argument("--slots", type=int, default=10, help="how many runs at once")
         parser.add_argument("--queue", action="append", help="which queues to serve")
         parser.add_argument(
+            "--serve",
+            metavar="NAMESPACES",
+            help="whose runs it executes, such as shop,billing, or * for all; by default only "
+            "those of the site's namespace",
+        )
+        parser.add_argument(
             "--prune", action="store_true", help="delete schedules that code no longer declares"
         )
 
@@ -41,6 +47,7 @@ class Command(BaseCommand):
                     options["roles"].split(","),
                     slots=options["slots"],
                     queues=options["queue"] or ["default"],
+                    serve=options["serve"],
                     prune=options["prune"],
                     keep_prints=True,
                 )

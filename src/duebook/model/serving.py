@@ -1,0 +1,117 @@
+"""Which namespaces a node serves: it executes their runs, and those of no others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from duebook.errors import Invalid, quoted
+from duebook.ids import check_name
+from duebook.model.access import EVERYWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = [
+    "ALL",
+    "NONE",
+    "Serving",
+    "StrandedTask",
+    "choose_serving",
+    "read_serving",
+    "serving_of",
+    "unserved",
+]
+
+_ALL_WORDS: Final = (EVERYWHERE, "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Some namespaces by name, or all of them, including those that do not exist yet."""
+
+    names: tuple[str, ...] | None = None
+    """None: all"""
+
+    def __contains__(self, namespace: object) -> bool:
+        return self.names is None or namespace in self.names
+
+    def __str__(self) -> str:
+        if self.names is None:
+            return "all namespaces"
+        if not self.names:
+            return "no namespace"
+        return f"namespace{'' if len(self.names) == 1 else 's'} {', '.join(self.names)}"
+
+    @property
+    def listed(self) -> list[str] | None:
+        """The names; None: all."""
+        return None if self.names is None else list(self.names)
+
+    def seen_by(self, sees: Callable[[str], bool]) -> Serving:
+        """Without the names of namespaces that somebody does not see."""
+        return self if self.names is None else Serving(tuple(filter(sees, self.names)))
+
+    def to_json(self) -> list[str]:
+        return [EVERYWHERE] if self.names is None else list(self.names)
+
+
+class StrandedTask(NamedTuple):
+    """A task for which runs wait, and which no live worker of their namespace knows."""
+
+    namespace: str
+    task: str
+    elsewhere: bool
+    """whether a worker knows it that does not serve the namespace"""
+
+    def __str__(self) -> str:
+        if self.elsewhere:
+            whose = f'runs of namespace "{self.namespace}" wait for task "{self.task}"'
+            return f"{whose}, which only workers of other namespaces know"
+        return f'runs wait for task "{self.task}", which no live worker knows'
+
+
+ALL: Final = Serving()
+NONE: Final = Serving(())
+
+
+def serving_of(names: Iterable[str]) -> Serving:
+    """The value of a JSON list."""
+    found = tuple(names)
+    return ALL if EVERYWHERE in found else Serving(found)
+
+
+def unserved(namespace: str, workers: Sequence[Serving]) -> str | None:
+    """That none of the live workers serves a namespace; None when one does, or none lives."""
+    if not workers or any(namespace in serving for serving in workers):
+        return None
+    return f'no live node serves namespace "{namespace}"; start one with --serve {namespace}'
+
+
+def read_serving(given: str | Sequence[str], what: str = "serve") -> Serving:
+    """The names that a person gives: a list, or a text with commas; `*` and `all` mean all.
+
+    Raises Invalid for names that no namespace can have.
+    """
+    if not isinstance(given, str | list | tuple | set | frozenset):
+        raise Invalid(f"{what} {quoted(given)} is not a list of namespaces")
+    words = given.split(",") if isinstance(given, str) else list(given)
+    names = [word.strip() if isinstance(word, str) else word for word in words]
+    if not any(names):
+        raise Invalid(f'{what} names no namespace; list some, such as "shop,billing", or "*"')
+    if any(name in _ALL_WORDS for name in names):
+        return ALL
+    return Serving(tuple(sorted({check_name(name, f"{what}: namespace") for name in names})))
+
+
+def choose_serving(
+    given: str | Sequence[str] | None, namespace: str, *, program: bool, named: bool
+) -> Serving:
+    """What a node serves: what it is told to, if anything.
+
+    Otherwise a node with a program serves the namespace of its book, and one without the namespace
+    that was `named`, or all.
+    """
+    if given is not None and given != "":
+        return read_serving(given)
+    return Serving((namespace,)) if program or named else ALL
