@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from hashlib import sha256
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from tests.conformance.builders import BEGIN, MINUTE, claim, settle
 
 if TYPE_CHECKING:
     from duebook.model.run import Claim, Run
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
 
+FOR_EVER = timedelta(days=36_500)
 CHAIN = """
 name: chain
 steps:
@@ -24,11 +26,23 @@ steps:
 """
 
 
+def attend(store: Store, session_id: str = "reader", lease: timedelta = FOR_EVER) -> None:
+    """Let somebody read the directory of the flows, as of now."""
+
+    def work(tx: Tx) -> None:
+        term = tx.take_directory("default", "flows", session_id, lease)
+        assert term is not None
+        tx.mark_scanned("default", "flows", session_id, term, None)
+
+    store.transact(work)
+
+
 def put_flow(store: Store, text: str, name: str = "chain") -> str:
     """The text of a file as the revision in force; returns its digest."""
     source = dedent(text)
     digest = sha256(source.encode()).hexdigest()
     revision = Revision(name, f"flows/{name}.yaml", digest, source)
+    attend(store)
     store.transact(lambda tx: tx.save_flows("default", [(revision, None)]))
     return digest
 
@@ -82,6 +96,7 @@ __all__ = [
     "MINUTE",
     "PARTLY",
     "UNMET",
+    "attend",
     "claim_steps",
     "leave_out",
     "put_flow",

@@ -32,11 +32,11 @@ steps: [{name: work, command: "true"}]
 class Folder:
     """A directory of flows and a node that looks after it."""
 
-    def __init__(self, path: Path, store: Store, *others: str) -> None:
-        roots = [path / name for name in ("flows", *others)]
+    def __init__(self, path: Path, store: Store, *others: str, name: str = "flows") -> None:
+        roots = [path / root for root in (name, *others)]
         for root in roots:
             root.mkdir(exist_ok=True)
-        self.path = roots[0]
+        self.path, self._names = roots[0], [root.name for root in roots]
         self.registry = FlowRegistry(store, "default")
         self._sync = FlowSync(roots, self.registry)
         self._now = 0.0
@@ -47,6 +47,7 @@ class Folder:
     def sync(self) -> list[tuple[str, str]]:
         """Look until everything stands still; what was done."""
         done: list[tuple[str, str]] = []
+        self.registry.hold(self._names)
         for _ in range(4):
             done += [(change.kind, change.name) for change in self._sync.step(self._now).changes]
             self._now += 1.0
@@ -87,6 +88,7 @@ def test_a_change_takes_effect_and_its_watermark_stays(
     assert began is not None
     assert began <= schedule.watermark <= clock.now
     clock.advance(timedelta(minutes=5))
+    folder.sync()
     tick(store)
     assert next(run.due_at for run in get_runs(store, schedule.id)) == clock.now
 
@@ -244,8 +246,7 @@ def test_flows_of_a_directory_that_has_another_name_now_can_be_forgotten(
         book.flows.forget("flows")
     clock.advance(2 * MINUTE)
     folder.path.rename(tmp_path / "jobs")
-    jobs = Folder(tmp_path, store, "jobs")
-    jobs.path.rmdir()  # nobody is given that name any more
+    jobs = Folder(tmp_path, store, name="jobs")  # no node is given the old name any more
     assert jobs.sync() == []
     (problem,) = book.flows.problems()
     assert problem["message"] == 'flow "etl" is in flows/etl.yaml already'

@@ -86,7 +86,25 @@ def test_stops_and_restarts_are_shown(greet: Cli) -> None:
     assert greet.json("flow", "show", "service")["stops"] == "At 22:00 every day (UTC)"
 
 
+def leave(greet: Cli) -> None:
+    """No node attends the directory any more."""
+    store = SqliteStore(greet.path)
+    store.transact(lambda tx: tx.release_directories("reader"))
+    store.close()
+
+
+def test_a_flow_whose_directory_no_node_reads_says_so(greet: Cli) -> None:
+    leave(greet)
+    told = 'no node has read directory "flows" since'
+    assert told in greet.ok("flow", "show", "greet")
+    started = greet("flow", "start", "greet")
+    assert (started.exit_code, f"note: {told}" in started.stderr) == (0, True)
+    assert f"note flows: {told}" in " ".join(greet("status").stdout.split())
+
+
 def test_flows_of_a_directory_that_is_no_more_are_forgotten(greet: Cli) -> None:
+    assert greet("flow", "forget", "flows").exit_code == 1, "a node attends it"
+    leave(greet)
     assert greet.ok("flow", "forget", "flows") == "forgot greet\n"
     assert greet.json("flow", "ls") == []
     assert greet("flow", "forget", "flows").exit_code == 3

@@ -56,6 +56,7 @@ def test_the_json_form_has_every_check(cli: Cli) -> None:
         "task": True,
         "overdue": True,
         "schedule": True,
+        "flows": True,
     }
     assert [problem["code"] for problem in found["problems"]] == ["queue"]
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import signal
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,7 +49,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 def register(world: World, path: Path) -> None:
     """Put the flows of a directory on the books."""
-    sync = FlowSync([path], FlowRegistry(world.book.store, "default"))
+    registry = FlowRegistry(world.book.store, "default", timedelta(days=1))
+    registry.hold([path.name])
+    sync = FlowSync([path], registry)
     for moment in range(3):
         sync.step(float(moment))
 
@@ -370,6 +372,29 @@ def test_a_deleted_flow_is_never_started_again(world: World) -> None:
     before = len(runs_of(world, "gone", 1_000))
     eventually(lambda: all(r.status not in ("queued", "running") for r in runs_of(world, "gone")))
     assert len(runs_of(world, "gone", 1_000)) == before
+
+
+def test_after_a_stop_an_edit_and_a_start_only_what_the_files_say_runs(world: World) -> None:
+    text = 'schedule: "* * * * * *"\noverlap_policy: all\nsteps: [{name: a, command: "true"}]\n'
+    folder = write_flow(world, "gone", text)
+    write_flow(world, "edited", text)
+    up(world, folder)
+    eventually(lambda: runs_of(world, "gone") and runs_of(world, "edited"))
+    world.nodes[0].end()
+    before = {run.id for name in ("gone", "edited") for run in runs_of(world, name, 1_000)}
+    old = world.book.flows.get("edited").digest
+    (folder / "gone.yaml").unlink()
+    write_flow(world, "edited", text.replace("name: a", "name: b"))
+    up(world, folder)
+
+    def fresh(name: str) -> list[Run]:
+        return [run for run in runs_of(world, name, 1_000) if run.id not in before]
+
+    eventually(lambda: fresh("edited"))
+    performed = {world.book.flows.performed(run.id).digest for run in fresh("edited")}
+    assert performed == {world.book.flows.get("edited").digest}
+    assert world.book.flows.get("edited").digest != old
+    assert fresh("gone") == []
 
 
 def test_a_changed_schedule_takes_effect(world: World) -> None:

@@ -99,3 +99,37 @@ def test_a_flow_is_started_and_stopped_by_hand(simulation: Make) -> None:
 def test_what_is_wrong_with_a_file_is_said(simulation: Make) -> None:
     with pytest.raises(Invalid, match=r"flow.yaml:1:\d+: .*retires"):
         simulation().flow("steps: [{name: a, command: x, retires: 1}]")
+
+
+HOURLY = """
+schedule: "0 * * * *"
+steps: [{name: work, command: "true"}]
+"""
+
+
+def test_what_was_edited_while_the_scheduler_was_down_runs_as_it_is_now(simulation: Make) -> None:
+    sim = simulation(start="2026-02-07T11:30:00Z")
+    sim.flow(HOURLY, "etl")
+    sim.flow(HOURLY, "gone")
+    sim.advance("1h")
+    sim.scheduler_down()
+    sim.flow(HOURLY.replace("work", "better"), "etl")
+    sim.delete_flow("gone")
+    assert {step["name"] for step in sim.book.flows.get("etl").steps} == {"work"}
+    sim.advance("30m")
+    sim.scheduler_up()
+    sim.advance("1m")
+    runs = sim.runs("etl")
+    assert [f"{run.due_at:%H:%M}" for run in runs] == ["12:00", "13:00"]
+    steps = [sim.book.flows.steps(run.id)[0].step for run in runs]
+    assert steps == ["work", "better"]
+    assert len(sim.runs("gone")) == 1
+    assert [entry.reason for entry in sim.ledger("gone")] == ["deleted"]
+
+
+def test_another_node_reads_the_flows_of_one_that_died(simulation: Make) -> None:
+    sim = simulation(start="2026-02-07T11:30:00Z", nodes=2)
+    sim.flow(HOURLY, "etl")
+    sim.kill_node(0)
+    sim.advance("1h")
+    assert [run.state for run in sim.runs("etl")] == ["succeeded"]

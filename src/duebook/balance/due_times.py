@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.explain.undue import raw_due_times
 from duebook.model.finding import Finding
+from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Reason
-from duebook.planner import DueTimes, instant_before
+from duebook.planner import UNATTENDED_AGAIN, DueTimes, instant_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -193,6 +194,8 @@ def judge_state(account: Account, now: datetime) -> list[Finding]:
     horizon = account.seen[-1].until if account.seen else account.watermark
     wake_at = due.wake_after(horizon)
     found = []
+    if isinstance(spec.target, FlowTarget) and account.wake_at is not None:
+        now += UNATTENDED_AGAIN  # it may wait until a node reads the directory of the flow
     if wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now)):
         looked = f"only at {account.wake_at:%Y-%m-%d %H:%M:%S} UTC" if account.wake_at else "never"
         due_at = due.next_after(horizon)

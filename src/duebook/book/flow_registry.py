@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +17,7 @@ from duebook.flows.reconcile import Kept
 from duebook.ids import new_id
 from duebook.model.flow import root_of
 from duebook.model.secret import hide_in_lines
+from duebook.planner import UNATTENDED_AGAIN
 from duebook.store.joined import JoinedStore
 from duebook.store.values import BrokenFile
 
@@ -28,11 +30,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FlowRegistry"]
 
+log = logging.getLogger(__name__)
+
 LEASE: Final = timedelta(minutes=1)
 AT_ONCE: Final = 200
 """Changes that share a transaction: others must not wait for ten thousand of them."""
 LONGEST_TEXT: Final = 200_000
 """Characters that are kept of a file with which something is wrong."""
+RETURNED: Final = (
+    "flows: taking over brought back an earlier revision of %s; check that this node's copy of "
+    "directory %s is current"
+)
 PREFIX: Final = "flows:"
 """How the schedules of flows say who made them."""
 
@@ -51,21 +59,28 @@ class _Made(NamedTuple):
 class FlowRegistry:
     """Implements flows.keeping.LeasedRegistry for a namespace."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, lease: timedelta = LEASE) -> None:
         self._store = store
         self._namespace = namespace
+        self._lease = lease
         self._session_id = new_id()
-        self._held: set[str] = set()
+        self._terms: dict[str, int] = {}
+        """of the directories that this node attends"""
+        self._scanned: dict[str, int] = {}
+        """the terms in which it read them"""
         self._refused: dict[str, Problem] = {}
         """by place: schedules that could not be made just now"""
 
     def owned_by(self, session_id: str) -> None:
-        self._session_id = session_id
+        if session_id != self._session_id:
+            self._session_id = session_id
+            self._terms.clear()
 
     def hold(self, roots: Collection[str]) -> tuple[set[str], float]:
-        others = self._others(set(roots) - self._held)
-        self._held = {root for root in roots if root not in others and self._lease(root)}
-        return set(self._held), min(others.values(), default=LEASE.total_seconds())
+        others = self._others(set(roots) - self._terms.keys())
+        found = {root: self._take(root) for root in roots if root not in others}
+        self._terms = {root: term for root, term in found.items() if term is not None}
+        return set(self._terms), min(others.values(), default=self._lease.total_seconds())
 
     def _others(self, roots: Collection[str]) -> dict[str, float]:
         """Those that other nodes look after, and in how many seconds that could be over.
@@ -79,25 +94,43 @@ class FlowRegistry:
 
         return self._store.read(work) if roots else {}
 
-    def _lease(self, root: str) -> bool:
-        work = lambda tx: tx.lease_flows(self._namespace, [root], self._session_id, LEASE)  # noqa: E731
-        try:
-            self._store.transact(work)
-        except Conflict:
-            return False
-        return True
+    def _take(self, root: str) -> int | None:
+        return self._store.transact(
+            lambda tx: tx.take_directory(self._namespace, root, self._session_id, self._lease)
+        )
+
+    def _keep(self, tx: Tx, roots: Collection[str]) -> None:
+        """Go on with directories; raises Conflict when another node has taken one over."""
+        for root in sorted(roots):
+            term = self._terms.get(root, 0)
+            tx.keep_directory(self._namespace, root, self._session_id, term, self._lease)
+
+    def scanned(self, roots: Collection[str]) -> None:
+        """The first scan under a term wakes the schedules that waited for it."""
+
+        def work(tx: Tx, root: str) -> None:
+            is_first = self._scanned.get(root) != self._terms[root]
+            wake_until = tx.now + UNATTENDED_AGAIN if is_first else None
+            place = (self._namespace, root, self._session_id, self._terms[root])
+            tx.mark_scanned(*place, wake_until)
+
+        for root in sorted(roots):
+            if root not in self._terms:
+                raise Conflict(f'this node does not attend directory "{root}"')
+            self._store.transact(lambda tx, root=root: work(tx, root))  # type: ignore[misc]
+            self._scanned[root] = self._terms[root]
 
     def release(self) -> None:
-        self._store.transact(lambda tx: tx.release_flows(self._session_id))
+        self._terms.clear()
+        self._store.transact(lambda tx: tx.release_directories(self._session_id))
 
     def forget(self, tx: Tx, root: str) -> list[str]:
-        """Delete the flows of a directory that no node looks after, with their schedules; their
+        """Delete the flows of a directory that no node attends, with their schedules; their
         names. Raises Conflict when one does."""
-        if tx.leases_of_others(self._namespace, [root], self._session_id):
+        if tx.take_directory(self._namespace, root, self._session_id, timedelta()) is None:
             raise Conflict(
-                f'a node looks after the flows of "{root}"; start it without that directory first'
+                f'a node attends directory "{root}"; start it without that directory first'
             )
-        tx.lease_flows(self._namespace, [root], self._session_id, timedelta())
         names = [
             flow.name for flow, _ in tx.list_flows(self._namespace) if root_of(flow.place) == root
         ]
@@ -105,6 +138,7 @@ class FlowRegistry:
             tx.remove_flows(self._namespace, names)
             self._unschedule(tx, self._made(tx, names))
         tx.save_problems(self._namespace, [root], {})
+        tx.delete_directory(self._namespace, root)
         return names
 
     def kept(self) -> list[Kept]:
@@ -150,13 +184,13 @@ class FlowRegistry:
     def _save(
         self, tx: Tx, found: Reconciled, files: Mapping[str, BrokenFile], roots: Collection[str]
     ) -> None:
-        tx.lease_flows(self._namespace, roots, self._session_id, LEASE)
+        self._keep(tx, roots)
         texts = {place: _shown(file.source) for place, file in found.broken.items()}
         whole = {place: file._replace(source=texts.get(place, "")) for place, file in files.items()}
         tx.save_problems(self._namespace, roots, whole)
 
     def _apply(self, tx: Tx, changes: Sequence[Change], roots: Collection[str]) -> None:
-        tx.lease_flows(self._namespace, roots, self._session_id, LEASE)
+        self._keep(tx, roots)
         kept = tx.get_flows(self._namespace, [change.name for change in changes])
         for change in changes:
             found = kept.get(change.name)
@@ -172,6 +206,7 @@ class FlowRegistry:
                 revised.append((change.flow, change.revision))
             elif change.kind == "move":
                 tx.move_flow(self._namespace, change.name, change.place)
+        self._note_returned(tx, [revision for _, revision in revised])
         tx.save_flows(
             self._namespace, [(revision, next_control(flow, tx.now)) for flow, revision in revised]
         )
@@ -180,6 +215,24 @@ class FlowRegistry:
         self._unschedule(tx, {name: found for name, found in made.items() if name in ended})
         flows = ((change.flow, change.place) for change in changes if change.flow is not None)
         self._schedule(tx, {flow.name: (flow, place) for flow, place in flows if flow.start}, made)
+
+    def _note_returned(self, tx: Tx, revisions: Sequence[Revision]) -> None:
+        """Flows of which a takeover brings back an earlier revision: perhaps this node's copy of
+        the directory is an old one. A later change of such a flow ends that."""
+        known = tx.flow_revisions(
+            self._namespace, [(revision.flow, revision.digest) for revision in revisions]
+        )
+        for root in {root_of(revision.place) for revision in revisions}:
+            took_over = self._scanned.get(root) != self._terms[root]
+            changed = {r.flow: r.digest for r in revisions if root_of(r.place) == root}
+            returned = {flow for flow, digest in changed.items() if (flow, digest) in known}
+            before = set(tx.list_returned(self._namespace, root))
+            after = (before - changed.keys()) | (returned if took_over else set())
+            if after != before:
+                tx.save_returned(self._namespace, root, after)
+            if took_over and returned:
+                names = shorten(", ".join(sorted(returned)), 200)
+                log.warning(RETURNED, names, root)
 
     def _schedule(
         self, tx: Tx, flows: Mapping[str, tuple[Flow, str]], made: Mapping[str, _Made]

@@ -20,6 +20,7 @@ from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
 from duebook.model.filters import check_page
+from duebook.model.flow import root_of
 from duebook.model.flow_run import step_state
 from duebook.model.flow_target import FlowTarget
 from duebook.model.flow_view import FlowView, flow_view
@@ -75,8 +76,9 @@ class Flows:
             runs = tx.latest_flow_runs(self._namespace, names) if names else {}
             wanted = [(kept.name, kept.digest) for kept in page.rows]
             flows = self._shelf.find_all(tx, self._namespace, wanted)
+            unread = _unread(tx, self._namespace)
             views = (
-                _view(kept, flow, problems, runs.get(kept.name))
+                _view(kept, flow, problems, runs.get(kept.name), unread)
                 for kept, flow in zip(page.rows, flows, strict=True)
             )
             return Listing(views, write_cursor(asked, page.last))
@@ -314,20 +316,33 @@ class Flows:
     def _view(self, tx: Tx, kept: KeptFlow, problems: Mapping[str, BrokenFile]) -> FlowView:
         runs = tx.list_flow_runs(self._namespace, kept.name, 1)
         (flow,) = self._shelf.find_all(tx, self._namespace, [(kept.name, kept.digest)])
-        return _view(kept, flow, problems, runs[0] if runs else None)
+        unread = _unread(tx, self._namespace)
+        return _view(kept, flow, problems, runs[0] if runs else None, unread)
 
     def _note(self, tx: Tx, action: str, name: str, run_id: str) -> None:
         self._audit.note(tx, action, FLOW, name, run_id)
 
 
+def _unread(tx: Tx, namespace: str) -> dict[str, str]:
+    """What there is to say about directories that no node reads, by their names."""
+    found = tx.list_directories([namespace])
+    return {each.name: told for each in found if (told := each.unread) is not None}
+
+
 def _view(
-    kept: KeptFlow, flow: Flow | NoFlow, problems: Mapping[str, BrokenFile], last: Run | None
+    kept: KeptFlow,
+    flow: Flow | NoFlow,
+    problems: Mapping[str, BrokenFile],
+    last: Run | None,
+    unread: Mapping[str, str],
 ) -> FlowView:
+    told = unread.get(root_of(kept.place))
     if isinstance(flow, NoFlow):
-        return FlowView(*kept, problem=str(flow), last_run=last)
+        return FlowView(*kept, problem=str(flow), last_run=last, unread=told)
     broken = problems.get(kept.place)
     problem = str(Problem(**broken.problems[0])) if broken and broken.problems else None
-    return flow_view(flow, kept.place, kept.digest, kept.updated_at, problem, last)
+    view = flow_view(flow, kept.place, kept.digest, kept.updated_at, problem, last)
+    return replace(view, unread=told)
 
 
 def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:

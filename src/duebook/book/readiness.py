@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Conflict, Unavailable
+from duebook.errors import Conflict, Unavailable, shorten
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
 from duebook.model.serving import StrandedTask, unserved
 from duebook.timetext import format_duration, parse_duration
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from duebook.store.values import Health, Overdue
 
-__all__ = ["GRACE", "judge", "look", "look_here", "unreachable"]
+__all__ = ["GRACE", "judge", "look", "look_here", "notes", "unreachable"]
 
 GRACE: Final = timedelta(minutes=1)
 """By how much a schedule may be overdue."""
@@ -35,7 +35,7 @@ def look(
         health = store.read(lambda tx: tx.health(given, namespaces))
     except (Conflict, Unavailable) as error:
         return unreachable(error)
-    return Readiness(health.now, tuple(judge(health)))
+    return Readiness(health.now, tuple(judge(health)), notes=tuple(notes(health)))
 
 
 def look_here(store: Store, trouble: Callable[[], str | None] | None) -> Readiness:
@@ -74,6 +74,13 @@ def judge(health: Health) -> Iterator[Problem]:
     yield from _unknown(health)
     if health.overdue is not None:
         yield Problem("overdue", _lag(health, health.overdue))
+    yield from _unplannable(health)
+    for directory in health.directories:
+        if directory.unread is not None and directory.waiting:
+            yield Problem("flows", directory.unread)
+
+
+def _unplannable(health: Health) -> Iterator[Problem]:
     for broken in health.broken[:MOST_NAMED]:
         yield Problem("schedule", f'schedule "{broken.title}" cannot be planned: {broken.problem}')
     if (more := len(health.broken) - MOST_NAMED) > 0:
@@ -119,6 +126,20 @@ def _unknown(health: Health) -> Iterator[Problem]:
                 told.add(str(StrandedTask(place.namespace, task, task in anywhere)))
     for message in sorted(told):
         yield Problem("task", message)
+
+
+def notes(health: Health) -> Iterator[Problem]:
+    """What stops nothing, but needs attention."""
+    for directory in health.directories:
+        if directory.unread is not None and not directory.waiting:
+            yield Problem("flows", directory.unread)
+        if directory.returned:
+            names = shorten(", ".join(directory.returned), 200)
+            yield Problem(
+                "flows",
+                f"the node that took over {directory.title} brought back an earlier revision of "
+                f"{names}; check that its copy is current",
+            )
 
 
 def _lag(health: Health, overdue: Overdue) -> str:

@@ -97,8 +97,8 @@ def show_command(name: str, as_json: bool) -> None:
         _print_steps(book, view)
         if runs := book.flows.runs(view.name, 5):
             print_runs(book, runs)
-        for told in view.waits:
-            click.echo(printable(told))
+        for told in (*view.waits, *([view.unread] if view.unread else [])):
+            click.echo(wrapped(printable(told)))
         if view.last_run is not None and view.last_run.is_active:
             click.echo(f"what each step waits for: duebook explain {view.name}")
 
@@ -121,6 +121,8 @@ def start_command(name: str, params: tuple[str, ...], wait: bool, as_json: bool)
     given = dict(read_pair(param, "--param") for param in params)
     with open_book() as book:
         run = book.flows.start(name, given)
+        if (unread := book.flows.get(name).unread) is not None:
+            click.echo(wrapped(printable(f"note: {unread}")), err=True)
         _follow(book, run, wait, as_json, "is started")
 
 

@@ -117,6 +117,16 @@ def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_flows_option = click.option(
+    "--flows",
+    "flows",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A directory of flow files to keep and run; may be repeated.",
+)
+
+
 @click.command("up")
 @_database_option
 @click.option("--app", metavar="MODULE:BOOK", help="The program whose tasks it runs.")
@@ -128,14 +138,7 @@ def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="What the node does: plan, work, pass events on, serve the API.",
 )
-@click.option(
-    "--flows",
-    "flows",
-    metavar="DIR",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A directory of flow files to keep and run; may be repeated.",
-)
+@_flows_option
 @click.option(
     "--coordination",
     type=click.Choice(COORDINATIONS),
@@ -308,19 +311,24 @@ def _allow_descriptors(slots: int) -> None:
 @click.command("tick")
 @_database_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@_flows_option
 @_verbose_option
 @json_option
-def tick_command(limit: int, verbose: bool, as_json: bool) -> None:
+def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bool) -> None:
     """Plan what is due now and leave, for an outside cron; nodes do this by themselves.
 
     Prints how many due times became runs, were skipped or have to wait, how
     many schedules remain due beyond --limit, and when the next one is due.
+    With --flows the directory is read first: due times of its flows wait as
+    long as no node does.
     """
+    from duebook.book.flow_registry import FlowRegistry
     from duebook.cli.opening import open_database
     from duebook.engine.measures import Measures
     from duebook.engine.node import new_session
     from duebook.engine.sequencer import Sequencer
     from duebook.engine.ticker import Ticker
+    from duebook.flows.keeping import scan_once
 
     if verbose:
         _begin_log(quiet=False, verbose=True)
@@ -329,6 +337,8 @@ def tick_command(limit: int, verbose: bool, as_json: bool) -> None:
         session = new_session("scheduler")
         book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
         try:
+            if flows:
+                scan_once(flows, FlowRegistry(book.store, book.namespace), session.id)
             wake_at = Ticker(book.store, session.id, limit, measures=measures).step()
             if book.store.sequences:
                 Sequencer(book.store).step()

@@ -29,8 +29,9 @@ def status_command(grace: str, as_json: bool) -> None:
 
     The database must answer, a scheduler live, every queue and namespace with
     work be served, every task be known to a worker that serves its namespace, no
-    schedule be overdue, and every schedule be one that can be planned. With
-    --namespace only its runs and schedules count; without, those of all namespaces.
+    schedule be overdue, every schedule be one that can be planned, and no flow
+    wait until a node reads its directory. With --namespace only its runs and
+    schedules count; without, those of all namespaces.
 
     \b
     Examples:
@@ -43,6 +44,8 @@ def status_command(grace: str, as_json: bool) -> None:
     else:
         for problem in readiness.problems:
             click.echo(wrapped(printable(f"problem {problem.code}: {problem.message}")))
+        for note in readiness.notes:
+            click.echo(wrapped(printable(f"note {note.code}: {note.message}")))
         click.echo("ready" if readiness.ready else "not ready")
     if not readiness.ready:
         click.get_current_context().exit(1)

@@ -11,14 +11,19 @@ from duebook.model.plan import Defer, Reason
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.model.plan import DueException
+    from duebook.model.plan import DueException, Unattended
     from duebook.model.schedule import Schedule
 
 __all__ = ["explain_coming", "explain_deferred", "explain_paused", "explain_said"]
 
 
 def explain_coming(
-    schedule: Schedule, due_at: datetime, ripe_at: datetime, moved_from: str, clock: Clock
+    schedule: Schedule,
+    due_at: datetime,
+    ripe_at: datetime,
+    moved_from: str,
+    clock: Clock,
+    unattended: Unattended | None = None,
 ) -> Explanation:
     """A due time in the future; `clock.asked` is now."""
     text = f"due in {length_text(due_at - clock.asked)}, at {clock.time(due_at)}"
@@ -30,6 +35,9 @@ def explain_coming(
     if schedule.status == "paused":
         reason = str(Reason.PAUSED)
         text += f", but {_pause(schedule, clock)}"
+    elif unattended is not None:
+        reason = str(Reason.UNATTENDED)
+        text += f", but {unread_text(unattended.directory, unattended.since, clock)}"
     return Explanation(due_at, "to_come", text, reason)
 
 
@@ -73,10 +81,20 @@ def explain_deferred(defer: Defer, due_at: datetime, clock: Clock) -> Explanatio
     return Explanation(due_at, "waiting", text, defer.reason, other_run_id=other)
 
 
+def unread_text(directory: object, since: datetime | None, clock: Clock) -> str:
+    """Why nobody knows whether a flow is still the one that the database has."""
+    told = f'no node has read directory "{directory}"'
+    told += " yet" if since is None else f" since {clock.full(since)}"
+    return f"{told}; start one with --flows, or delete its flows: duebook flow forget {directory}"
+
+
 def _why_deferred(defer: Defer, clock: Clock) -> str:
     facts = defer.facts
     if defer.reason == Reason.PACE:
         return f"waiting its turn: the backlog goes on at {clock.time(defer.until)}"
+    if defer.reason == Reason.UNATTENDED:
+        since = as_moment(facts.get("since"))
+        return f"waiting: {unread_text(facts.get('directory'), since, clock)}"
     if defer.reason == Reason.DEPENDENCY:
         missing = "" if facts.get("exists", True) else ", which does not exist"
         return (

@@ -19,7 +19,7 @@ from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
     from duebook.model.node import LiveNode
-    from duebook.model.plan import DueException, Plan, Snapshot
+    from duebook.model.plan import DueException, Plan, Snapshot, Unattended
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
@@ -191,6 +191,11 @@ class Facts:
             return self._tx.snapshot(self.schedule.id)
         except DuebookError:
             return None
+
+    @property
+    def unattended(self) -> Unattended | None:
+        """The directory of its flow, while no node reads that."""
+        return None if self.snapshot is None else self.snapshot.unattended
 
     @cached_property
     def plan(self) -> Plan | None:

@@ -240,7 +240,8 @@ def _without_trace(facts: Facts, at: datetime, clock: Clock) -> Explanation:
 def _coming(
     facts: Facts, at: datetime, ripe_at: datetime, moved_from: str, clock: Clock
 ) -> Explanation:
-    told = explain_coming(facts.schedule, at, ripe_at, moved_from, replace(clock, asked=facts.now))
+    asked = replace(clock, asked=facts.now)
+    told = explain_coming(facts.schedule, at, ripe_at, moved_from, asked, facts.unattended)
     return replace(told, text=f"{told.text}; {facts.unserved}") if facts.unserved else told
 
 

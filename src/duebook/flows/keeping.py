@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.errors import printable
 from duebook.flows.reconcile import Registry
-from duebook.flows.sync import FlowSync
+from duebook.flows.sync import PATIENCE, RESCAN, FlowSync
 from duebook.flows.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from duebook.flows.problems import Problem
 
-__all__ = ["FlowKeeper", "LeasedRegistry"]
+__all__ = ["FlowKeeper", "LeasedRegistry", "scan_once"]
 
 RENEW: Final = 20.0
 """Seconds between two renewals of the lease; it lasts three times as long."""
@@ -61,12 +61,17 @@ class FlowKeeper:
         self._others: set[str] = set()
         """directories that another node looks after"""
         self._told: set[Problem] = set()
+        self._ring: Callable[[], None] = lambda: None
 
     def owned_by(self, session_id: str) -> None:
+        """A new session attends nothing yet."""
         self._registry.owned_by(session_id)
+        self._held_at = float("-inf")
+        self._ring()
 
     def start(self, ring: Callable[[], None]) -> None:
         """Begin to watch."""
+        self._ring = ring
         self._watcher = Watcher(self._roots, ring)
         self._watcher.start()
 
@@ -106,3 +111,27 @@ class FlowKeeper:
             self._watcher.close()
         if self._held:
             self._registry.release()
+
+
+def scan_once(
+    roots: Sequence[Path],
+    registry: LeasedRegistry,
+    session_id: str,
+    pause: Callable[[float], object] = time.sleep,
+) -> set[str]:
+    """Read directories until nothing moves, for a process that leaves again; those that it
+    attends now, for other nodes attend the rest."""
+    registry.owned_by(session_id)
+    sync, began = FlowSync(roots, registry), time.monotonic()
+    held, _ = registry.hold([root.resolve().name for root in roots])
+    while held:
+        now = time.monotonic()
+        synced = sync.step(now, held)
+        if synced.wait >= RESCAN or now - began > 2 * PATIENCE:
+            for problem in synced.problems:
+                _log.warning("flows: %s", printable(str(problem)))
+            break
+        pause(synced.wait)
+        if synced.is_late:
+            held, _ = registry.hold(held)
+    return held

@@ -82,6 +82,12 @@ class Registry(Protocol):
         Raises Conflict when a flow is no longer what a change is based on; nothing is done then.
         """
 
+    def scanned(self, roots: Collection[str]) -> None:
+        """The flows of these directories are equal to their files now.
+
+        Raises Conflict when another node has taken one over since it was looked at.
+        """
+
 
 def reconcile(
     found: Mapping[str, Found],

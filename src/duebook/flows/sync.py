@@ -116,6 +116,7 @@ class FlowSync:
         told = (*gone, *(p for place in sorted(found.problems) for p in found.problems[place]))
         try:
             self._registry.apply(found, roots)
+            self._registry.scanned(roots - self._unsettled(moving, now))
         except Conflict as error:  # another node was quicker; look again
             _log.info("flows: %s", error)
             return Synced((), told, STILL, is_late=True)
@@ -182,6 +183,14 @@ class FlowSync:
     def _counts(self, place: str) -> str:
         return self._taken[place].digest if place in self._taken else ""
 
+    def _unsettled(self, moving: set[str], now: float) -> set[str]:
+        """Directories in which files move, for a while."""
+        return set() if self._is_patient_no_longer(now) else {root_of(place) for place in moving}
+
+    def _is_patient_no_longer(self, now: float) -> bool:
+        """Whether files move for so long that nothing waits for them any more."""
+        return self._moving_since is not None and now - self._moving_since >= PATIENCE
+
     def _patient(self, found: Reconciled, moving: set[str], now: float) -> Reconciled:
         """Without deletions while others move, for a while: a rename may be under way."""
         if not moving:
@@ -189,7 +198,7 @@ class FlowSync:
             return found
         if self._moving_since is None:
             self._moving_since = now
-        if now - self._moving_since >= PATIENCE:
+        if self._is_patient_no_longer(now):
             return found
         changes = tuple(change for change in found.changes if change.kind != "delete")
         return replace(found, changes=changes)

@@ -44,6 +44,8 @@ class FlowView:
     """when it is stopped if it is running, in words"""
     restarts: str | None = None
     """when it is stopped and started again, in words"""
+    unread: str | None = None
+    """why its due times wait: no node reads the directory of its file"""
 
 
 def waiting_for(

@@ -209,6 +209,7 @@ def readiness_form(readiness: Readiness) -> dict[str, Any]:
         "problems": [
             {"code": problem.code, "message": problem.message} for problem in readiness.problems
         ],
+        "notes": [{"code": note.code, "message": note.message} for note in readiness.notes],
     }
 
 

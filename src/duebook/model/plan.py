@@ -30,6 +30,7 @@ __all__ = [
     "Skip",
     "Snapshot",
     "Stretch",
+    "Unattended",
     "Upstream",
 ]
 
@@ -54,6 +55,8 @@ class Reason(StrEnum):
     MAX_RUNS = "max_runs"
     PACE = "pace"
     """only a reason to wait: the backlog is considered one due time at a time"""
+    UNATTENDED = "unattended"
+    """only a reason to wait: no node has read the directory of the flow since one took it over"""
 
 
 @dataclass(slots=True)
@@ -104,6 +107,17 @@ class Stretch:
     seen_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Unattended:
+    """The directory of a flow whose files no node reads, so that nobody knows what they say."""
+
+    directory: str
+    since: datetime | None
+    """when a node read them last; None: never"""
+    is_changing: bool = False
+    """whether a node takes it over, or changes its flows, just now"""
+
+
 class Owner(NamedTuple):
     """Where a schedule belongs, and who made it."""
 
@@ -141,6 +155,8 @@ class Snapshot:
     by_hand: ActiveRun | None = None
     """the latest run without a due time that succeeded, where a policy asks for it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    unattended: Unattended | None = None
+    """the directory of the flow that it starts, while no node reads that"""
 
     def decided_until(self, now: datetime) -> datetime:
         """The watermark; a missing one counts as new."""

@@ -19,6 +19,7 @@ CHECKS: Final = (
     "task",
     "overdue",
     "schedule",
+    "flows",
 )
 """What is asked, in this order; the code of a Problem is one of them."""
 NODE_CHECKS: Final = ("database", "schema", "node")
@@ -41,6 +42,8 @@ class Readiness:
     """by the books' clock; None when nobody could ask them"""
     problems: tuple[Problem, ...] = ()
     asked: tuple[str, ...] = CHECKS
+    notes: tuple[Problem, ...] = ()
+    """what stops nothing, but needs attention"""
 
     @property
     def ready(self) -> bool:

@@ -11,11 +11,12 @@ from duebook.planner.lifecycle import (
     plan_resume,
     upcoming_after,
 )
-from duebook.planner.plan import plan
+from duebook.planner.plan import UNATTENDED_AGAIN, plan
 from duebook.planner.rate import mean_rate
 from duebook.planner.repair import pause_unread, plan_repair, resume_unread
 
 __all__ = [
+    "UNATTENDED_AGAIN",
     "DueTimes",
     "first_plan",
     "instant_before",

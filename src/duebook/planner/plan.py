@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
-from duebook.model.plan import Fire, Plan
+from duebook.model.plan import Defer, Fire, Plan, Reason
 from duebook.planner.backlog import pieces_until
 from duebook.planner.due import DueTimes
 from duebook.planner.lifecycle import plan_resume
@@ -13,9 +15,14 @@ from duebook.planner.walk import Walk
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.model.plan import Snapshot
+    from duebook.model.plan import Snapshot, Unattended
 
-__all__ = ["plan"]
+__all__ = ["UNATTENDED_AGAIN", "plan"]
+
+UNATTENDED_AGAIN: Final = timedelta(minutes=5)
+"""When to look again at a flow whose directory no node reads; the scan of one wakes it earlier."""
+CHANGING_AGAIN: Final = timedelta(milliseconds=100)
+"""When to look again while a node changes the flows of the directory."""
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -23,7 +30,8 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
 
     Each gets exactly one decision, in order; one that must wait is deferred, and those behind it
     wait as well. A clock that stepped back behind the watermark finds nothing pending. A schedule
-    that is paused resumes when its time has come; otherwise its plan changes nothing.
+    that is paused resumes when its time has come; otherwise its plan changes nothing. While no node
+    reads the directory of the flow that it starts, everything waits, and counts as not seen yet.
     """
     return _on_time(snapshot, now) or _by_all_rules(snapshot, now)
 
@@ -33,7 +41,9 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
     spec, watermark = snapshot.spec, snapshot.watermark
     if not spec.plain or watermark is None or snapshot.status != "active":
         return None
-    if snapshot.exceptions or snapshot.seen or (snapshot.active and spec.overlap != "allow"):
+    if snapshot.unattended or snapshot.exceptions or snapshot.seen:
+        return None
+    if snapshot.active and spec.overlap != "allow":
         return None
     due_at = spec.triggers[0].next_after(watermark)
     if due_at is None or not now - spec.grace <= due_at <= now:
@@ -56,9 +66,38 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
 def _by_all_rules(snapshot: Snapshot, now: datetime) -> Plan:
     if snapshot.status == "paused" and snapshot.paused_until and snapshot.paused_until <= now:
         return plan_resume(snapshot, now)
+    if snapshot.status == "active" and snapshot.unattended is not None:
+        return _unread(snapshot, snapshot.unattended, now)
     watermark, due = snapshot.decided_until(now), DueTimes.of(snapshot, now)
     until = now if snapshot.status == "active" else watermark
     walk = Walk(snapshot, due, pieces_until(snapshot, due, watermark, until), watermark, now)
     if snapshot.status == "active":
         walk.go()
     return walk.plan()
+
+
+def _unread(snapshot: Snapshot, unattended: Unattended, now: datetime) -> Plan:
+    """Nobody knows what the files say: nothing is decided, and nothing counts as seen."""
+    watermark, due = snapshot.decided_until(now), DueTimes.of(snapshot, now)
+    known = pieces_until(snapshot, due, watermark, watermark)
+    planned = Walk(snapshot, due, known, watermark, now).plan()
+    waiting = _first_waiting(snapshot, due, watermark, now)
+    if waiting is None:
+        return planned
+    until = now + (CHANGING_AGAIN if unattended.is_changing else UNATTENDED_AGAIN)
+    facts = {"directory": unattended.directory, "since": unattended.since}
+    defer = Defer(waiting, Reason.UNATTENDED, until, facts)
+    return replace(planned, decisions=(*planned.decisions, defer), status="active", wake_at=until)
+
+
+def _first_waiting(
+    snapshot: Snapshot, due: DueTimes, watermark: datetime, now: datetime
+) -> datetime | None:
+    """The earliest due time that is still to be decided, seen before or not."""
+    if past := due.put_in_until(watermark):
+        return min(past)
+    for piece in pieces_until(snapshot, due, watermark, now):
+        following = due.next_after(piece.after)
+        if piece.kind != "done" and following is not None and following <= piece.until:
+            return following
+    return None

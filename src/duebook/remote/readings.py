@@ -224,4 +224,5 @@ def read_token(form: Form) -> AccessToken:
 
 def read_readiness(form: Form) -> Readiness:
     problems = tuple(read_value(Problem, problem) for problem in form["problems"])
-    return read_value(Readiness, form, problems=problems)
+    notes = tuple(read_value(Problem, note) for note in form.get("notes") or ())
+    return read_value(Readiness, form, problems=problems, notes=notes)

@@ -12,6 +12,7 @@ from duebook.model.serving import ALL
 if TYPE_CHECKING:
     from duebook.model.consumer import Consumer
     from duebook.model.event import Event
+    from duebook.model.flow_directory import FlowDirectory
     from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Snapshot, Stretch
     from duebook.model.run import Token
@@ -296,6 +297,7 @@ class Health:
     overdue: Overdue | None
     broken: tuple[Broken, ...] = ()
     """schedules that cannot be planned, up to a number of them"""
+    directories: tuple[FlowDirectory, ...] = ()
 
 
 class WaitingPlace(NamedTuple):

@@ -162,6 +162,11 @@ class SimulatedNode:
     def plans(self) -> bool:
         return self.alive and self._scheduler is not None
 
+    @property
+    def scheduler_id(self) -> str:
+        """The session under which it plans, "" while its scheduler is down."""
+        return self._scheduler or ""
+
     def tick(self) -> datetime | None:
         """Plan what is due, and let flows go on; returns when to look again."""
         moments = (self._ticker.step(), self._advancer.step())

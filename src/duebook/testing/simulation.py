@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +12,11 @@ from duebook.book import Book
 from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.flows.build import build
-from duebook.flows.lifecycle import next_control
 from duebook.flows.shelf import Shelf
-from duebook.model.flow import Revision
 from duebook.model.serving import choose_serving
 from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
+from duebook.testing.directory import SimulatedDirectory
 from duebook.testing.node import LEASE, SimulatedNode
 from duebook.testing.rooms import SimulatedRoom
 from duebook.testing.stand_ins import StandIns
@@ -73,6 +71,8 @@ class Simulation(Closing):
         self._watchful_until = self.now
         self._expiry: datetime | None = None
         self._nodes: list[SimulatedNode] = []
+        self._folder = folder
+        self._directory: SimulatedDirectory | None = None
         self.book = Book(self._store, namespace)
         self._serve = serve
         for _ in range(nodes):
@@ -101,23 +101,32 @@ class Simulation(Closing):
             node.tell_tasks(self._stand_ins.tasks)
 
     def flow(self, source: str, name: str = "flow") -> None:
-        """Take the flows of a file, as a node takes those of a directory, with their schedules.
+        """Write a file of flows; a node reads it at once, as one does that attends the directory.
 
-        `name` is that of the file. Raises Invalid with all that is wrong with it.
+        While the scheduler is down nobody does: it is read when that is up again, and until then
+        no due time of its flows is decided. A flow that says no name gets `name`. Raises Invalid
+        with all that is wrong with the file.
         """
         built = build(source, f"{name}.yaml", name)
         if built.problems:
             raise Invalid("; ".join(map(str, built.problems)))
-        digest = sha256(source.encode()).hexdigest()
-        place = f"simulation/{name}.yaml"
-        revised = [(Revision(flow.name, place, digest, source), flow) for flow in built.flows]
-        namespace, now = self.book.namespace, self.now
-        self._store.transact(
-            lambda tx: tx.save_flows(namespace, [(r, next_control(f, now)) for r, f in revised])
-        )
-        for flow in built.flows:
-            if (form := flow.schedule_form()) is not None:
-                self.book.schedules.declare(flow.name, "flows:simulation", **form)
+        if self._directory is None:
+            path = Path(self._folder) / "simulation"
+            self._directory = SimulatedDirectory(path, self._store, self.book.namespace)
+        self._directory.write(built.flows[0].name, source)
+        self._attend()
+
+    def delete_flow(self, name: str) -> None:
+        """Delete the file of a flow; raises NotFound when there is none."""
+        if self._directory is None or not self._directory.delete(name):
+            raise NotFound(f'there is no file of a flow "{shorten(name)}"')
+        self._attend()
+
+    def _attend(self) -> None:
+        """Let the first node that plans read the directory of flows."""
+        planning = [node for node in self._alive if node.plans]
+        if self._directory is not None and planning:
+            self._directory.read(planning[0].scheduler_id)
 
     # -- time
 
@@ -206,6 +215,7 @@ class Simulation(Closing):
     def scheduler_up(self) -> None:
         for node in self._alive:
             node.scheduler_up()
+        self._attend()
 
     def kill_node(self, which: int | str) -> None:
         """End a node in the midst of its work, by its number or name (`run.node`).
@@ -216,6 +226,7 @@ class Simulation(Closing):
         if not node.alive:
             raise Conflict(f"{node.name} is dead already")
         node.kill()
+        self._attend()
         self._watch()
 
     def start_node(self, serve: str | Sequence[str] | None = None) -> str:
@@ -226,6 +237,7 @@ class Simulation(Closing):
         namespaces = choose_serving(asked, self.book.namespace, program=True, named=True)
         world = (self._store, self._clock, self._stand_ins, self._slots, self._shelf)
         self._nodes.append(SimulatedNode(name, *world, namespaces))
+        self._attend()
         self._watch()
         return name
 

@@ -115,9 +115,11 @@ def test_a_restart_starts_what_is_not_running(operator: Api, store: Store) -> No
 
 
 def test_flows_of_a_directory_are_forgotten_by_who_may_define_them(
-    app: FastAPI, operator: Api
+    app: FastAPI, operator: Api, store: Store
 ) -> None:
     admin = Api(app, "admin")
+    store.transact(lambda tx: tx.release_directories("reader"))
+    assert "no node has read directory" in admin.ok("GET", "flows/greet")["unread"]
     operator.refused(403, "POST", "flows/forget", {"directory": "flows"})
     assert admin.ok("POST", "flows/forget", {"directory": "flows"})["names"] == ["greet"]
     admin.refused(404, "POST", "flows/forget", {"directory": "flows"})

@@ -23,6 +23,7 @@ class MemoryRegistry:
         self.definitions: dict[str, Flow] = {}
         self.problems: dict[str, tuple[Problem, ...]] = {}
         self.history: list[Change] = []
+        self.read: set[str] = set()
 
     def kept(self) -> list[Kept]:
         return list(self.flows.values())
@@ -37,6 +38,9 @@ class MemoryRegistry:
             self.history.append(change)
         others = {p: v for p, v in self.problems.items() if p.partition("/")[0] not in roots}
         self.problems = others | dict(found.problems)
+
+    def scanned(self, roots: Collection[str]) -> None:
+        self.read = set(roots)
 
     def _apply(self, change: Change) -> None:
         if change.kind == "delete":

@@ -79,6 +79,18 @@ CREATE TABLE events (
     CHECK ((aggregate IS NULL) = (version IS NULL))
 ) STRICT;
 
+CREATE TABLE flow_directories (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    term INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    scanned_term INTEGER NOT NULL DEFAULT 0, -- its files were read since that term began
+    scanned_at INTEGER, -- when they were read last
+    returned TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(returned)), -- flows with an earlier revision
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
 CREATE TABLE flow_problems (
     namespace TEXT NOT NULL,
     root TEXT NOT NULL,

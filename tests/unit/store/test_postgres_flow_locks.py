@@ -13,9 +13,11 @@ from duebook.book import Book
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.advancer import Advancer
 from duebook.flows.sync import FlowSync
+from duebook.planner.plan import CHANGING_AGAIN
 from duebook.store.postgres.connection import SCHEMA
-from tests.conformance.builders import MINUTE
+from tests.conformance.builders import MINUTE, add_schedule, run_tick, tick
 from tests.conformance.builders import VirtualClock as Clock
+from tests.conformance.flow_builders import CHAIN, put_flow
 from tests.unit.store.test_postgres import LOCK_WAITS, opened, query
 from tests.waiting import eventually
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from duebook.store.base import Tx
     from duebook.store.postgres import PostgresStore
 
 FLOW = """
@@ -37,7 +40,9 @@ class Flows:
     def __init__(self, store: PostgresStore, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        self._sync = FlowSync([folder], FlowRegistry(store, "default"))
+        registry = FlowRegistry(store, "default")
+        registry.hold([folder.name])
+        self._sync = FlowSync([folder], registry)
         self._moment = 0.0
         for name in "abcd":
             self.write(name, 30)
@@ -120,3 +125,26 @@ def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str
         with waiting_for_state(postgres_url, first.id, pause):
             assert is_free(postgres_url, last.id)
         assert book.schedules.get(last.name).status == "paused"
+
+
+def test_a_tick_and_a_takeover_wait_for_each_other(postgres_url: str) -> None:
+    clock = Clock()
+    free = "SELECT name FROM flow_directories FOR NO KEY UPDATE SKIP LOCKED"
+    with opened(postgres_url, clock) as store:
+        put_flow(store, CHAIN)
+        add_schedule(store, target={"flow": "chain"})
+        clock.advance(MINUTE)
+        with psycopg.connect(postgres_url, options=f"-c search_path={SCHEMA}") as connection:
+            connection.execute("SELECT 1 FROM flow_directories FOR NO KEY UPDATE")
+            assert tick(store) == 0, "it waits for nobody, and decides nothing"
+        wake_at = store.read(lambda tx: tx.earliest_wake())
+        assert wake_at == clock.now + CHANGING_AGAIN
+        clock.advance(CHANGING_AGAIN)
+
+        def work(tx: Tx) -> int:
+            fired = run_tick(tx)
+            assert query(postgres_url, free) == [], "nobody takes it over before the commit"
+            return fired
+
+        assert store.transact(work) == 1
+        assert query(postgres_url, free) != []

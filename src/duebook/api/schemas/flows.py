@@ -47,6 +47,10 @@ class FlowShape(Shape):
     ]
     stops: Annotated[str | None, Field(description="When it is stopped, if it is running.")]
     restarts: Annotated[str | None, Field(description="When it is stopped and started again.")]
+    unread: Annotated[
+        str | None,
+        Field(description="Why its due times wait: no node reads the directory of its file."),
+    ]
 
 
 class FlowProblemShape(Shape):

@@ -122,6 +122,9 @@ class StatusShape(Shape):
         dict[str, bool | None], Field(description="null for what could not be asked.")
     ]
     problems: list[ReadinessProblem]
+    notes: Annotated[
+        list[ReadinessProblem], Field(description="What stops nothing, but needs attention.")
+    ]
 
 
 class ReadinessShape(Shape):
@@ -135,6 +138,9 @@ class ReadinessShape(Shape):
         dict[str, bool | None] | None, Field(description="null for what could not be asked.")
     ] = None
     problems: list[ReadinessProblem] | None = None
+    notes: Annotated[
+        list[ReadinessProblem] | None, Field(description="What stops nothing, but needs attention.")
+    ] = None
 
 
 class Health(Shape):

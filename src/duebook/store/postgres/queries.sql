@@ -1252,14 +1252,51 @@ FROM unnest(:flows::text[], :digests::text[]) AS wanted (flow, digest)
 JOIN flow_revisions AS r
     ON r.namespace = :namespace AND r.flow = wanted.flow AND r.digest = wanted.digest
 
--- name: list_flow_leases
--- Until when others look after directories of flows, unless they prolong it: no longer than they live.
-SELECT l.name, CASE
-    WHEN n.ended_at < l.expires_at THEN n.ended_at
-    WHEN n.expires_at < l.expires_at THEN n.expires_at
-    ELSE l.expires_at END
-FROM leases AS l LEFT JOIN node_sessions AS n ON n.id = l.session_id
-WHERE l.name = ANY (:names::text[]) AND l.session_id <> :id
+-- name: list_directory_leases
+-- Until when other nodes attend directories, unless they prolong it: no longer than they live.
+SELECT d.name, CASE
+    WHEN n.ended_at < d.expires_at THEN n.ended_at
+    WHEN n.expires_at < d.expires_at THEN n.expires_at
+    ELSE d.expires_at END
+FROM flow_directories AS d LEFT JOIN node_sessions AS n ON n.id = d.session_id
+WHERE d.namespace = :namespace AND d.name = ANY (:names::text[]) AND d.session_id <> :id
+
+-- name: list_flow_roots
+-- In which directories the given flows are.
+SELECT f.namespace, f.name, split_part(f.place, '/', 1)
+FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, name)
+JOIN flows AS f ON f.namespace = v.namespace AND f.name = v.name
+
+-- name: list_directories
+-- Directories of flows: the node that attends each, when it was read last, whether its flows are known.
+SELECT d.namespace, d.name, n.node, d.scanned_at,
+    d.scanned_term = d.term AND d.expires_at > :now
+        AND (n.id IS NULL OR (n.ended_at IS NULL AND n.expires_at > :now)),
+    d.returned
+FROM unnest(:namespaces::text[], :names::text[]) AS v (namespace, name)
+JOIN flow_directories AS d ON d.namespace = v.namespace AND d.name = v.name
+LEFT JOIN node_sessions AS n ON n.id = d.session_id
+
+-- name: list_flow_schedules
+-- Schedules that start flows of a directory, and want to be looked at within a while.
+SELECT s.id
+FROM flows AS f
+JOIN schedules AS s
+    ON s.namespace = f.namespace AND s.target = 'flow:' || f.name AND s.deleted_at IS NULL
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE f.namespace = :namespace AND split_part(f.place, '/', 1) = :name
+    AND st.status = 'active' AND st.wake_at > :now AND st.wake_at <= :until
+ORDER BY s.id
+
+-- name: count_waiting_flows
+-- How many schedules have a due time that waits until a directory is read.
+SELECT count(*)
+FROM flows AS f
+JOIN schedules AS s
+    ON s.namespace = f.namespace AND s.target = 'flow:' || f.name AND s.deleted_at IS NULL
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE f.namespace = :namespace AND split_part(f.place, '/', 1) = :name
+    AND st.status = 'active' AND st.next_due_at <= :now
 
 -- name: list_latest_flow_runs
 -- The newest run of each of the given flows.

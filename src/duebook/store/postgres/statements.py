@@ -27,6 +27,7 @@ __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
 QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
 QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
+QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
 _HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}
 QUERIES["look_for_work"] = QUERIES["look_for_work"].replace(
     "claimable",
@@ -44,6 +45,8 @@ class PostgresStatements(Statements):
 
     The caller opens and ends the transaction, which began at `now`; a test may have a clock.
     """
+
+    _sharing = "share_directories"
 
     def __init__(
         self,

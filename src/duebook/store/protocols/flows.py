@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from duebook.model.flow import Revision as FlowRevision
+    from duebook.model.flow_directory import FlowDirectory
     from duebook.model.flow_run import FlowMove, FlowParent
     from duebook.model.flow_target import FlowTarget
     from duebook.model.listing import Found, Place
@@ -145,16 +146,42 @@ class Flows(Protocol):
     def get_broken_source(self, namespace: str, place: str) -> str | None:
         """The text of a file with which something is wrong; None when nothing is."""
 
-    def lease_flows(
-        self, namespace: str, roots: Iterable[str], session_id: str, lease: timedelta
+    # -- directories of flows
+    def take_directory(
+        self, namespace: str, name: str, session_id: str, lease: timedelta
+    ) -> int | None:
+        """Attend a directory for a while; the term, which is a new one unless this session did so
+        all the time. None while another node that lives does."""
+
+    def keep_directory(
+        self, namespace: str, name: str, session_id: str, term: int, lease: timedelta
     ) -> None:
-        """Look after the flows of directories for a while; raises Conflict when another does that
-        lives."""
+        """Attend a directory for longer; raises Conflict when that term is over."""
+
+    def mark_scanned(
+        self, namespace: str, name: str, session_id: str, term: int, wake_until: datetime | None
+    ) -> None:
+        """Its files were read under a term, and its flows are equal to them.
+
+        With `wake_until`, schedules that want to be looked at up to then are looked at now. Raises
+        Conflict when that term is over.
+        """
+
+    def save_returned(self, namespace: str, name: str, flows: Iterable[str]) -> None:
+        """The flows of which a takeover brought back an earlier revision, in place of others."""
+
+    def list_returned(self, namespace: str, name: str) -> list[str]: ...
 
     def leases_of_others(
         self, namespace: str, roots: Iterable[str], session_id: str
     ) -> dict[str, datetime]:
-        """The directories that others look after, and until when, unless they prolong it."""
+        """The directories that others attend, and until when, unless they prolong it."""
 
-    def release_flows(self, session_id: str) -> None:
-        """Let others look after them."""
+    def release_directories(self, session_id: str) -> None:
+        """Let others attend them."""
+
+    def delete_directory(self, namespace: str, name: str) -> None:
+        """Forget when it was read, and by whom."""
+
+    def list_directories(self, namespaces: Collection[str] | None = None) -> list[FlowDirectory]:
+        """Those of some namespaces, or of all, by name."""

@@ -1,11 +1,10 @@
-"""The flows of files in a transaction: revisions, problems, and who looks after a directory."""
+"""The flows of files in a transaction: revisions and problems."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from duebook.errors import Conflict
 from duebook.model.flow import Revision, root_of
 from duebook.model.listing import Found
 from duebook.store.sql.rows import clean, without_nul
@@ -13,8 +12,8 @@ from duebook.store.sql.statements import Statements
 from duebook.store.values import BrokenFile, KeptFlow, News
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from duebook.model.listing import Place
     from duebook.store.sql.statements import Values
@@ -112,32 +111,3 @@ class FlowFiles(Statements):
             "get_broken_source", namespace=namespace, root=root_of(place), place=place
         )
         return found
-
-    def lease_flows(
-        self, namespace: str, roots: Iterable[str], session_id: str, lease: timedelta
-    ) -> None:
-        for root in sorted(roots):
-            row = self._one(
-                "take_flow_lease",
-                name=_lease_name(namespace, root),
-                session_id=session_id,
-                now=self.now,
-                expires_at=self.now + lease,
-            )
-            if row is None:
-                raise Conflict(f'another node looks after the flows of "{root}"')
-
-    def leases_of_others(
-        self, namespace: str, roots: Iterable[str], session_id: str
-    ) -> dict[str, datetime]:
-        names = {_lease_name(namespace, root): root for root in roots}
-        rows = self._all("list_flow_leases", names=list(names), id=session_id)
-        ends = {names[name]: self._time(until) for name, until in rows}
-        return {root: until for root, until in ends.items() if until > self.now}
-
-    def release_flows(self, session_id: str) -> None:
-        self._run("release_flow_leases", id=session_id, now=self.now)
-
-
-def _lease_name(namespace: str, root: str) -> str:
-    return f"flows:{namespace}:{root}"

@@ -30,6 +30,7 @@ from duebook.model.unreadable import (
     read_spec,
     salvage,
 )
+from duebook.store.sql.directories import Directories
 from duebook.store.sql.flowing import Flowing
 from duebook.store.sql.rows import (
     Copied,
@@ -106,7 +107,7 @@ def remember(known: Definitions, learned: Definitions) -> None:
     known.update(learned)
 
 
-class Planning(Telling, Flowing):
+class Planning(Telling, Flowing, Directories):
     """Takes snapshots of schedules and commits what the planner made of them."""
 
     _taken = False
@@ -210,10 +211,12 @@ class Planning(Telling, Flowing):
             ) in zip(rows, known, strict=True)
             if definition
         ]
-        if special := [s for s in snapshots if not s.spec.plain]:
-            facts = self._facts(special)
-            return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
-        return snapshots
+        facts = self._facts([s for s in snapshots if not s.spec.plain])
+        for id_, unattended in self._unattended(snapshots, self._taken).items():
+            facts.setdefault(id_, {})["unattended"] = unattended
+        if not facts:
+            return snapshots
+        return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
 
     def _facts(self, snapshots: Sequence[Snapshot]) -> dict[str, dict[str, Any]]:
         """The rarer facts, for the schedules whose policies ask for them; each kind at once."""

@@ -199,7 +199,7 @@ WHERE started_at <= :until AND (ended_at IS NULL OR ended_at >= :since)
 ORDER BY started_at
 
 -- name: release_lead
--- A node that leaves lets others lead, and look after its directories of flows, at once.
+-- A node that leaves lets others lead at once.
 UPDATE leases SET expires_at = :now WHERE session_id = :id AND expires_at > :now
 
 -- name: keep_lead
@@ -1356,22 +1356,55 @@ WHERE id = :id AND session_id = '' AND status || '' = 'running'
 UPDATE runs SET step = NULL, trigger = trigger || ':' || step
 WHERE parent_run_id = :id AND step IS NOT NULL
 
--- name: take_flow_lease
--- Who may change the flows of a directory, for a while; no row when another does.
-INSERT INTO leases (name, term, session_id, expires_at)
-VALUES (:name, 1, :session_id, :expires_at)
-ON CONFLICT (name) DO UPDATE
-SET session_id = excluded.session_id, expires_at = excluded.expires_at, term = leases.term + 1
-WHERE leases.session_id = excluded.session_id OR leases.expires_at <= :now
+-- name: take_directory
+-- Attend a directory for a while, under a new term unless it was attended all the time; no row when another node does.
+INSERT INTO flow_directories (namespace, name, term, session_id, expires_at)
+VALUES (:namespace, :name, 1, :session_id, :expires_at)
+ON CONFLICT (namespace, name) DO UPDATE
+SET session_id = excluded.session_id, expires_at = excluded.expires_at,
+    term = flow_directories.term + CASE
+        WHEN flow_directories.session_id = excluded.session_id AND flow_directories.expires_at > :now
+        THEN 0 ELSE 1 END
+WHERE flow_directories.session_id = excluded.session_id OR flow_directories.expires_at <= :now
     OR EXISTS (
         SELECT 1 FROM node_sessions AS n
-        WHERE n.id = leases.session_id AND (n.ended_at IS NOT NULL OR n.expires_at <= :now))
+        WHERE n.id = flow_directories.session_id
+            AND (n.ended_at IS NOT NULL OR n.expires_at <= :now))
 RETURNING term
 
--- name: release_flow_leases
--- Others may change the flows of the directories that a node looked after.
-UPDATE leases SET expires_at = :now
-WHERE session_id = :id AND expires_at > :now AND name <> 'scheduler'
+-- name: keep_directory
+-- Attend a directory for longer; no row when that ended, or another node took it over.
+UPDATE flow_directories SET expires_at = :expires_at
+WHERE namespace = :namespace AND name = :name AND session_id = :session_id AND term = :term
+    AND expires_at > :now
+RETURNING term
+
+-- name: mark_scanned
+-- The files of a directory were read under a term; no row when that is over.
+UPDATE flow_directories SET scanned_term = term, scanned_at = :now
+WHERE namespace = :namespace AND name = :name AND session_id = :session_id AND term = :term
+    AND expires_at > :now
+RETURNING term
+
+-- name: save_returned
+-- The flows of a directory of which a takeover brought back an earlier revision.
+UPDATE flow_directories SET returned = :returned WHERE namespace = :namespace AND name = :name
+
+-- name: get_returned
+-- The flows of a directory of which a takeover brought back an earlier revision.
+SELECT returned FROM flow_directories WHERE namespace = :namespace AND name = :name
+
+-- name: list_directory_names
+-- All directories of flows.
+SELECT namespace, name FROM flow_directories ORDER BY namespace, name
+
+-- name: delete_directory
+-- A directory that no node is given any more.
+DELETE FROM flow_directories WHERE namespace = :namespace AND name = :name
+
+-- name: release_directories
+-- Other nodes may attend the directories of one that leaves.
+UPDATE flow_directories SET expires_at = :now WHERE session_id = :id AND expires_at > :now
 
 -- name: delete_lost_wakes
 -- Retention: wakes of runs that are forgotten.

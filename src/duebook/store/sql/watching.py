@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.model.serving import ALL, unserved
 from duebook.store.migrations import too_new
+from duebook.store.sql.directories import Directories
 from duebook.store.sql.upkeep import Upkeep
 from duebook.store.values import Broken, Health, Load, Overdue, WaitingPlace
 
@@ -28,7 +29,7 @@ FIRST_RUNS: Final = 100
 so many schedules whether any is active."""
 
 
-class Watching(Upkeep):
+class Watching(Upkeep, Directories):
     """Load and health."""
 
     @property
@@ -65,6 +66,7 @@ class Watching(Upkeep):
             unserved=tuple(self._unserved(nodes, namespaces)),
             overdue=self._most_overdue(self.now - grace, namespaces),
             broken=self._broken(namespaces),
+            directories=tuple(self.list_directories(namespaces)),
         )
 
     def _unserved(

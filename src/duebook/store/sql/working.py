@@ -88,6 +88,7 @@ class Working(Planning):
         self._run("end_session", id=session_id, now=self.now)
         if self._run("release_lead", id=session_id, now=self.now):
             self._tell(News.LEAD)
+        self._run("release_directories", id=session_id, now=self.now)
 
     def bury(self) -> list[str]:
         return [row[0] for row in self._all("end_expired_sessions", now=self.now)]

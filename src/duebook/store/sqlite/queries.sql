@@ -966,14 +966,53 @@ CROSS JOIN json_each(:digests) AS d ON d.key = f.key
 CROSS JOIN flow_revisions AS r
     ON r.namespace = :namespace AND r.flow = f.value AND r.digest = d.value
 
--- name: list_flow_leases
--- Until when others look after directories of flows, unless they prolong it: no longer than they live.
-SELECT l.name, CASE
-    WHEN n.ended_at < l.expires_at THEN n.ended_at
-    WHEN n.expires_at < l.expires_at THEN n.expires_at
-    ELSE l.expires_at END
-FROM leases AS l LEFT JOIN node_sessions AS n ON n.id = l.session_id
-WHERE l.name IN (SELECT value FROM json_each(:names)) AND l.session_id <> :id
+-- name: list_directory_leases
+-- Until when other nodes attend directories, unless they prolong it: no longer than they live.
+SELECT d.name, CASE
+    WHEN n.ended_at < d.expires_at THEN n.ended_at
+    WHEN n.expires_at < d.expires_at THEN n.expires_at
+    ELSE d.expires_at END
+FROM flow_directories AS d LEFT JOIN node_sessions AS n ON n.id = d.session_id
+WHERE d.namespace = :namespace AND d.name IN (SELECT value FROM json_each(:names)) AND d.session_id <> :id
+
+-- name: list_flow_roots
+-- In which directories the given flows are.
+SELECT f.namespace, f.name, substr(f.place, 1, instr(f.place, '/') - 1)
+FROM json_each(:namespaces) AS v
+CROSS JOIN json_each(:flows) AS w ON w.key = v.key
+CROSS JOIN flows AS f ON f.namespace = v.value AND f.name = w.value
+
+-- name: list_directories
+-- Directories of flows: the node that attends each, when it was read last, whether its flows are known.
+SELECT d.namespace, d.name, n.node, d.scanned_at,
+    d.scanned_term = d.term AND d.expires_at > :now
+        AND (n.id IS NULL OR (n.ended_at IS NULL AND n.expires_at > :now)),
+    d.returned
+FROM json_each(:namespaces) AS v
+CROSS JOIN json_each(:names) AS w ON w.key = v.key
+CROSS JOIN flow_directories AS d ON d.namespace = v.value AND d.name = w.value
+LEFT JOIN node_sessions AS n ON n.id = d.session_id
+
+-- name: list_flow_schedules
+-- Schedules that start flows of a directory, and want to be looked at within a while.
+SELECT s.id
+FROM flows AS f
+JOIN schedules AS s
+    ON s.namespace = f.namespace AND s.target = 'flow:' || f.name AND s.deleted_at IS NULL
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE f.namespace = :namespace AND substr(f.place, 1, instr(f.place, '/') - 1) = :name
+    AND st.status = 'active' AND st.wake_at > :now AND st.wake_at <= :until
+ORDER BY s.id
+
+-- name: count_waiting_flows
+-- How many schedules have a due time that waits until a directory is read.
+SELECT count(*)
+FROM flows AS f
+JOIN schedules AS s
+    ON s.namespace = f.namespace AND s.target = 'flow:' || f.name AND s.deleted_at IS NULL
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE f.namespace = :namespace AND substr(f.place, 1, instr(f.place, '/') - 1) = :name
+    AND st.status = 'active' AND st.next_due_at <= :now
 
 -- name: list_latest_flow_runs
 -- The newest run of each of the given flows.

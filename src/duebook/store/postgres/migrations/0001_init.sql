@@ -312,6 +312,19 @@ CREATE TABLE flows (
 );
 CREATE INDEX flows_by_control ON flows (control_at) WHERE control_at IS NOT NULL;
 
+-- Who attends a directory of flows, for a while; the term grows whenever nobody did in between.
+CREATE TABLE flow_directories (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    term integer NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL,
+    scanned_term integer NOT NULL DEFAULT 0, -- its files were read since that term began
+    scanned_at timestamptz, -- when they were read last
+    returned text NOT NULL DEFAULT '[]' CHECK (returned::json IS NOT NULL), -- flows with an earlier revision
+    PRIMARY KEY (namespace, name)
+) WITH (fillfactor = 70);
+
 -- The files of flows as they once were; a run keeps the one that it began with.
 CREATE TABLE flow_revisions (
     namespace text COLLATE "C" NOT NULL,

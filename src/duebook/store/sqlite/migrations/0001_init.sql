@@ -314,6 +314,19 @@ CREATE TABLE flows (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX flows_by_control ON flows (control_at) WHERE control_at IS NOT NULL;
 
+-- Who attends a directory of flows, for a while; the term grows whenever nobody did in between.
+CREATE TABLE flow_directories (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    term INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    scanned_term INTEGER NOT NULL DEFAULT 0, -- its files were read since that term began
+    scanned_at INTEGER, -- when they were read last
+    returned TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(returned)), -- flows with an earlier revision
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
 -- The files of flows as they once were; a run keeps the one that it began with.
 CREATE TABLE flow_revisions (
     namespace TEXT NOT NULL,

@@ -1,0 +1,51 @@
+"""A directory of flows as the database knows it: which node attends it, and when it was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["FlowDirectory"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDirectory:
+    """Due times of its flows are decided only while it is attended."""
+
+    namespace: str
+    name: str
+    scanned_at: datetime | None
+    """when a node read its files last"""
+    node: str | None
+    """the node that attends it"""
+    is_attended: bool
+    """whether a node does, and has read its files since it took it over"""
+    returned: tuple[str, ...] = ()
+    """flows of which the last takeover brought back an earlier revision"""
+    waiting: int = 0
+    """schedules with due times that wait until a node reads it"""
+
+    @property
+    def title(self) -> str:
+        place = "" if self.namespace == "default" else f" of namespace {self.namespace}"
+        return f'directory "{self.name}"{place}'
+
+    @property
+    def unread(self) -> str | None:
+        """What a person has to know while no node reads it, and what helps; None: one does."""
+        if self.is_attended:
+            return None
+        since = " yet" if self.scanned_at is None else f" since {format_instant(self.scanned_at)}"
+        waiting = ""
+        if self.waiting:
+            verb = "schedule waits" if self.waiting == 1 else "schedules wait"
+            waiting = f", and {self.waiting:,} {verb} for that"
+        return (
+            f"no node has read {self.title}{since}{waiting}; start one with --flows, "
+            f"or delete its flows: duebook flow forget {self.name}"
+        )
