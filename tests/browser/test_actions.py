@@ -361,11 +361,11 @@ def test_what_is_not_true_any_more_is_not_said_any_more(demo: Site) -> None:
 
 def test_the_list_is_filtered_as_somebody_types(demo: Site) -> None:
     page = demo.visit("/schedules")
-    page.get_by_label("Name", exact=True).press_sequentially("tenant-4")
+    page.get_by_label("Name or title", exact=True).press_sequentially("tenant-4")
     page.wait_for_url("**/schedules?text=tenant-4*")
     assert page.locator("a.row-link:visible").all_inner_texts() == ["tenant-4"]
     assert page.locator("#page > :first-child h1").count() == 1
-    page.get_by_label("Name", exact=True).fill("")
+    page.get_by_label("Name or title", exact=True).fill("")
     page.get_by_role("link", name="backup").wait_for()
 
 

@@ -59,13 +59,14 @@ def live_worker(store: Store, *tasks: str) -> None:
 
 
 def test_a_declared_schedule_is_made_at_the_first_start(program: Program) -> None:
-    declare(program, payload={"audience": "staff"}, overlap="allow", description="news")
+    declare(program, payload={"audience": "staff"}, overlap="allow", title="Weekday News")
     assert program.declare().created == ("digest",)
     schedule = program.schedules.get("digest")
     assert schedule.created_by == "code:reports"
     assert schedule.spec is not None
     assert schedule.spec.payload == {"audience": "staff"}
     assert schedule.spec.overlap == "allow"
+    assert schedule.spec.title == "Weekday News"
 
 
 def test_one_that_says_nothing_new_keeps_its_state(program: Program, clock: VirtualClock) -> None:

@@ -271,9 +271,9 @@ def test_the_ledger_is_listed_by_reason_and_time(store: Store, clock: VirtualClo
         ({"label": ":x"}, {"label"}),
         ({"label": 3}, {"label"}),
         ({"label": ["team:a", "team:b"]}, {"label"}),
-        ({"text": "a b"}, {"text"}),
-        ({"text": "x" * 200}, {"text"}),
-        ({"text": "' OR 1=1 --"}, {"text"}),
+        ({"text": "a b*"}, {"text"}),
+        ({"text": "x" * 201}, {"text"}),
+        ({"text": "a\nb"}, {"text"}),
         ({"target": "script"}, {"target"}),
         ({"target": "flow:"}, {"target"}),
         ({"target": "task:"}, {"target"}),
@@ -417,3 +417,24 @@ def test_whatever_is_asked_for_each_row_comes_once(
                 book.schedules.trigger(name)
         assert len(seen) == len(set(seen))
         assert [id_ for id_ in seen if id_ in set(those)] == those
+
+
+def test_a_part_of_the_title_finds_a_schedule(store: Store) -> None:
+    book = Book(store)
+    add_schedule(store, "clean-1", title="Daily Cleanup")
+    add_schedule(store, "clean-2", title="Ménage du soir")
+    for text, found in (
+        ("cleanup", ["clean-1"]),
+        ("daily cl", ["clean-1"]),
+        ("MÉNAGE", ["clean-2"]),
+        ("clean", ["clean-1", "clean-2"]),
+        ("clean*", ["clean-1", "clean-2"]),
+        ("daily*", []),
+        ("' OR 1=1", []),
+    ):
+        assert [one.name for one in book.schedules.list(text=text)] == found, text
+    book.schedules.update("clean-2", title="Evening")
+    assert [one.name for one in book.schedules.list(text="evening")] == ["clean-2"]
+    assert not book.schedules.list(text="soir")
+    with pytest.raises(InvalidFilter, match="beginning of a name"):
+        book.schedules.list(text="Daily Cl*")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ANYWHERE = True
 
 GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
+    "title": (("--title", "Daily Cleanup"), "Daily Cleanup"),
     "description": (("--description", "nightly"), "nightly"),
     "labels": (("--label", "team=data", "--label", "tier=1"), {"team": "data", "tier": "1"}),
     "start_at": (("--start-at", "2099-01-01T00:00:00Z"), "2099-01-01T00:00:00Z"),
@@ -169,3 +170,22 @@ def test_a_file_may_use_the_words_of_another_scheduler(cli: Cli, tmp_path: Path)
     (tmp_path / "rows.json").write_text(json.dumps([row | {"event_topic": "stock"}]))
     (made,) = cli.json("add", "--file", str(tmp_path / "rows.json"))
     assert (made["target"], made["status"]) == ({"event": {"topic": "stock"}}, "paused")
+
+
+def test_a_title_is_shown_where_people_look(cli: Cli) -> None:
+    cli.ok("add", "plain", "--daily", "07:00", "--", "true")
+    assert "TITLE" not in cli.ok("ls")
+    added = cli.ok("add", "clean", "--daily", "07:00", "--title", "Daily Cleanup", "--", "true")
+    assert added.startswith("added clean (Daily Cleanup): ")
+    listed = cli.ok("ls", "--text", "cleanup")
+    assert "TITLE" in listed
+    assert "Daily Clean" in listed  # as far as the terminal is wide
+    assert "plain" not in listed
+    assert "Daily Cleanup" in cli.ok("show", "clean")
+    assert cli.ok("explain", "clean", "--at", "now").startswith("Daily Cleanup (clean)\n")
+    assert cli.json("show", "clean")["title"] == "Daily Cleanup"
+    assert cli.json("update", "clean", "--title", "Nightly Cleanup")["title"] == "Nightly Cleanup"
+    assert "title" not in cli.json("update", "clean", "--reset", "title")
+    wrong = cli("update", "clean", "--title", "\x1b[31m")
+    assert wrong.exit_code == 2
+    assert "title" in wrong.output

@@ -79,7 +79,7 @@ def test_a_list_goes_on_where_it_ended(team: Cli) -> None:
     [
         ("ls", "--cursor", "x"),
         ("ls", "--label", "team"),
-        ("ls", "--text", "a b"),
+        ("ls", "--text", "a b*"),
         ("ls", "--due-before", "soon"),
         ("ls", "--sort", "id"),
         ("runs", "--status", "odd"),

@@ -96,10 +96,11 @@ class ScheduleReader:
         """A page of schedules, each with its latest run; `next_cursor` is where the next begins.
 
         Filters: `status`, `label` ("team:sales", or an object, or several), `text` (a part of the
-        name, or its beginning: "etl-*"), `due_before`, `target` (task, task:NAME, flow,
-        flow:NAME, command, http or event) and `problem`. Sorted by `name`, `-name`, `created_at`,
-        `-created_at`, or `next_due_at`: then what nothing is due of comes last. A page may be
-        short, and have a next one. Raises InvalidFilter with every wrong one, and BadCursor.
+        name or title, or the beginning of the name: "etl-*"), `due_before`, `target` (task,
+        task:NAME, flow, flow:NAME, command, http or event) and `problem`. Sorted by `name`,
+        `-name`, `created_at`, `-created_at`, or `next_due_at`: then what nothing is due of comes
+        last. A page may be short, and have a next one. Raises InvalidFilter with every wrong one,
+        and BadCursor.
         """
         check_page(limit)
         found, order = load_schedule_filter(dict(wanted)), load_sort(sort)

@@ -68,12 +68,24 @@ def explain_command(
         else:
             since, until = read_moment(start or "now"), read_moment(end or "now")
             answer = book.schedules.explain(name, start=since, end=until, tz=tz)
+        title = "" if as_json else _title(book, name)
+    if title:
+        click.echo(f"{title} ({name})")
     if isinstance(answer, Explanation):
         print_json(explanation_form(answer)) if as_json else _say(answer.text, 2)
     elif as_json:
         print_json([explanation_form(explanation) for explanation in answer])
     else:
         _print_explanations(answer)
+
+
+def _title(book: Book, name: str) -> str:
+    """What people call it; nothing, of one that is deleted."""
+    try:
+        spec = book.schedules.get(name).spec
+    except NotFound:
+        return ""
+    return printable(spec.title) if spec else ""
 
 
 _HOW: Final = "give either --at TIME, or --from INSTANT and --to INSTANT; a flow needs neither"

@@ -55,6 +55,7 @@ _PLAIN: Final[dict[str, dict[str, Any]]] = {
     "timeout": {"metavar": "LENGTH", "help": "End the command after this long."},
     "expire_after": {"metavar": "LENGTH", "help": "Cancel a run not begun by then."},
     "max_takeovers": {"type": int, "metavar": "N", "help": "Nodes it may lose. [default: 3]"},
+    "title": {"metavar": "TEXT", "help": 'A name to show to people: "Daily Cleanup".'},
     "description": {"metavar": "TEXT"},
 }
 """Options whose value is the field's, named like it."""
@@ -198,7 +199,7 @@ def read_target(
 
 def policy_words(form: dict[str, Any]) -> str:
     """The policies in the form of a definition, or of a part of one."""
-    hidden = ("description", "labels")
+    hidden = ("title", "description", "labels")
     return ", ".join(
         f"{name} {_words(name, value)}".strip()
         for name, value in form.items()

@@ -92,13 +92,18 @@ def add_command(
         if as_json:
             print_json(schedule_form(schedule))
             return
-        triggers = schedule.spec.triggers if schedule.spec else ()
-        click.echo(f"added {name}: {'; '.join(trigger.describe() for trigger in triggers)}")
+        click.echo(_added(schedule))
         click.echo(f"next due {when(schedule.next_due_at)}")
         _note_unknown(book, schedule)
         if problem := book.schedules.get(schedule.id).problem:
             click.echo(f"note: {problem}", err=True)
     _note_missing(schedule)
+
+
+def _added(schedule: Schedule) -> str:
+    triggers, title = (schedule.spec.triggers, schedule.spec.title) if schedule.spec else ((), "")
+    called = f"{schedule.name} ({printable(title)})" if title else schedule.name
+    return f"added {called}: {'; '.join(trigger.describe() for trigger in triggers)}"
 
 
 def _active(options: dict[str, Any]) -> dict[str, bool]:

@@ -34,6 +34,8 @@ from duebook.model.hidden import load_shown
 from duebook.model.secret import show_payload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duebook.book import Book
     from duebook.model.filters import ScheduleSort
     from duebook.model.plan import DueException
@@ -87,12 +89,22 @@ def ls_command(
         elif not schedules:
             click.echo("no schedules yet; add one: duebook add hello --every 1m -- echo hello")
         else:
-            rows = [_row(schedule) for schedule in schedules]
-            print_table(("NAME", "STATUS", "NEXT DUE", "TRIGGER"), rows, shrinks=0)
+            _print_list(schedules)
         tell_more(schedules)
 
 
-def _row(schedule: Schedule) -> tuple[str, str, str, str]:
+def _print_list(schedules: Sequence[Schedule]) -> None:
+    """Titles have a column where there are any."""
+    rows = [_row(schedule) for schedule in schedules]
+    titles = [schedule.spec.title if schedule.spec else "" for schedule in schedules]
+    heads: tuple[str, ...] = ("NAME", "STATUS", "NEXT DUE", "TRIGGER")
+    if any(titles):
+        heads = (*heads, "TITLE")
+        rows = [(*row, title) for row, title in zip(rows, titles, strict=True)]
+    print_table(heads, rows, shrinks=0)
+
+
+def _row(schedule: Schedule) -> tuple[str, ...]:
     status = "problem" if schedule.problem else schedule.status
     trigger = schedule.spec.trigger_text if schedule.spec else "?"
     return schedule.name, status, _next_due(schedule), trigger
@@ -162,11 +174,13 @@ def _print_schedule(schedule: Schedule) -> None:
         paused += f", until {when(schedule.paused_until)}"
     state = [
         ("name", schedule.name),
+        ("title", schedule.spec.title if schedule.spec else ""),
         ("id", schedule.id),
         ("status", schedule.status),
         ("paused", paused if schedule.paused_at else ""),
         ("problem", schedule.problem or ""),
         ("next due", _next_due(schedule)),
+        ("updated", when(schedule.updated_at)),
     ]
     print_pairs(state + (_definition(schedule.spec) if schedule.spec else []))
 

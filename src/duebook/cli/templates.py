@@ -105,6 +105,7 @@ def show_command(name: str, as_json: bool) -> None:
         [
             ("name", template.name),
             ("saved", f"{when(template.updated_at)} {_by(template.updated_by)}".rstrip()),
+            ("title", defaults.get("title", "")),
             ("description", defaults.get("description", "")),
             ("trigger", _trigger_words(template)),
             ("runs", _target_words(template)),

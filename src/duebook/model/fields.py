@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -42,6 +43,7 @@ __all__ = [
     "read_name",
     "read_positive_length",
     "read_text",
+    "read_title",
     "whole",
 ]
 
@@ -51,6 +53,8 @@ MOST_NESTED: Final = 100
 MOST_RANGES: Final = 1_000
 MOST_DEPENDENCIES: Final = 100
 MOST_LABELS: Final = 100
+LONGEST_TITLE: Final = 200
+_TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 LONGEST: Final = timedelta(days=36_500)
 """So that now plus or minus any length is a time that can be written."""
 EARLIEST: Final = date(1900, 1, 1)
@@ -140,6 +144,21 @@ def read_text(key: str, value: Any) -> str:
     if is_text(value, 10_000):
         return str(value)
     raise Invalid(f"{key} {shorten(value)} is no text of up to 10,000 characters")
+
+
+def read_title(key: str, value: Any) -> str:
+    """One line for people, without what could steer or fool whoever shows it."""
+    if not is_text(value, LONGEST_TITLE):
+        raise Invalid(f"{key} {shorten(value)} is not text of up to {LONGEST_TITLE} characters")
+    if any(_steers(character) for character in value):
+        raise Invalid(f"{key} {shorten(value)} has control characters; use one line of plain text")
+    return str(value).strip()
+
+
+def _steers(character: str) -> bool:
+    """Whether it ends a line, moves a cursor or turns the direction of text."""
+    kind = unicodedata.category(character)
+    return kind in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(character) in _TURNING
 
 
 def read_length(key: str, value: Any) -> timedelta:

@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.model.fields import one_of, read_flag, read_instant, read_labels, read_name
+from duebook.model.fields import (
+    one_of,
+    read_flag,
+    read_instant,
+    read_labels,
+    read_name,
+    read_title,
+)
 from duebook.model.plan import Reason
 from duebook.model.run import Origin, RunStatus
 from duebook.model.target import load_target
@@ -40,7 +47,7 @@ __all__ = [
 Status = Literal["active", "paused", "completed"]
 ScheduleSort = Literal["name", "-name", "created_at", "-created_at", "next_due_at"]
 
-_PART: Final = re.compile(r"[a-z0-9._-]{0,128}\*?")
+_BEGINNING: Final = re.compile(r"[a-z0-9._-]{0,128}\*")
 MOST_ASKED: Final = 10
 MOST_LISTED: Final = 1_000_000
 
@@ -96,7 +103,7 @@ class ScheduleFilter:
     labels: tuple[tuple[str, str], ...] = ()
     """each of them"""
     text: str = ""
-    """a part of the name"""
+    """a part of the name or of the title, in small letters"""
     prefix: str = ""
     """its beginning"""
     due_before: datetime | None = None
@@ -224,12 +231,13 @@ def _pair(key: str, item: Any) -> tuple[str, str]:
 
 
 def _text(key: str, value: Any) -> str:
-    if isinstance(value, str) and _PART.fullmatch(value.lower()):
-        return value.lower()
-    raise Invalid(
-        f'{key} {quoted(value)} is no part of a name: up to 128 of a-z, 0-9, ".", "_", "-", '
-        'and "*" at the end for names that begin so'
-    )
+    text = read_title(key, value).lower()
+    if text.endswith("*") and not _BEGINNING.fullmatch(text):
+        raise Invalid(
+            f'{key} {quoted(value)} is not the beginning of a name: before "*", use up to 128 of '
+            'a-z, 0-9, ".", "_", "-"'
+        )
+    return text
 
 
 def _target(key: str, value: Any) -> str:

@@ -27,6 +27,7 @@ class Policies(TypedDict, total=False):
     """What may stand beside a trigger and a target; `ScheduleSpec` says what each means."""
 
     payload: Mapping[str, Any]
+    title: str
     description: str
     labels: Mapping[str, str]
     start_at: Instant

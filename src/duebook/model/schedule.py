@@ -26,6 +26,7 @@ from duebook.model.fields import (
     read_name,
     read_positive_length,
     read_text,
+    read_title,
     whole,
 )
 from duebook.model.flow_target import FlowTarget
@@ -78,6 +79,8 @@ class ScheduleSpec:
     """none for a run that was enqueued"""
     target: Target
     payload: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
+    """a free name to show to people; the schedule's own name is what everything refers to"""
     description: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     start_at: datetime | None = None
@@ -313,6 +316,7 @@ _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "trigger": _as_it_is,
     "target": lambda _, value: load_target(value),
     "payload": check_payload,
+    "title": read_title,
     "description": read_text,
     "labels": read_labels,
     "start_at": read_instant,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "ABOUT",
     "BLANK",
     "FIELDS",
     "TZ",
@@ -44,6 +45,7 @@ FIELDS: Final = (
         "target", "json", 'what runs: a task, or JSON such as {"command": ["pg_dump", "mydb"]}'
     ),
     EditField("payload", "json", "a JSON object"),
+    EditField("title", "text", "a name to show, such as Daily Cleanup"),
     EditField("description", "text"),
     EditField("labels", "labels", "one NAME:VALUE per line"),
     EditField(
@@ -67,6 +69,8 @@ FIELDS: Final = (
 )
 
 
+ABOUT: Final = 6
+"""How many of them say when, what and what for; the others are policies."""
 TZ: Final = EditField("tz", "text", "of a cron expression")
 BLANK: Final = {field.name: field.choices[0] if field.choices else "" for field in FIELDS}
 

@@ -61,7 +61,7 @@ def test_pages_follow_each_other_without_gaps(many: Api) -> None:
     [
         {"status": "asleep"},
         {"label": "team"},
-        {"text": "' OR 1=1"},
+        {"text": "' OR 1=1*"},
         {"due_before": "soon"},
         {"target": "shell;"},
         {"sort": "name; DROP TABLE runs"},
@@ -77,7 +77,7 @@ def test_filters_that_are_none_cannot_be_read(many: Api, params: dict[str, Any])
 
 
 def test_every_wrong_filter_is_named(many: Api) -> None:
-    problem = many.refused(400, "GET", "schedules", params={"text": "?", "due_before": "soon"})
+    problem = many.refused(400, "GET", "schedules", params={"text": "?*", "due_before": "soon"})
     assert {error["field"] for error in problem["errors"]} == {"text", "due_before"}
 
 

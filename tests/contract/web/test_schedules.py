@@ -606,3 +606,23 @@ def test_a_deleted_schedule_is_made_again(admin: Browser, operator: Browser, boo
     csrf = gone.forms[0]["fields"]["csrf"]
     path = form["action"]
     assert operator.post(path, csrf=csrf, **{"as": "job"}).status == 403
+
+
+def test_a_title_stands_where_people_look_and_is_edited(admin: Browser, book: Book) -> None:
+    make(book, title="Daily <b>Cleanup</b>")
+    make(book, "other")
+    found = admin.ok("/schedules", text="cleanup</B>")
+    assert "Daily <b>Cleanup</b>" in found.text
+    assert "<b>Cleanup" not in found.source
+    assert "/schedules/other" not in found.links
+    page = admin.ok("/schedules/job")
+    assert "<h1>Daily &lt;b&gt;Cleanup&lt;/b&gt;</h1>" in page.source
+    assert "<h1>other</h1>" in admin.ok("/schedules/other").source
+    edit = admin.ok("/schedules/job/edit")
+    assert edit.form("/schedules/job/edit")["fields"]["title"] == "Daily <b>Cleanup</b>"
+    preview = admin.send(edit, "/schedules/job/edit", title="Nightly Cleanup", step="preview")
+    admin.send(preview, "/schedules/job/edit", step="save")
+    assert "<h1>Nightly Cleanup</h1>" in admin.ok("/schedules/job").source
+    fields = {"name": "third", "trigger": "0 9 * * *", "target": '{"command": ["true"]}'}
+    new = admin.send(admin.ok("/new"), "/new", title="Third Job", step="save", **fields)
+    assert "Third Job" in new.text

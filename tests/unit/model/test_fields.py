@@ -20,6 +20,7 @@ WRONG: dict[str, Any] = {
     "trigger": "61 * * * *",
     "target": {"command": []},
     "payload": [1],
+    "title": "two\nlines",
     "description": 5,
     "labels": {"a": 1},
     "start_at": "2026-01-01 12:00",
@@ -169,6 +170,7 @@ moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.
 
 SPECS: dict[str, st.SearchStrategy[Any]] = {
     "payload": st.dictionaries(st.sampled_from(["a", "b", "c"]), st.one_of(st.integers(), texts)),
+    "title": st.text("abc XYZ<&é", max_size=200).map(str.strip),
     "description": texts,
     "labels": st.dictionaries(texts.filter(bool), texts, max_size=3),
     "start_at": st.none() | moments.filter(lambda at: at.year < 2000),

@@ -406,6 +406,7 @@ CREATE TABLE schedules (
     version INTEGER NOT NULL CHECK (version >= 1),
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)),
     target TEXT NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
+    title TEXT NOT NULL DEFAULT '',
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL DEFAULT '',
     deleted_at INTEGER

@@ -33,7 +33,8 @@ def list_schedules(
         list[str] | None, Query(description="`team:sales`; several must all be there.")
     ] = None,
     text: Annotated[
-        str | None, Query(description="A part of the name, or its beginning: `etl-*`.")
+        str | None,
+        Query(description="A part of the name or title, or the beginning of the name: `etl-*`."),
     ] = None,
     due_before: Annotated[str | None, Query(description="Active, and due before this.")] = None,
     target: Annotated[

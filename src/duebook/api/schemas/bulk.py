@@ -40,7 +40,8 @@ class ScheduleFilter(Shape):
         str | list[str] | dict[str, str] | None, Field(examples=["team:sales", {"team": "sales"}])
     ] = None
     text: Annotated[
-        str | None, Field(description="A part of the name, or its beginning: `etl-*`.")
+        str | None,
+        Field(description="A part of the name or title, or the beginning of the name: `etl-*`."),
     ] = None
     due_before: Instant | None = None
     target: Annotated[str | None, Field(examples=["task", "task:digest", "command", "http"])] = None

@@ -145,6 +145,10 @@ class Policies(Shape):
     payload: Annotated[
         dict[str, Any] | None, Field(description="What its runs are given; may have templates.")
     ] = None
+    title: Annotated[
+        str | None,
+        Field(max_length=200, description="A name to show to people.", examples=["Daily Cleanup"]),
+    ] = None
     description: Annotated[str | None, Field(max_length=10_000)] = None
     labels: dict[str, str] | None = None
     start_at: Annotated[Instant | None, Field(description="Times before are no due times.")] = None

@@ -371,7 +371,7 @@ ORDER BY r.id
 
 -- name: list_told_schedules
 -- What is told of the given schedules.
-SELECT id, namespace, name, created_by FROM schedules WHERE id = ANY (:ids::text[])
+SELECT id, namespace, name, created_by, title FROM schedules WHERE id = ANY (:ids::text[])
 
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
@@ -748,8 +748,7 @@ LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.vers
 JOIN schedule_state AS st ON st.schedule_id = s.id
 
 -- name: list_latest_runs
--- The newest run of each of the given schedules that has one, and when its last one was created:
--- a backfill creates one for an earlier due time, which is still active or has ended of late.
+-- The newest run of each of the given schedules that has one, and when its last one was created.
 SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
     greatest(r.created_at,
         (SELECT created_at FROM runs WHERE schedule_id = wanted.id AND due_at IS NULL
@@ -776,7 +775,7 @@ CROSS JOIN LATERAL (
 -- name: list_paused
 -- As list_by_name, those that are paused.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
     AND s.name > :after AND s.name < :before
@@ -842,11 +841,11 @@ SELECT max(place) FROM runs WHERE namespace = :namespace
 
 -- name: insert_schedule
 -- New schedules, unless their names are taken.
-INSERT INTO schedules (id, namespace, name, version, labels, target, created_at, created_by)
-SELECT v.id, v.namespace, v.name, 1, v.labels, v.target, v.created_at, v.created_by
+INSERT INTO schedules (id, namespace, name, version, labels, target, title, created_at, created_by)
+SELECT v.id, v.namespace, v.name, 1, v.labels, v.target, v.title, v.created_at, v.created_by
 FROM unnest(:id::text[], :namespace::text[], :name::text[], :labels::text[], :target::text[],
-    :created_at::timestamptz[], :created_by::text[])
-    AS v (id, namespace, name, labels, target, created_at, created_by)
+    :title::text[], :created_at::timestamptz[], :created_by::text[])
+    AS v (id, namespace, name, labels, target, title, created_at, created_by)
 ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision

@@ -53,6 +53,7 @@ class _Seen(NamedTuple):
     wake_at: datetime | None
     problem: str | None
     namespace: str
+    title: str
 
 
 class _SeenRun(NamedTuple):
@@ -205,6 +206,8 @@ class Lists(Working):
         return sorted((read_schedule(row, self._time) for row in rows), key=lambda s: s.id)
 
     def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
+        # the last one created may be a backfill's, for an earlier due time: it is still active, or
+        # among the last that ended
         rows = self._all("list_latest_runs", ids=list(schedule_ids))
         return {
             owner: LatestRun(id_, status, self._time(at), reason, self._time(enqueued_at))
@@ -322,7 +325,9 @@ class Lists(Working):
 def _matches(seen: _Seen, wanted: ScheduleFilter, known: _Known | None) -> bool:
     if wanted.status is not None and seen.status != wanted.status:
         return False
-    if wanted.text not in seen.name or not seen.name.startswith(wanted.prefix):
+    if wanted.text not in seen.name and wanted.text not in seen.title.lower():
+        return False
+    if not seen.name.startswith(wanted.prefix):
         return False
     if wanted.target is not None and not _runs_target(seen.target, wanted.target):
         return False

@@ -113,7 +113,7 @@ class People(Lists):
         labels = json.dumps(dict(spec.labels))
         text = json.dumps(spec.to_json())
         self._insert("insert_revision", [(id_, plan.version, text, self._stamp(now), clean(by))])
-        found: Values = {"labels": labels, "target": target_text(spec)}
+        found: Values = {"labels": labels, "target": target_text(spec), "title": spec.title}
         self._run("update_schedule", id=id_, version=plan.version, **found)
         self._run("update_state_version", id=id_, version=plan.version)
         self._run("delete_dependencies", ids=[id_])
@@ -419,7 +419,8 @@ class People(Lists):
 
 def _row(new: NewSchedule, at: Any, by: str | None) -> Row:
     labels = json.dumps(dict(new.spec.labels))
-    return new.id, new.namespace, new.name, labels, target_text(new.spec), at, by
+    said = labels, target_text(new.spec), new.spec.title
+    return new.id, new.namespace, new.name, *said, at, by
 
 
 def _labels(new: NewSchedule) -> list[Row]:

@@ -58,7 +58,8 @@ ORDER BY version
 
 -- name: update_schedule
 -- Another definition comes into force.
-UPDATE schedules SET version = :version, labels = :labels, target = :target WHERE id = :id
+UPDATE schedules SET version = :version, labels = :labels, target = :target, title = :title
+WHERE id = :id
 
 -- name: update_state_version
 -- The state follows the definition.
@@ -86,7 +87,7 @@ WHERE s.id = :id
 -- name: list_by_name
 -- The schedules of a namespace in a stretch of names, as far as filters ask for them.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
 ORDER BY s.name
@@ -95,7 +96,7 @@ LIMIT :limit
 -- name: list_by_name_back
 -- As list_by_name, from the last one on.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
 ORDER BY s.name DESC
@@ -104,7 +105,7 @@ LIMIT :limit
 -- name: list_by_label
 -- The schedules with a label in a stretch of names, as far as filters ask for them.
 SELECT s.id, l.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedule_labels AS l
 JOIN schedules AS s ON s.id = l.schedule_id
 JOIN schedule_state AS st ON st.schedule_id = l.schedule_id
@@ -116,7 +117,7 @@ LIMIT :limit
 -- name: list_by_label_back
 -- As list_by_label, from the last one on.
 SELECT s.id, l.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedule_labels AS l
 JOIN schedules AS s ON s.id = l.schedule_id
 JOIN schedule_state AS st ON st.schedule_id = l.schedule_id
@@ -128,7 +129,7 @@ LIMIT :limit
 -- name: list_by_age
 -- The schedules of a namespace from the oldest on, as far as filters ask for them.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND (s.created_at, s.id) > (:at, :id)
 ORDER BY s.created_at, s.id
@@ -137,7 +138,7 @@ LIMIT :limit
 -- name: list_by_age_back
 -- As list_by_age, from the newest on.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND (s.created_at, s.id) < (:at, :id)
 ORDER BY s.created_at DESC, s.id DESC
@@ -146,7 +147,7 @@ LIMIT :limit
 -- name: list_by_wake
 -- The schedules of all namespaces in the order in which they are looked at.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.wake_at IS NOT NULL AND (st.wake_at, st.schedule_id) > (:at, :id)
 ORDER BY st.wake_at, st.schedule_id

@@ -112,9 +112,10 @@ class Telling(EventLog):
         versions = self._all("count_events", ids=sorted(found), counts=[1] * len(found))
         drafts: list[Versioned] = []
         for id_, version in versions:
-            _, namespace, name, user = found[id_]
+            _, namespace, name, user, title = found[id_]
             meta = {"schedule": name, "schedule_id": id_, "user": user}
-            data = {"schedule": name, "id": id_, **more}
+            titled = {"title": title} if title else {}
+            data = {"schedule": name, "id": id_, **titled, **more}
             draft = _draft(namespace, SCHEDULES, f"schedule.{kind}", name, data, meta)
             drafts.append((draft, f"schedule:{id_}", version))
         self._append(drafts)

@@ -281,7 +281,8 @@ ORDER BY r.id
 
 -- name: list_told_schedules
 -- What is told of the given schedules.
-SELECT id, namespace, name, created_by FROM schedules WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT id, namespace, name, created_by, title FROM schedules
+WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
@@ -471,7 +472,7 @@ SELECT r.id, r.options FROM json_each(:ids) AS wanted JOIN runs AS r ON r.id = w
 -- name: list_paused
 -- As list_by_name, those that are paused.
 SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace
+    st.problem, s.namespace, s.title
 FROM schedule_state AS st INDEXED BY schedule_state_paused JOIN schedules AS s ON s.id = st.schedule_id
 WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
     AND s.name > :after AND s.name < :before
@@ -499,8 +500,7 @@ CROSS JOIN schedule_state AS st ON st.schedule_id = s.id
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
 
 -- name: list_latest_runs
--- The newest run of each of the given schedules that has one, and when its last one was created:
--- a backfill creates one for an earlier due time, which is still active or has ended of late.
+-- The newest run of each of the given schedules that has one, and when its last one was created.
 SELECT r.schedule_id, r.id, r.status, coalesce(r.started_at, r.created_at), r.reason,
     max(r.created_at,
         coalesce((SELECT created_at FROM runs INDEXED BY runs_undue
@@ -576,8 +576,8 @@ SELECT max(rowid) FROM runs
 
 -- name: insert_schedule
 -- A new schedule, unless its name is taken.
-INSERT INTO schedules (id, namespace, name, version, labels, target, created_at, created_by)
-VALUES (:id, :namespace, :name, 1, :labels, :target, :created_at, :created_by)
+INSERT INTO schedules (id, namespace, name, version, labels, target, title, created_at, created_by)
+VALUES (:id, :namespace, :name, 1, :labels, :target, :title, :created_at, :created_by)
 ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
 
 -- name: insert_revision

@@ -12,7 +12,7 @@ from duebook.api.problems import problem_of
 from duebook.errors import DuebookError, Forbidden, Invalid
 from duebook.model.access import Role
 from duebook.model.schedule import InvalidSchedule
-from duebook.web.definitions import BLANK, FIELDS, TZ, EditField, definition_of
+from duebook.web.definitions import ABOUT, BLANK, FIELDS, TZ, EditField, definition_of
 from duebook.web.due_times import due_rows
 from duebook.web.visits import Submitted, Visiting
 
@@ -90,7 +90,8 @@ def _page(
         name_field=NAME,
         tz_field=TZ,
         fields=FIELDS,
-        policies=[field.name for field in FIELDS[5:]],
+        about=ABOUT,
+        policies=[field.name for field in FIELDS[ABOUT:]],
         given=given,
         draft=draft,
         due=due_rows(draft.spec, draft.will_be_due, now) if draft else [],

@@ -23,7 +23,7 @@ from duebook.model.unreadable import blank_spec
 from duebook.planner import DueTimes
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.changes import differences
-from duebook.web.definitions import FIELDS, changes_of, plain_lines, texts_of
+from duebook.web.definitions import ABOUT, FIELDS, changes_of, plain_lines, texts_of
 from duebook.web.due_times import due_rows
 from duebook.web.notices import LONGEST_REASON
 from duebook.web.visits import Form, Submitted, Visiting
@@ -401,7 +401,8 @@ def _edit_page(
 ) -> Response:
     shown = [field for field in FIELDS if field.name != "target" or visit.may(Role.ADMIN)]
     values = {"schedule": schedule, "fields": shown, "given": given, "problems": problems or {}}
-    return visit.render("edit.html", status, spec=spec, **values)
+    about = ABOUT - (len(FIELDS) - len(shown))
+    return visit.render("edit.html", status, spec=spec, about=about, **values)
 
 
 def _preview_page(

@@ -9,6 +9,7 @@ CREATE TABLE schedules (
     version integer NOT NULL CHECK (version >= 1),
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL),
     target text COLLATE "C" NOT NULL DEFAULT '', -- what it runs: task:NAME, flow:NAME, command, http
+    title text NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL,
     created_by text NOT NULL DEFAULT '',
     deleted_at timestamptz
