@@ -429,7 +429,7 @@ def _tell(declared: Declarations, prune: bool) -> None:
         else:
             log.warning(
                 "schedule %s is no longer declared in code, and still in force; delete it, or "
-                "start with prune",
+                "start the node with --prune",
                 name,
             )
     for name, why in declared.refused:

@@ -25,6 +25,7 @@ __all__ = [
     "NotFound",
     "QuotaReached",
     "Unavailable",
+    "counted",
     "printable",
     "quoted",
     "shorten",
@@ -111,6 +112,11 @@ def shorten(value: object, limit: int = 60) -> str:
 def quoted(value: object) -> str:
     """As `shorten`, and a text in quotes, so that "3" and 3 look different."""
     return f'"{shorten(value)}"' if isinstance(value, str) else shorten(value)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: `1 run`, `2,000 due times`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(text: str) -> str:

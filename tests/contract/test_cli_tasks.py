@@ -72,9 +72,9 @@ def test_a_task_that_no_live_worker_knows_is_a_problem(cli: Cli, book: Book) -> 
     ("app", "told"),
     [
         ("reports", 'app "reports" is not written as MODULE:BOOK, such as reports:book'),
-        ("no_such_module:book", 'app: there is no module "no_such_module" here'),
-        ("duebook:book", "app: duebook:book is no Duebook"),
-        ("a_program:boook", "app: a_program:boook is no Duebook; did you mean a_program:book?"),
+        ("no_such_module:book", 'app: there is no module "no_such_module" in '),
+        ("duebook:book", "app: duebook:book is not a Duebook, but a value of type module"),
+        ("a_program:boook", "app: there is no a_program:boook; did you mean a_program:book?"),
         ("a_broken_program:book", "cannot be imported: RuntimeError: no luck"),
     ],
 )

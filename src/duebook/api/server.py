@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.api.origins import Hosts, is_loopback
@@ -41,6 +41,17 @@ class Place:
     def address(self) -> str:
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}"
+
+    @property
+    def open_address(self) -> str:
+        """One that a browser on this machine can open."""
+        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
+        return replace(self, host=everywhere.get(self.host, self.host)).address
+
+    @property
+    def elsewhere(self) -> str | None:
+        """One for other machines, where the socket is bound to all addresses of this one."""
+        return None if self.open_address == self.address else replace(self, host=_machine()).address
 
     @property
     def local(self) -> bool:

@@ -40,7 +40,7 @@ class Queues:
         Invalid.
         """
         if concurrency is None and rate is None:
-            raise Invalid("a limit needs a concurrency, a rate, or both; free() lifts them")
+            raise Invalid("a limit needs a concurrency, a rate, or both")
         queue = Queue(
             check_name(name, "queue"),
             None if concurrency is None else whole(0, MOST)("concurrency", concurrency),

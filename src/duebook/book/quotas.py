@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import QuotaReached
+from duebook.errors import QuotaReached, counted
 from duebook.planner import mean_rate
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _refuse_payload(quota: Quota, payload: dict[str, Any]) -> None:
 def _refuse_number(quota: Quota, most: int, number: int) -> None:
     if number > most:
         raise QuotaReached(
-            f'namespace "{quota.namespace}" may have {most:,} schedule{"" if most == 1 else "s"}, '
+            f'namespace "{quota.namespace}" may have {counted(most, "schedule")}, '
             f"and would have {number:,}; delete some, or {_raise(quota, '--schedules')}"
         )
 

@@ -15,7 +15,7 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import WIDEST_STEP, json_option, print_json, when, wrapped
 from duebook.cli.times import due_table
 from duebook.clock import utc_now
-from duebook.errors import NotFound, printable
+from duebook.errors import NotFound, counted, printable
 from duebook.explain import Explanation, explanation_form
 from duebook.explain.flow_runs import flow_explanation_form
 from duebook.explain.words import short_id
@@ -227,7 +227,7 @@ def backfill_command(
     if as_json:
         print_json([run_form(run) for run in runs if isinstance(run, Run)])
     elif runs:
-        click.echo(f"queued {_count(len(runs), 'run')}; see: duebook runs {name}")
+        click.echo(f"queued {counted(len(runs), 'run')}; see: duebook runs {name}")
         span = f"--from {format_instant(since)} --to {format_instant(until)}"
         click.echo(f"to take that back: duebook backfill {name} {span} --undo {_queued_at(runs)}")
 
@@ -246,27 +246,23 @@ def _undo(name: str, since: datetime, until: datetime, queued_at: str, as_json: 
     if undone == Withdrawn(0, 0):
         click.echo("nothing to take back: no backfill of that range was at that instant")
         return
-    left = f"; {_count(undone.begun, 'run')} had begun already" if undone.begun else ""
-    click.echo(f"cancelled {_count(undone.cancelled, 'run')}{left}")
+    left = f"; {counted(undone.begun, 'run')} had begun already" if undone.begun else ""
+    click.echo(f"cancelled {counted(undone.cancelled, 'run')}{left}")
 
 
 def _filled(due_times: Sequence[datetime]) -> str:
     if not due_times:
         return "nothing to fill: every due time there has a run"
     first, last = when(due_times[0]), when(due_times[-1])
-    count = _count(len(due_times), "due time")
+    count = counted(len(due_times), "due time")
     return f"{count}\n  first  {first}" + (f"\n  last   {last}" if len(due_times) > 1 else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _agreed(number: int) -> bool:
     """Whether the person at the terminal says yes; raises UsageError when nobody is there."""
     if not _at_terminal():
         raise click.UsageError("nobody can be asked here; give --yes to queue the runs")
-    if click.confirm(f"queue {_count(number, 'run')}?", err=True):
+    if click.confirm(f"queue {counted(number, 'run')}?", err=True):
         return True
     click.echo("nothing was queued", err=True)
     return False

@@ -8,6 +8,7 @@ import click
 
 from duebook.cli.filters import filter_options, read_filter
 from duebook.cli.output import print_json, wrapped
+from duebook.errors import counted
 from duebook.model.forms import acted_form
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _tell(acted: Acted, words: str, as_json: bool) -> None:
 
 
 def _words(acted: Acted, words: str) -> str:
-    number = f"{acted.count:,} schedule{'' if acted.count == 1 else 's'}"
+    number = counted(acted.count, "schedule")
     more = ", …" if acted.count > len(acted.names) else ""
     names = f": {', '.join(acted.names)}{more}" if acted.names else ""
     return f"{words} {number}{names}"

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import PurePath
+from typing import Final
+
 import click
 from click.shell_completion import get_completion_class
 
 __all__ = ["completion_command"]
 
+SHELLS: Final = ("bash", "zsh", "fish")
+
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> None:
-    """Print the completion script of a SHELL.
+@click.argument("shell", metavar="[bash|zsh|fish]", required=False, type=click.Choice(SHELLS))
+def completion_command(shell: str | None) -> None:
+    """Print the completion script of a shell; without a name, of the one you use.
 
     \b
-    Example, for bash: eval "$(duebook completion bash)"
+    Examples:
+      eval "$(duebook completion bash)"      in ~/.bashrc
+      eval "$(duebook completion zsh)"       in ~/.zshrc
+      duebook completion fish | source       in ~/.config/fish/config.fish
     """
+    shell = shell or PurePath(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS:
+        raise click.UsageError(f"name the shell: duebook completion {'|'.join(SHELLS)}")
     complete = get_completion_class(shell)
     root = click.get_current_context().find_root().command
     if complete is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from shutil import which
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -17,17 +16,16 @@ from duebook.cli.definition_options import (
     read_retry,
     read_target,
 )
+from duebook.cli.notes import print_notes
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
-from duebook.errors import Invalid, NotFound, printable, shorten
+from duebook.errors import Invalid, counted, shorten
 from duebook.model.forms import edit_form, schedule_form
-from duebook.model.target import CommandTarget
 
 if TYPE_CHECKING:
-    from duebook.book import Book
     from duebook.model.edited import Edited
-    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["add_command", "update_command"]
 
@@ -94,10 +92,7 @@ def add_command(
             return
         click.echo(_added(schedule))
         click.echo(f"next due {when(schedule.next_due_at)}")
-        _note_unknown(book, schedule)
-        if problem := book.schedules.get(schedule.id).problem:
-            click.echo(f"note: {problem}", err=True)
-    _note_missing(schedule)
+        print_notes(book, schedule)
 
 
 def _added(schedule: Schedule) -> str:
@@ -122,25 +117,7 @@ def _add_all(file: BinaryIO, as_json: bool) -> None:
     if as_json:
         print_json([schedule_form(schedule) for schedule in made])
     else:
-        click.echo(f"added {len(made):,} schedules")
-
-
-def _note_unknown(book: Book, schedule: Schedule) -> None:
-    """A dependency may be added later; until then it is never met."""
-    for dependency in schedule.spec.depends_on if schedule.spec else ():
-        try:
-            book.schedules.get(dependency.schedule)
-        except NotFound:
-            click.echo(f'note: there is no schedule "{dependency.schedule}" yet', err=True)
-
-
-def _note_missing(schedule: Schedule) -> None:
-    target = schedule.spec.target if schedule.spec else None
-    if not isinstance(target, CommandTarget) or not target.argv:
-        return
-    program = target.argv[0]
-    if which(program, path=dict(target.env).get("PATH")) is None:
-        click.echo(f'note: there is no program "{printable(program)}" on this machine', err=True)
+        click.echo(f"added {counted(len(made), 'schedule')}")
 
 
 @click.command("update")
@@ -200,8 +177,8 @@ def update_command(
         click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))
         if schedule.status == "active":
             click.echo(f"next due {when(schedule.next_due_at)}")
-    if target is not None:
-        _note_missing(schedule)
+        if target is not None or changes.keys() & {"queue", "depends_on"}:
+            print_notes(book, schedule)
 
 
 def _tell_edit(edit: Edited) -> None:

@@ -13,7 +13,7 @@ from duebook.cli.filters import gather, tell_more
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.clock import utc_now
-from duebook.errors import printable
+from duebook.errors import counted, printable
 from duebook.model.consumer import consumer_form, letter_form, partition_form
 from duebook.model.event import event_form, topic_form
 from duebook.model.secret import show_payload
@@ -249,9 +249,10 @@ def dlq_command(
     with open_book() as book:
         if replay:
             number = book.events.replay_dead(name or "", event)
-            click.echo(f"{number} dead letters will be delivered once more")
+            click.echo(f"{counted(number, 'dead letter')} will be delivered once more")
         elif drop:
-            click.echo(f"{book.events.drop_dead(name or '', event)} dead letters are given up")
+            number = book.events.drop_dead(name or "", event)
+            click.echo(f"discarded {counted(number, 'dead letter')}")
         else:
             letters = gather(
                 lambda place, most: book.events.dead_letters(name, most, cursor=place),

@@ -13,7 +13,7 @@ from duebook.cli.arguments import read_pair, user
 from duebook.cli.flow_runs import COMMANDS
 from duebook.cli.output import cut, json_option, print_json, print_problem, wrapped
 from duebook.clock import utc_now
-from duebook.errors import Invalid, printable
+from duebook.errors import Invalid, counted, printable
 from duebook.flows.check import Checked, check_files, unknown_calls
 from duebook.flows.drawing import draw_lines, draw_svg
 from duebook.flows.dry import DryStep, dry_run
@@ -99,18 +99,14 @@ def _print_checked(checked: Sequence[Checked]) -> None:
     broken = [each for each in checked if each.problems]
     if broken:
         count = sum(len(each.problems) for each in broken)
-        click.echo(f"{_count(count, 'problem')} in {_count(len(broken), 'file')}", err=True)
+        click.echo(f"{counted(count, 'problem')} in {counted(len(broken), 'file')}", err=True)
 
 
 def _words(flow: Flow) -> str:
     when = ", ".join(trigger.describe() for trigger in flow.start) or "started by hand"
     ways = [("stopped", flow.stop), ("restarted", flow.restart)]
     more = [f", {how}: {trigger.describe()}" for how, found in ways for trigger in found]
-    return f"{flow.name}, {_count(len(flow.steps), 'step')}, {when}{''.join(more)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{flow.name}, {counted(len(flow.steps), 'step')}, {when}{''.join(more)}"
 
 
 @flow_group.command("graph")

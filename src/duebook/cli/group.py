@@ -68,7 +68,7 @@ def _fail(message: str, exit_code: int) -> NoReturn:
 
 
 def _explain(error: click.ClickException) -> str:
-    message = error.format_message().removesuffix(".")
+    message = " ".join(error.format_message().split()).removesuffix(".")  # lists stand on lines
     if "unexpected extra argument" in message:
         message += "; put a cron expression in quotes"
     if isinstance(error, click.NoSuchOption) and error.option_name in _BEFORE:

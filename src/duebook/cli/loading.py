@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import duebook
 from duebook.app import Duebook
-from duebook.errors import Invalid, quoted, shorten
+from duebook.errors import Invalid, printable, quoted, shorten
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -20,12 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["load_app"]
 
+OURS: Final = Path(duebook.__file__).parent
+_MISSING: Final = object()
+
 
 def load_app(text: str | None, settings: Settings) -> Duebook:
     """The Duebook of a program, or one without tasks when none is named.
 
     It brings its own database and namespace, unless the command line names others. Raises Invalid
-    for what cannot be imported, or is no Duebook.
+    for what cannot be imported, or is not a Duebook.
     """
     given = click.get_current_context().find_root().obj or {}
     if text is None:
@@ -46,24 +51,53 @@ def _imported(module: str) -> ModuleType:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise Invalid(f'app: there is no module "{shorten(module)}" here') from None
+            raise Invalid(
+                f'app: there is no module "{shorten(module)}" in {here}; go to the directory of '
+                "your program, or install it"
+            ) from None
         raise _broken(module, error) from error
+    except SystemExit as error:
+        told = f'app: module "{shorten(module)}" ends the process when it is imported'
+        raise Invalid(f'{told}; put that below `if __name__ == "__main__":`') from error
     except Exception as error:
         raise _broken(module, error) from error
 
 
 def _broken(module: str, error: Exception) -> Invalid:
-    traceback.print_exc()
+    """Shows where in the program it was, and nothing of what called it."""
+    for line in _own_lines(error):
+        click.echo(printable(line), err=True)
     told = f"{type(error).__name__}: {shorten(str(error), 200)}"
     return Invalid(f'app: module "{shorten(module)}" cannot be imported: {told}')
+
+
+def _own_lines(error: Exception) -> list[str]:
+    """The frames of the user's own files; of a text that is not Python, where that is."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(frame)]
+    lines = traceback.format_list(frames)
+    if isinstance(error, SyntaxError):
+        lines += traceback.format_exception_only(error)[:-1]
+    return "".join(lines).splitlines()
+
+
+def _is_own(frame: traceback.FrameSummary) -> bool:
+    if frame.filename.startswith("<"):
+        return False
+    places = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    return not any(Path(frame.filename).is_relative_to(place) for place in [*places, OURS])
 
 
 def _find(module: ModuleType, name: str) -> Duebook:
     found: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
+        found = getattr(found, part, _MISSING)
     if isinstance(found, Duebook):
         return found
     books = [key for key, value in vars(module).items() if isinstance(value, Duebook)]
     hint = f"; did you mean {module.__name__}:{books[0]}?" if books else ""
-    raise Invalid(f"app: {module.__name__}:{shorten(name)} is no Duebook{hint}")
+    place = f"{module.__name__}:{shorten(name)}"
+    if found is _MISSING:
+        raise Invalid(f"app: there is no {place}{hint}")
+    raise Invalid(
+        f"app: {place} is not a Duebook, but a value of type {type(found).__name__}{hint}"
+    )

@@ -12,7 +12,7 @@ import click
 from duebook.cli.arguments import find_run
 from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json
-from duebook.errors import Invalid, NotFound, printable, shorten
+from duebook.errors import Invalid, NotFound, counted, printable, shorten
 from duebook.flows.problems import did_you_mean
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.forms import log_form
@@ -162,7 +162,7 @@ def _print(piece: _Piece, width: int, times: bool) -> None:
     name = cut(printable(piece.step), WIDEST)
     before = f"{name.ljust(width)} | " if width else ""
     if piece.left_out > 0:
-        click.echo(f"{before}… {piece.left_out:,} lines left out …")
+        click.echo(f"{before}… {counted(piece.left_out, 'line')} left out …")
     line = piece.line
     stamp = f"{line.at.astimezone():%H:%M:%S.%f}"[:-3] + " " if times else ""
     click.echo(stamp + before + printable(line.text.replace("\t", "    ")))

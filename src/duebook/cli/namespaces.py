@@ -8,6 +8,7 @@ import click
 
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, wrapped
+from duebook.errors import counted
 from duebook.model.forms import namespace_form
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def limit_command(
       duebook namespace limit shop --schedules 500 --fires-per-minute 60
       duebook namespace limit shop --payload-bytes 65536
     """
+    if schedules is None and fires_per_minute is None and payload_bytes is None:
+        raise click.UsageError(
+            "give --schedules, --fires-per-minute or --payload-bytes; to lift the quota: "
+            f"duebook namespace free {name}"
+        )
     with open_book() as book:
         use = book.namespaces.limit(name, schedules, fires_per_minute, payload_bytes)
     if as_json:
@@ -67,8 +73,8 @@ def limit_command(
     quota = use.quota
     limits = []
     if quota.schedules is not None:
-        s = "" if quota.schedules == 1 else "s"
-        limits.append(f"at most {quota.schedules:,} schedule{s} (has {use.schedules:,})")
+        most = counted(quota.schedules, "schedule")
+        limits.append(f"at most {most} (has {use.schedules:,})")
     if quota.fires_per_minute is not None:
         has = f"{use.fires_per_minute or 0:,.4g}"
         limits.append(f"due at most {quota.fires_per_minute:,g} times a minute (is {has})")

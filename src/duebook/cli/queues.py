@@ -56,6 +56,10 @@ def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
       duebook queue limit reports --concurrency 4
       duebook queue limit mail --rate 10/s
     """
+    if concurrency is None and rate is None:
+        raise click.UsageError(
+            f"give --concurrency, --rate or both; to lift all limits: duebook queue free {name}"
+        )
     with open_book() as book:
         queue = book.queues.limit(name, concurrency, rate)
     limits = []

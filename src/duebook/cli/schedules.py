@@ -27,6 +27,7 @@ from duebook.cli.filters import (
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_runs, print_table, when
 from duebook.cli.runs import show_run
+from duebook.clock import utc_now
 from duebook.errors import NotFound
 from duebook.ids import looks_like_prefix
 from duebook.model.forms import run_form, schedule_form
@@ -302,14 +303,18 @@ def _rendered(form: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _await(book: Book, run: Run, quiet: bool) -> Run:
-    shown, began, hinted = None, time.monotonic(), False
+    """Follow a run until it has ended, and tell of each change."""
+    shown, hint_at, hinted = None, 0.0, False
     while run.is_active:
-        if run.status != shown and not quiet:
-            shown = run.status
-            click.echo(f"run {run.id} {run.status}", err=True)
-        if run.status == "queued" and not hinted and time.monotonic() - began > HINT_AFTER:
+        if (run.status, run.attempt) != shown:
+            shown = (run.status, run.attempt)
+            until_ready = max((run.ready_at - utc_now()).total_seconds(), 0.0)
+            hint_at = time.monotonic() + until_ready + HINT_AFTER
+            if not quiet:
+                click.echo(f"run {run.id} {_progress(run, until_ready > 0)}", err=True)
+        if run.status == "queued" and not hinted and time.monotonic() > hint_at:
             hinted = True
-            click.echo(f"nobody has begun it yet{_why_not(book, run)}", err=True)
+            click.echo(f"no worker has started it yet{_why_not(book, run)}", err=True)
         time.sleep(POLL)
         run = book.runs.get(run.id)
     return run
@@ -318,6 +323,13 @@ def _await(book: Book, run: Run, quiet: bool) -> Run:
 def _why_not(book: Book, run: Run) -> str:
     problem = book.schedules.get(run.schedule_id).problem if run.schedule_id else None
     return f": {problem}" if problem else "; is a node running? start one with: duebook up"
+
+
+def _progress(run: Run, waits: bool) -> str:
+    if run.status == "queued" and run.attempt and waits:
+        return f"waits for attempt {run.attempt + 1}, {when(run.ready_at)}"
+    tries = run.attempt + 1 if run.status == "queued" else run.attempt
+    return f"{run.status}, attempt {tries}" if tries > 1 else run.status
 
 
 @click.command("reschedule")

@@ -37,7 +37,9 @@ class Web:
         if self._place.moved:
             click.echo(f"port {DEFAULT_PORT} is in use; the API is at {self._place.port}")
         entrance = "/login" if self._token is None else f"/login?token={self._token}"
-        click.echo(f"open: {self._place.address}{entrance}")
+        click.echo(f"open: {self._place.open_address}{entrance}")
+        if (elsewhere := self._place.elsewhere) is not None:
+            click.echo(f"from other machines: {elsewhere}{entrance}")
         self._server.start()
 
 

@@ -27,7 +27,7 @@ from duebook.engine.sequencer import Sequencer
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
-from duebook.errors import Conflict, DuebookError, Unavailable
+from duebook.errors import Conflict, DuebookError, Unavailable, counted
 from duebook.flows.shelf import Shelf
 from duebook.ids import new_id
 from duebook.model.serving import ALL, NONE
@@ -488,7 +488,11 @@ class Node:
         self._end_chores()
         grace = self._options.shutdown_grace.total_seconds()
         if running := len(self._slots.working()):
-            log.warning("waiting up to %.0f s for %d runs; ask again to stop now", grace, running)
+            log.warning(
+                "waiting up to %.0f s for %s; press Ctrl-C again to stop now",
+                grace,
+                counted(running, "run"),
+            )
         if not self._wait_idle(grace, impatient=True):
             self._slots.stop_all("shutdown")
             if not self._wait_idle(STOP_WITHIN):

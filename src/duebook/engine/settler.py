@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.measures import Measures
 from duebook.engine.persist import persist
 from duebook.engine.settling import conclude, conclude_all, is_final
-from duebook.errors import DuebookError
+from duebook.errors import DuebookError, counted
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Settler:
         try:
             self._write(final)
         except Exception:  # the keeper hands back what is left, and this thread goes on
-            log.exception("%d runs could not be settled", len(final))
+            log.exception("could not settle %s", counted(len(final), "run"))
         try:
             for claim, outcome in others:
                 self._conclude(claim, outcome)

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from duebook.engine.settler import Settler
+from duebook.errors import counted
 from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Slots(Generic[S]):
         try:
             return self._performer.begin(begun, self._ended)
         except Exception:  # no thread for the event loop
-            log.exception("%d runs cannot be begun; they are handed back", len(begun))
+            log.exception("cannot start %s; handing back", counted(len(begun), "run"))
             for claim, _ in begun:
                 self._settler.put(claim, None)
             return []

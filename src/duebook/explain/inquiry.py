@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from duebook.errors import counted
 from duebook.explain.ahead import explain_coming, explain_deferred, explain_paused, explain_said
 from duebook.explain.answer import Explanation
 from duebook.explain.facts import Facts
@@ -158,7 +159,8 @@ def _explain_range(
             number = due.count(instant_before(first), last)
     clock = facts.clock_at(first)
     told = _explain_skip(facts.skipped(entry, first), clock)
-    span = f"{at_least}{number:,} due times from {clock.time(first)} to {clock.time(last)}"
+    count = counted(number, "due time")
+    span = f"{at_least}{count} from {clock.time(first)} to {clock.time(last)}"
     return replace(told, text=f"{span}, {told.text}")
 
 

@@ -42,7 +42,7 @@ def load_quota(namespace: Any, schedules: Any, fires_per_minute: Any, payload_by
     """Limits, of which at least one is given; raises Invalid."""
     if schedules is None and fires_per_minute is None and payload_bytes is None:
         raise Invalid(
-            "a quota needs schedules, fires_per_minute, payload_bytes, or several; free() lifts it"
+            "a quota needs schedules, fires_per_minute, payload_bytes, or several of them"
         )
     return Quota(
         check_name(namespace, "namespace"),

@@ -31,7 +31,7 @@ class RemoteQueues(Queues):
         self, name: str, concurrency: int | None = None, rate: str | Rate | None = None
     ) -> Queue:
         if concurrency is None and rate is None:
-            raise Invalid("a limit needs a concurrency, a rate, or both; free() lifts them")
+            raise Invalid("a limit needs a concurrency, a rate, or both")
         body = {"concurrency": concurrency, "rate": rate}
         path = ("queues", check_name(name, "queue"))
         return read_queue(self._server.send("PUT", *path, body=body, namespaced=False)).queue

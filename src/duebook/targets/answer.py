@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
+from duebook.errors import counted
 from duebook.targets.outcomes import MOST_OUTPUT
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Answer:
 
     def show(self, hide: Callable[[str], str], output: Output, note: Callable[[str], None]) -> None:
         """Put the body into the log, within a bound."""
-        size = f"{len(self.body):,} bytes" + ("" if self.whole else " and more")
+        size = counted(len(self.body), "byte") + ("" if self.whole else " and more")
         if not self._is_text:
             note(f"its body is not shown: {size}, no plain text")
             return
@@ -61,7 +62,8 @@ class Answer:
         if text:
             output("stdout", text[:MOST_SHOWN].rstrip("\n").encode() + b"\n")
         if len(text) > MOST_SHOWN or not self.whole:
-            note(f"… these are its first {min(len(text), MOST_SHOWN):,} characters, of {size}")
+            shown = counted(min(len(text), MOST_SHOWN), "character")
+            note(f"… these are its first {shown}, of {size}")
 
     def kept(self, hide: Callable[[str], str]) -> str:
         """The output of the run, as JSON: the status, and the body as `json` or `text`.

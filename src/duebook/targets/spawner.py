@@ -214,7 +214,7 @@ class Spawner(Closing):
     def _send(self, word: bytes, value: float, fds: list[int]) -> None:
         if os.getpid() != self._owner:
             raise Conflict(
-                f"this spawner belongs to process {self._owner}; start() one after the fork"
+                f"this spawner belongs to process {self._owner}; start another one after the fork"
             )
         if not self._lock.acquire(timeout=_ANSWER_WITHIN):
             raise Unavailable(f"the spawner was busy for more than {_ANSWER_WITHIN:g} s")
@@ -225,23 +225,19 @@ class Spawner(Closing):
 
     def _send_locked(self, message: bytes, fds: list[int]) -> None:
         if self._socket is None or self._process is None:
-            raise Unavailable("the spawner is not running; start() begins one")
+            raise Unavailable("the spawner is not running")
         code = self._process.poll()
         if code is not None:
-            raise Unavailable(f"the spawner has ended ({code}); start() begins a new one")
+            raise Unavailable(f"the spawner has ended ({code})")
         try:
             if fds:
                 socket.send_fds(self._socket, [message], fds)
             else:
                 self._socket.send(message)
         except TimeoutError as error:
-            raise Unavailable(
-                f"the spawner did not answer for {_ANSWER_WITHIN:g} s; start() begins a new one"
-            ) from error
+            raise Unavailable(f"the spawner did not answer for {_ANSWER_WITHIN:g} s") from error
         except OSError as error:
-            raise Unavailable(
-                f"the spawner cannot be reached ({error}); start() begins a new one"
-            ) from error
+            raise Unavailable(f"the spawner cannot be reached ({error})") from error
 
 
 def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> bytes:

@@ -127,4 +127,6 @@ def _limits(rule: Rule) -> str:
         if rule.until
         else ""
     )
-    return text + (f", {rule.count} times" if rule.count else "")
+    return text + (
+        f", {'once' if rule.count == 1 else f'{rule.count} times'}" if rule.count else ""
+    )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
+from duebook.errors import counted
 from duebook.web.times import length_text
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def duration_chart(marks: Sequence[RunMark], clock: Clock) -> Markup:
     line = Markup('<path class="mean" d="M0 {}H{}"/>').format(_level(mean / top), CHART_WIDTH)
     mean_text = length_text(timedelta(seconds=mean))
     words = (
-        f"how long the last {len(ended)} runs took: {mean_text} in the "
+        f"how long the last {counted(len(ended), 'run')} took: {mean_text} in the "
         f"mean, {length_text(timedelta(seconds=longest))} at most"
     )
     scale = [length_text(timedelta(seconds=value)) for value in (top, top / 2)]
@@ -182,7 +183,7 @@ def time_line(coming: Sequence[Coming], start: datetime, until: datetime, clock:
         beyond = Markup('<rect class="unknown" x="{}" y="4" width="{}" height="60"/>').format(
             x, max(CHART_WIDTH - x, 0)
         )
-    words = f"{len(coming)} due times in the next hour"
+    words = f"{counted(len(coming), 'due time')} in the next hour"
     return Markup(
         '<figure class="hour"><svg class="time-line" viewBox="0 0 720 66" role="img" '
         'preserveAspectRatio="none" aria-label="{}"><path class="axis" d="M0 64H720"/>{}{}</svg>'

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from duebook.errors import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -110,7 +112,7 @@ def _words(done: str, given: Mapping[str, str]) -> str | None:
 
 def _runs(number: int, verb: str = "") -> str:
     are = verb or ("is" if number == 1 else "are")
-    return f"{number:,} run{'' if number == 1 else 's'} {are}"
+    return f"{counted(number, 'run')} {are}"
 
 
 def count_of(text: str | None) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from duebook.errors import counted
 from duebook.model.secret import show_payload
 from duebook.timetext import format_instant, parse_instant
 from duebook.web.ansi import coloured, escaped, stripped
@@ -48,7 +49,7 @@ def _environment() -> Environment:
         "short": _short,
         "instant": parse_instant,
         "moment": format_instant,
-        "plural": _plural,
+        "plural": counted,
         "span": _span,
         "city": city,
         "asked": label_text,
@@ -74,10 +75,6 @@ def _pretty(value: Any) -> str:
 def _short(run_id: str) -> str:
     """The beginning of an id, as the command line shows it."""
     return run_id[:13]
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def _span(length: timedelta) -> str:

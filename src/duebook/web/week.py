@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.errors import counted
 from duebook.triggers.zones import local_datetime
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ class Cell:
     @property
     def words(self) -> str:
         failed = f", {self.failed:,} failed" if self.failed else ""
-        many = "" if self.runs == 1 else "s"
-        return f"{self.runs:,} run{many}{failed}, {self.busy / HOUR:.1f} workers busy"
+        return f"{counted(self.runs, 'run')}{failed}, {self.busy / HOUR:.1f} workers busy"
 
 
 @dataclass(frozen=True, slots=True)
