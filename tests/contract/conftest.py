@@ -72,6 +72,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cli]:
     path = tmp_path / "books" / "duebook.db"
     if request.param == "file":
+        SqliteStore(path).close()
         yield Cli(path)
         return
     server: Served = request.getfixturevalue("served")

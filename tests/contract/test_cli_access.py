@@ -133,7 +133,11 @@ def test_namespaces_are_limited_listed_and_freed(cli: Cli) -> None:
         (("token", "create", "ci", "--role", "viewer", "--expires", "soon"), 2, "soon"),
         (("token", "revoke", "ci"), 3, 'token "ci" does not exist, or was revoked'),
         (("audit", "--since", "soon"), 2, "soon"),
-        (("namespace", "limit", "shop"), 2, "a quota needs schedules"),
+        (
+            ("namespace", "limit", "shop"),
+            2,
+            "give --schedules, --fires-per-minute or --payload-bytes",
+        ),
         (("namespace", "limit", "shop", "--schedules", "-1"), 2, "schedules -1"),
         (("namespace", "limit", "A b", "--schedules", "1"), 2, 'namespace "A b"'),
         (("namespace", "free", "shop"), 3, 'namespace "shop" has no quota'),

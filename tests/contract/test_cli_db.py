@@ -6,16 +6,17 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner
 
 from duebook.cli import main
 from duebook.store.sqlite import SqliteStore
 from tests.conformance.builders import BEGIN, VirtualClock, add_schedule, begin, claim, tick
+from tests.contract.conftest import Cli
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.contract.conftest import Cli
 
 HELLO = ("add", "hello", "--every", "1h", "--", "true")
 
@@ -66,7 +67,7 @@ def test_many_problems_of_a_kind_are_counted(cli: Cli) -> None:
 
 def test_status_tells_what_is_in_the_books(cli: Cli) -> None:
     clock = VirtualClock()
-    cli.path.parent.mkdir()
+    cli = Cli(cli.path.with_name("other.db"))
     store = SqliteStore(cli.path, clock)
     add_schedule(store)
     clock.advance()
@@ -101,6 +102,70 @@ def test_status_of_books_that_were_moved_says_so(cli: Cli, postgres_url: str) ->
 
 def test_nodes_may_be_told_the_database_behind_the_command(cli: Cli, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
+    told = cli("tick", "--database", str(other))
+    assert (told.exit_code, str(other) in told.stderr) == (3, True)
+    SqliteStore(other).close()
     assert cli("tick", "--database", str(other)).exit_code == 0
-    assert other.exists()
-    assert not cli.path.exists()
+
+
+READING = [
+    ("ls",),
+    ("runs",),
+    ("status",),
+    ("nodes",),
+    ("tick",),
+    ("show", "hello"),
+    ("run", "hello"),
+    ("logs", "hello"),
+    ("pause", "--text", "*"),
+    ("explain", "hello", "--at", "now"),
+    ("flow", "ls"),
+    ("token", "ls"),
+    ("audit",),
+    ("db", "check"),
+]
+
+
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_a_command_that_reads_creates_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 3
+    assert f"there is no database at {tmp_path}/.duebook/duebook.db" in result.stderr
+    assert "duebook up" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_completing_a_name_creates_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    environment = {
+        "_DUEBOOK_COMPLETE": "bash_complete",
+        "COMP_WORDS": "duebook show he",
+        "COMP_CWORD": "2",
+    }
+    assert CliRunner().invoke(main, [], env=environment, prog_name="duebook").stdout == "\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("add", "hello", "--every", "1h", "--", "true"),
+        ("db", "migrate"),
+        ("token", "create", "ci", "--role", "viewer"),
+        ("template", "save", "nightly", "--every", "1d"),
+        ("queue", "limit", "mail", "--concurrency", "1"),
+        ("namespace", "limit", "shop", "--schedules", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_puts_the_first_thing_into_a_database_creates_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    assert (tmp_path / ".duebook" / "duebook.db").exists()

@@ -100,7 +100,7 @@ def test_groups_dead_letters_and_replays(cli: Cli) -> None:
     assert max(map(len, told.splitlines())) <= 80
     (group,) = cli.json("events", "groups")
     assert (group["consumer"], group["behind"], group["dead"]) == ("billing", 0, 1)
-    assert "1 dead letters will" in cli.ok(
+    assert "1 dead letter will" in cli.ok(
         "events", "dlq", "billing", letter["event"]["id"], "--replay"
     )
     assert consume(cli) == 1

@@ -29,7 +29,7 @@ def test_queues_are_limited_listed_and_freed(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("limit", "mail"), 2, "needs a concurrency, a rate, or both"),
+        (("limit", "mail"), 2, "give --concurrency, --rate or both"),
         (("limit", "mail", "--rate", "fast"), 2, "rate fast is not a rate such as 10/s"),
         (("limit", "mail", "--concurrency", "-1"), 2, "concurrency -1 is no whole number"),
         (("limit", "No Name", "--concurrency", "1"), 2, "queue"),

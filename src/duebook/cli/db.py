@@ -37,8 +37,8 @@ db_group.add_command(reopen_command)
 
 @db_group.command("migrate")
 def migrate_command() -> None:
-    """Bring the schema up to date; every other command does so as well."""
-    with open_database():
+    """Create the database, or bring its schema up to date."""
+    with open_database(create=True):
         click.echo(f"schema {available()[-1].number} is in force")
 
 

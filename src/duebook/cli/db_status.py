@@ -30,11 +30,13 @@ def status_command(as_json: bool) -> None:
     url = database_settings().database_url
     about = _about_postgres(url) if is_postgres(url) else _about_file(database_path(url))
     if about["schema"] is None:
-        place = f"at {about['file']}" if "file" in about else f"in the {about['books']}"
         if as_json:
             print_json(about)
         else:
-            click.echo(f"no books yet {place}; the first command makes them")
+            missing = f"the {about.get('books')} has no schema of Duebook yet"
+            if "file" in about:
+                missing = f"there is no database at {about['file']} yet"
+            click.echo(f"{missing}; create it: duebook up, or duebook db migrate")
         return
     inventory, closed = _look(url) if about["schema"] == about["newest_schema"] else (None, None)
     if as_json:

@@ -85,7 +85,7 @@ def add_command(
         raise click.UsageError(ONE_TARGET)
     if template is None or names_trigger(options):
         definition |= trigger_fields(options)
-    with open_book() as book:
+    with open_book(create=True) as book:
         schedule = book.schedules.create(name, template=template, **definition)
         if as_json:
             print_json(schedule_form(schedule))
@@ -112,7 +112,7 @@ def _add_all(file: BinaryIO, as_json: bool) -> None:
         raise Invalid(f"--file is no JSON: {shorten(str(error))}") from None
     if isinstance(forms, dict):
         forms = forms.get("schedules", [forms])
-    with open_book() as book:
+    with open_book(create=True) as book:
         made = book.schedules.create_many(forms)
     if as_json:
         print_json([schedule_form(schedule) for schedule in made])

@@ -163,7 +163,7 @@ def sink_add_command(
         settings = dict(read_pair(item, "--config") for item in config)
         options = {"servers": kafka, "prefix": prefix, "config": settings or None}
     given = {key: value for key, value in options.items() if value is not None}
-    with open_book() as book:
+    with open_book(create=True) as book:
         known = {one.name for one in book.events.sinks()}
         sink, made = book.events.add_sink(
             name, kind, topic or None, start=place, attempts=attempts, **given

@@ -65,7 +65,7 @@ def limit_command(
             "give --schedules, --fires-per-minute or --payload-bytes; to lift the quota: "
             f"duebook namespace free {name}"
         )
-    with open_book() as book:
+    with open_book(create=True) as book:
         use = book.namespaces.limit(name, schedules, fires_per_minute, payload_bytes)
     if as_json:
         print_json(namespace_form(use))

@@ -41,25 +41,29 @@ def database_settings(ctx: click.Context | None = None, **flags: str | None) -> 
 
 
 @contextmanager
-def open_book() -> Iterator[Book]:
-    """The book of the current command line, closed at the end."""
+def open_book(create: bool = False) -> Iterator[Book]:
+    """The book of the current command line, closed at the end.
+
+    A database that does not exist is only created for commands that put the first things into it;
+    for the others raises NotFound.
+    """
     settings, given = settings_of(), _flags()
     if given.get("url") and given.get("database_url"):
         raise click.UsageError("--url names a server, --database a database; give one of them")
     remote = settings.url is not None and not given.get("database_url")
-    with _server(settings) if remote else _database(settings) as book:
+    with _server(settings) if remote else _database(settings, create) as book:
         yield book
 
 
 @contextmanager
-def open_database() -> Iterator[Book]:
+def open_database(create: bool = False) -> Iterator[Book]:
     """As `open_book`, but never of a server; raises NeedsDatabase."""
-    with _database(database_settings()) as book:
+    with _database(database_settings(), create) as book:
         yield book
 
 
-def _database(settings: Settings) -> Book:
-    store = open_store(settings.database_url, settings.listen_url)
+def _database(settings: Settings, create: bool) -> Book:
+    store = open_store(settings.database_url, settings.listen_url, create)
     return Book(store, settings.namespace, by=f"cli:{user()}")
 
 

@@ -60,7 +60,7 @@ def limit_command(name: str, concurrency: int | None, rate: str | None) -> None:
         raise click.UsageError(
             f"give --concurrency, --rate or both; to lift all limits: duebook queue free {name}"
         )
-    with open_book() as book:
+    with open_book(create=True) as book:
         queue = book.queues.limit(name, concurrency, rate)
     limits = []
     if queue.concurrency is not None:

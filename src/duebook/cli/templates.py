@@ -63,7 +63,7 @@ def save_command(name: str, command: tuple[str, ...], as_json: bool, **options: 
     if (target := read_target(command, options)) is not None:
         defaults["target"] = target
     defaults |= read_policies(options) | read_retry(options, None)
-    with open_book() as book:
+    with open_book(create=True) as book:
         template = book.templates.save(name, **defaults)
     if as_json:
         print_json(template_form(template))

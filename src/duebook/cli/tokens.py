@@ -56,7 +56,7 @@ def create_command(
     """
     seen = namespaces or (settings_of().namespace,)
     until = None if expires is None else read_moment(expires)
-    with open_book() as book:
+    with open_book(create=True) as book:
         token, secret = book.tokens.create(name, role, seen, until)
     if as_json:
         print_json({**token_form(token), "secret": secret})

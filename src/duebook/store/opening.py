@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from duebook.errors import Invalid
+from duebook.errors import Invalid, NotFound
 from duebook.settings import database_path, is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from duebook.store.base import Store
     from duebook.store.postgres.arriving import Target
@@ -17,20 +18,36 @@ if TYPE_CHECKING:
 __all__ = ["open_store", "open_target", "place_of"]
 
 
-def open_store(url: str, listen_url: str | None = None) -> Store:
+def open_store(url: str, listen_url: str | None = None, create: bool = True) -> Store:
     """The books at `postgresql://…`, or in the file of `sqlite:///…` or a path, brought up to date.
 
     `listen_url` leads to the same PostgreSQL without a pooler in between; a file needs none.
 
-    Raises Invalid for a URL that names no books, and Unavailable when they cannot be reached.
+    Raises Invalid for a URL that names no books, Unavailable when they cannot be reached, and
+    NotFound when there are none and they shall not be created.
     """
     if not is_postgres(url):
         from duebook.store.sqlite import SqliteStore
 
-        return SqliteStore(database_path(url))
+        path = database_path(url)
+        if not create:
+            _refuse_missing(path)
+        return SqliteStore(path)
     with _driver_needed():
         from duebook.store.postgres import PostgresStore
-    return PostgresStore(url, listen_url=listen_url)
+    return PostgresStore(url, listen_url=listen_url, create=create)
+
+
+def _refuse_missing(path: Path) -> None:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(
+            f"there is no database at {path.absolute()}; go to the directory of your database, or "
+            "name it with --database, or create one here: duebook up"
+        ) from None
+    except OSError:
+        return  # whoever opens it says what is wrong
 
 
 def open_target(url: str) -> Target:

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors
 
 from duebook.clock import utc_now
-from duebook.errors import Unavailable
+from duebook.errors import NotFound, Unavailable
 from duebook.ids import new_id
 from duebook.model.run import Token
 from duebook.model.serving import ALL
@@ -21,7 +21,7 @@ from duebook.store.postgres.beginning import READ, READ_PATIENTLY, SETTINGS, WRI
 from duebook.store.postgres.connection import BRIEF, translated
 from duebook.store.postgres.hints import Herald, Listener
 from duebook.store.postgres.joining import joined
-from duebook.store.postgres.migrate import migrate
+from duebook.store.postgres.migrate import applied, migrate
 from duebook.store.postgres.pool import Pool
 from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS
@@ -79,7 +79,8 @@ class PostgresStore:
 
     The database's clock is the clock, unless a test gives one. `hook` is called before and after
     every statement and COMMIT; tests crash there. `listen_url` is where notifications arrive,
-    when `url` leads through a pooler that keeps no session.
+    when `url` leads through a pooler that keeps no session. Without `create`, raises NotFound for a
+    database that has no schema of Duebook.
     """
 
     parallel = True
@@ -92,6 +93,7 @@ class PostgresStore:
         hook: Callable[[str], None] | None = None,
         listen_url: str | None = None,
         connections: int = CONNECTIONS,
+        create: bool = True,
     ) -> None:
         route = Route(url)
         listening = route if listen_url is None else Route(listen_url, "listen_url")
@@ -105,22 +107,31 @@ class PostgresStore:
         self._closed = False
         self._pool = Pool(route, connections, WAIT)
         self._urgent = Pool(route, 1, WAIT)  # a lease never waits for others to be done
-        self._bring_up_to_date()
+        self._bring_up_to_date(create)
         ourselves = new_id()
         self._listener = Listener(listening, ourselves, self._ask)
         self._herald = Herald(self._ask, ourselves)
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self, create: bool) -> None:
         """With the connection that is used next."""
         with translated(self._place):
             connection = self._pool.take()
             try:
+                if not create:
+                    self._refuse_empty(connection)
                 migrate(connection)
             except BaseException:
                 self._pool.close()
                 raise
             finally:
                 self._pool.give(connection)
+
+    def _refuse_empty(self, connection: Connection) -> None:
+        if not applied(connection):
+            raise NotFound(
+                f"the {self._place} has no schema of Duebook; name another one with --database, or "
+                "create it there: duebook db migrate"
+            )
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Others may make a transaction impossible; then it is tried again from its beginning."""
