@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import Conflict, Unavailable, shorten
+from duebook.errors import Conflict, Unavailable, counted, shorten
 from duebook.model.readiness import CHECKS, NODE_CHECKS, Problem, Readiness
 from duebook.model.serving import StrandedTask, unserved
 from duebook.timetext import format_duration, parse_duration
@@ -85,7 +85,7 @@ def _unplannable(health: Health) -> Iterator[Problem]:
         yield Problem("schedule", f'schedule "{broken.title}" cannot be planned: {broken.problem}')
     if (more := len(health.broken) - MOST_NAMED) > 0:
         listed = "list them with: duebook ls --problem"
-        yield Problem("schedule", f"{more:,} more schedules cannot be planned; {listed}")
+        yield Problem("schedule", f"{counted(more, 'more schedule')} cannot be planned; {listed}")
 
 
 def _unserved(health: Health, served: set[str]) -> Iterator[Problem]:

@@ -83,7 +83,7 @@ def _own_lines(error: Exception) -> list[str]:
 def _is_own(frame: traceback.FrameSummary) -> bool:
     if frame.filename.startswith("<"):
         return False
-    places = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    places = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     return not any(Path(frame.filename).is_relative_to(place) for place in [*places, OURS])
 
 
