@@ -20,12 +20,12 @@ from duebook.cli.notes import print_notes
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
-from duebook.errors import Invalid, counted, shorten
+from duebook.errors import Invalid, counted, printable, shorten
 from duebook.model.forms import edit_form, schedule_form
 
 if TYPE_CHECKING:
     from duebook.model.edited import Edited
-    from duebook.model.schedule import ScheduleSpec
+    from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["add_command", "update_command"]
 
