@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +52,26 @@ def test_the_outcome_as_json(cli: Cli, url: str) -> None:
     assert copied["rows"]["schedules"] == 1
     assert copied["from"] == str(cli.path)
     assert PASSWORD not in json.dumps(copied)
+
+
+def test_tables_of_one_s_own_stay_or_come_along(cli: Cli, url: str) -> None:
+    cli.ok(*HELLO)
+    with closing(sqlite3.connect(cli.path)) as connection:
+        connection.executescript(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY); INSERT INTO orders VALUES (1), (2);"
+            "CREATE TABLE drafts (id INTEGER); CREATE VIEW latest AS SELECT max(id) FROM orders;"
+        )
+    refused = cli("db", "copy", "--with-table", "order", str(cli.path), url)
+    assert refused.exit_code == 3
+    assert "your own tables are: drafts, orders" in " ".join(refused.stderr.split())
+    copied = cli("db", "copy", "--json", "--with-table", "orders", str(cli.path), url)
+    assert copied.exit_code == 0, copied.output
+    told = json.loads(copied.stdout)
+    assert told["tables"] == {"orders": 2}
+    left = [{"type": "table", "name": "drafts"}, {"type": "view", "name": "latest"}]
+    assert told["left"] == left
+    assert "note: table drafts stays in" in copied.stderr
+    assert "copied your table orders: 2" in copied.stderr
 
 
 def test_a_copy_that_is_done_is_found_done(cli: Cli, url: str) -> None:

@@ -33,17 +33,28 @@ __all__ = ["copy_command", "reopen_command"]
     metavar="LENGTH",
     help="How long runs under way may take to end.",
 )
+@click.option(
+    "--with-table",
+    "tables",
+    multiple=True,
+    metavar="NAME",
+    help="Also copy this table of your own; repeatable.",
+)
 @json_option
-def copy_command(source: str, target: str, wait: str, as_json: bool) -> None:
+def copy_command(
+    source: str, target: str, wait: str, tables: tuple[str, ...], as_json: bool
+) -> None:
     """Move the books of a file to PostgreSQL, while nodes work on them.
 
     No run begins while those under way end; then the file is closed, and whoever
     uses it is told where the books are. Nodes may wait at the new place already.
+
+    Tables of your own stay in the file, and are listed, unless --with-table names them.
     """
     path, longest = _path_of(source), parse_duration(wait)
     began = time.monotonic()
     with Source(path) as old, open_target(target) as new:
-        copied = copy_books(old, new, longest, Progress(_say))
+        copied = copy_books(old, new, longest, Progress(_say), tables)
         place = new.place
     took = timedelta(seconds=time.monotonic() - began)
     if as_json:
@@ -54,11 +65,14 @@ def copy_command(source: str, target: str, wait: str, as_json: bool) -> None:
                 "move_id": copied.move_id,
                 "closed_at": format_instant(copied.closed_at),
                 "rows": copied.rows,
+                "tables": copied.tables,
+                "left": [{"type": one.type, "name": one.name} for one in copied.left],
                 "took_seconds": round(took.total_seconds(), 3),
             }
         )
         return
-    what = f"{sum(copied.rows.values()):,} rows" if copied.rows else "all of it, by an earlier call"
+    number = sum(copied.rows.values()) + sum(copied.tables.values())
+    what = f"{number:,} rows" if copied.rows else "all of it, by an earlier call"
     click.echo(wrapped(f"copied {path} to the {place}: {what}"))
     click.echo(wrapped("the old books are closed; point nodes and clients to the new ones"))
 

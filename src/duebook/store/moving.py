@@ -1,23 +1,26 @@
 """Moves the books of a file to PostgreSQL: in which order, so that breaking off harms nothing.
 
 The old books are closed for good before the new ones can be seen. Whoever finds a copy that broke
-off repeats it, or learns from the new books that it was kept.
+off repeats it, or learns from the new books that it was kept. A user's own tables in the file stay
+there, but for those that are to be carried along, in the same transaction.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Conflict
+from duebook.store.own_tables import checked_rows
 from duebook.store.sql.rows import micros
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from duebook.store.own_tables import OwnObject, OwnTable
     from duebook.store.postgres.arriving import Column, Target
     from duebook.store.sqlite.moving import Move, Reading, Source, UnderWay
 
@@ -43,6 +46,10 @@ class Copied:
     closed_at: datetime
     rows: dict[str, int]
     """of each table; empty when an earlier copy had done it"""
+    tables: dict[str, int] = field(default_factory=dict)
+    """rows of each of the user's own tables that were carried"""
+    left: tuple[OwnObject, ...] = ()
+    """what stays behind in the file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +61,27 @@ class Progress:
     monotonic: Callable[[], float] = time.monotonic
 
 
-def copy_books(source: Source, target: Target, wait: timedelta, progress: Progress) -> Copied:
+def copy_books(
+    source: Source,
+    target: Target,
+    wait: timedelta,
+    progress: Progress,
+    with_tables: Sequence[str] = (),
+) -> Copied:
     """Let what runs end within `wait`, close the old books, and fill the new ones.
 
-    Raises Conflict, and leaves the old books as they were, when they were copied elsewhere, runs
-    do not end, the new books are not empty or their clock is behind. Any other failure opens the
-    old books again too, but for one while the new ones are committed: then nobody knows, and the
-    copy is to be called again.
+    The user's own tables `with_tables` come along; all others are left and named. Raises Conflict,
+    and leaves the old books as they were, when they were copied elsewhere, runs do not end, the
+    new books are not empty or their clock is behind, or a table cannot be carried. All of that but
+    the runs is checked before any run is waited for. Raises NotFound and Invalid for a name that
+    is no table of the user's. Any other failure opens the old books again too, but for one while
+    the new ones are committed: then nobody knows, and the copy is to be called again.
     """
     move = source.move()
     if move is not None:
         _check_same(source, move, target)
         if target.has_arrived(move.id):
+            _check_carried(target, with_tables)
             if move.state == "copying":
                 source.finish(move, lambda: None)
             return Copied(move.id, move.at, {})
@@ -73,9 +89,10 @@ def copy_books(source: Source, target: Target, wait: timedelta, progress: Progre
         progress.say(f"the copy of {move.at:%Y-%m-%d %H:%M:%S} UTC broke off; it is repeated")
     else:
         _check_clocks(source, target, progress)
-        _check_empty(target)
+        for left in _look_ahead(source, target, with_tables):
+            progress.say(f"note: {left} stays in {source.path}")
         move = _close(source, target, wait, progress)
-    return _transfer(source, move, target, progress)
+    return _transfer(source, move, target, progress, with_tables)
 
 
 def _check_same(source: Source, move: Move, target: Target) -> None:
@@ -112,12 +129,55 @@ def _check_clocks(source: Source, target: Target, progress: Progress) -> None:
         )
 
 
-def _check_empty(target: Target) -> None:
-    """Before anybody has to wait; and again when it counts."""
-    try:
-        target.begin()
-    finally:
-        target.give_up()
+def _check_carried(target: Target, names: Sequence[str]) -> None:
+    """An earlier copy is kept, with its tables or without them."""
+    if names and (missing := target.list_missing(names)):
+        raise Conflict(
+            f"an earlier copy was kept without table {missing[0]}; carry it by other means, or "
+            "open the old books with duebook db reopen and copy them into an empty database"
+        )
+
+
+def _look_ahead(source: Source, target: Target, names: Sequence[str]) -> tuple[OwnObject, ...]:
+    """Everything that can be refused, before anybody has to wait; it is checked again when it
+    counts. Returns what will stay in the file."""
+    with source.reading() as reading:
+        try:
+            _places(reading, target.begin())
+        finally:
+            target.give_up()
+        tables = reading.own_tables(names)
+        if tables:
+            target.rehearse(tables)
+        for table in tables:
+            for _ in checked_rows(table, reading.own_rows(table)):
+                pass
+        return _left(reading, tables)
+
+
+def _left(reading: Reading, tables: Sequence[OwnTable]) -> tuple[OwnObject, ...]:
+    """What is not carried, with what of the carried tables is not."""
+    carried = {table.name for table in tables}
+    carried |= {index for table in tables for index in table.index_names}
+    found = [one for one in reading.own_objects() if one.name not in carried]
+    return (*found, *(part for table in tables for part in table.left if part not in found))
+
+
+def _places(reading: Reading, columns: dict[str, list[Column]]) -> dict[str, list[Column]]:
+    """The columns of each table of the books that are copied; raises Conflict when one has no
+    place in the new books."""
+    have = reading.tables()
+    places = {}
+    for table in have.keys() - columns.keys() - set(_STAY):
+        if reading.count(table):
+            raise Conflict(f"PostgreSQL has no place for what is in {table}")
+    for table, known in columns.items():
+        if table in have and table not in _STAY:
+            kept = [c for c in known if c.name in have[table] or c.identity]
+            if lost := have[table] - {column.name for column in kept}:
+                raise Conflict(f"PostgreSQL has no place for {', '.join(sorted(lost))} of {table}")
+            places[table] = kept
+    return places
 
 
 def _close(source: Source, target: Target, wait: timedelta, progress: Progress) -> Move:
@@ -150,40 +210,73 @@ def _drain(source: Source, move: Move, wait: timedelta, progress: Progress) -> N
         progress.pause(LOOK_EVERY)
 
 
-def _transfer(source: Source, move: Move, target: Target, progress: Progress) -> Copied:
-    try:
-        rows = _fill(source, move, target, progress)
-        while target.now() < move.at:
-            progress.pause(LOOK_EVERY)
-        target.sign(move.id, str(source.path), move.at)
-    except BaseException:
-        target.give_up()
-        source.abandon(move)
-        raise
-    source.finish(move, target.keep)
-    target.welcome()
-    return Copied(move.id, move.at, rows)
-
-
-def _fill(source: Source, move: Move, target: Target, progress: Progress) -> dict[str, int]:
-    filled: dict[str, int] = {}
+def _transfer(
+    source: Source, move: Move, target: Target, progress: Progress, with_tables: Sequence[str]
+) -> Copied:
     with source.reading() as reading:
-        have = reading.tables()
-        tables = {name: columns for name, columns in target.begin().items() if name not in _STAY}
-        for table in have.keys() - tables.keys() - set(_STAY):
-            if reading.count(table):
-                raise Conflict(f"PostgreSQL has no place for what is in {table}")
-        for table, columns in tables.items():
-            if table not in have:
-                continue
-            kept = [c for c in columns if c.name in have[table] or c.identity]
-            if lost := have[table] - {column.name for column in kept}:
-                raise Conflict(f"PostgreSQL has no place for {', '.join(sorted(lost))} of {table}")
-            batches = _batches(reading, table, kept, have[table], move.at)
-            filled[table] = target.fill(table, kept, batches, _teller(table, progress))
-            if filled[table]:
-                progress.say(f"copied {table}: {filled[table]:,}")
+        try:
+            rows = _fill(reading, move, target, progress)
+            tables = reading.own_tables(with_tables)
+            carried = _carry(reading, tables, target, progress)
+            while target.now() < move.at:
+                progress.pause(LOOK_EVERY)
+            target.sign(move.id, str(source.path), move.at)
+            left = _left(reading, tables)
+        except BaseException:
+            _undo(source, move, target)
+            raise
+
+        def keep() -> None:
+            """Under the lock of the file: nobody writes to it any more."""
+            if tables and reading.has_changed():
+                raise _Changed(
+                    f"{source.path} was written to while {tables[0].name} was copied; end the "
+                    "programs that write to it, and call duebook db copy again"
+                )
+            target.keep()
+
+        try:
+            source.finish(move, keep)
+        except _Changed:
+            _undo(source, move, target)
+            raise
+    target.welcome()
+    return Copied(move.id, move.at, rows, carried, left)
+
+
+class _Changed(Conflict):
+    """Somebody wrote to a table that was read already."""
+
+
+def _undo(source: Source, move: Move, target: Target) -> None:
+    target.give_up()
+    source.abandon(move)
+
+
+def _fill(reading: Reading, move: Move, target: Target, progress: Progress) -> dict[str, int]:
+    filled: dict[str, int] = {}
+    have = reading.tables()
+    for table, kept in _places(reading, target.begin()).items():
+        batches = _batches(reading, table, kept, have[table], move.at)
+        filled[table] = target.fill(table, kept, batches, _teller(table, progress))
+        if filled[table]:
+            progress.say(f"copied {table}: {filled[table]:,}")
     return filled
+
+
+def _carry(
+    reading: Reading, tables: Sequence[OwnTable], target: Target, progress: Progress
+) -> dict[str, int]:
+    if not tables:
+        return {}
+    carried = target.carry(
+        tables,
+        lambda table: checked_rows(table, reading.own_rows(table)),
+        lambda table: _teller(table.name, progress),
+    )
+    for name, number in carried.items():
+        progress.say(f"copied your table {name}: {number:,}")
+    return carried
 
 
 def _batches(

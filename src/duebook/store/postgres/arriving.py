@@ -19,14 +19,23 @@ from duebook.ids import new_id
 from duebook.store.postgres.connection import SCHEMA, translated
 from duebook.store.postgres.hints import hint
 from duebook.store.postgres.migrate import migrate
+from duebook.store.postgres.own_tables import (
+    check_free,
+    create,
+    find_schema,
+    finish,
+    list_missing,
+)
 from duebook.store.postgres.route import Route
 from duebook.store.postgres.statements import TEXTS
 from duebook.store.sql.rows import from_micros
 from duebook.store.values import News
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
+
+    from duebook.store.own_tables import OwnTable
 
 __all__ = ["Column", "Target"]
 
@@ -65,6 +74,7 @@ class Target(Closing):
             with translated(self.place):
                 migrate(self._connection)
             self._connection.patience = None  # many rows take their time
+            self._schema: str | None = None
         except BaseException:
             self._connection.close()
             raise
@@ -126,27 +136,33 @@ class Target(Closing):
         said: Callable[[int], None],
     ) -> int:
         """Rows as SQLite keeps them; returns how many. `said` hears how many there are so far."""
-        readers = [(n, _READERS[c.kind]) for n, c in enumerate(columns) if c.kind in _READERS]
         names = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
         statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)
+        number = self._copy(table, statement, _read(batches, columns), said)
+        self._go_on_counting(table, columns)
+        return number
+
+    def _copy(
+        self,
+        table: str,
+        statement: sql.Composed,
+        batches: Iterable[list[tuple[Any, ...]]],
+        said: Callable[[int], None],
+    ) -> int:
         number = 0
         try:
             with translated(self.place), self._connection.cursor() as cursor:
                 with cursor.copy(statement) as copy:
                     for batch in batches:
                         for row in batch:
-                            values = list(row)
-                            for place, read in readers:
-                                values[place] = read(values[place])
-                            copy.write_row(values)
+                            copy.write_row(row)
                         number += len(batch)
                         said(number)
                 if cursor.rowcount != number:
                     raise Conflict(f"{number} rows of {table} were sent, {cursor.rowcount} arrived")
-        except psycopg.DataError as error:
+        except (psycopg.DataError, psycopg.IntegrityError) as error:
             text = printable(str(error).splitlines()[0])
             raise Conflict(f"a row of {table} cannot be kept by PostgreSQL: {text}") from error
-        self._go_on_counting(table, columns)
         return number
 
     def _go_on_counting(self, table: str, columns: Sequence[Column]) -> None:
@@ -161,6 +177,51 @@ class Target(Closing):
                     sql.Identifier(table),
                 )
                 self._connection.execute(statement)
+
+    # -- a user's own tables
+
+    def find_own_schema(self) -> str:
+        """Where a user's own tables go; raises Conflict when there is no place for them."""
+        if self._schema is None:
+            with translated(self.place):
+                self._schema = find_schema(self._connection, self.place)
+        return self._schema
+
+    def list_missing(self, names: Sequence[str]) -> list[str]:
+        """Which of these tables a user does not have here."""
+        schema = self.find_own_schema()
+        with translated(self.place):
+            return list_missing(self._connection, schema, names)
+
+    def rehearse(self, tables: Sequence[OwnTable]) -> None:
+        """Make empty tables and undo that; raises Conflict for what cannot be made."""
+        schema = self.find_own_schema()
+        with translated(self.place):
+            self._connection.execute(_BEGIN)
+            try:
+                check_free(self._connection, schema, tables)
+                for table in tables:
+                    create(self._connection, schema, table)
+                finish(self._connection, schema, tables)
+            finally:
+                self.give_up()
+
+    def carry(
+        self,
+        tables: Sequence[OwnTable],
+        rows: Callable[[OwnTable], Iterable[list[tuple[Any, ...]]]],
+        said: Callable[[OwnTable], Callable[[int], None]],
+    ) -> dict[str, int]:
+        """Make and fill a user's own tables, in the transaction that `begin` began; returns how
+        many rows each has."""
+        schema, carried = self.find_own_schema(), {}
+        with translated(self.place):
+            check_free(self._connection, schema, tables)
+            for table in tables:
+                statement = create(self._connection, schema, table)
+                carried[table.name] = self._copy(table.name, statement, rows(table), said(table))
+            finish(self._connection, schema, tables)
+        return carried
 
     def sign(self, move_id: str, source: str, at: datetime) -> None:
         """Leave the proof of this copy."""
@@ -197,3 +258,18 @@ class Target(Closing):
     def _any(self, table: str) -> bool:
         statement = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(sql.Identifier(table))
         return self._connection.execute(statement).fetchone() is not None
+
+
+def _read(
+    batches: Iterable[list[tuple[Any, ...]]], columns: Sequence[Column]
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows of SQLite as PostgreSQL takes them."""
+    readers = [(n, _READERS[c.kind]) for n, c in enumerate(columns) if c.kind in _READERS]
+    for batch in batches:
+        rows = []
+        for row in batch:
+            values = list(row)
+            for place, read in readers:
+                values[place] = read(values[place])
+            rows.append(tuple(values))
+        yield rows

@@ -5,7 +5,7 @@ What a step writes is one transaction, so that it can break off between any two 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,12 @@ from duebook.ids import new_id
 from duebook.store.sql.rows import micros, moment
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.migrate import migrate
+from duebook.store.sqlite.own_tables import (
+    check_references,
+    list_own_objects,
+    read_own_rows,
+    read_own_tables,
+)
 from duebook.store.sqlite.statements import QUERIES
 from duebook.store.sqlite.writer import Writer
 
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from duebook.store.own_tables import OwnObject, OwnTable
 
 __all__ = ["Move", "Source", "UnderWay"]
 
@@ -153,27 +161,31 @@ class Source(Closing):
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
-        """All that stands in the closed books, as of one instant."""
-        with translated(self.path):
-            connection = connect(self.path, readonly=True)
-            try:
-                connection.execute("BEGIN")
-                yield Reading(connection)
-            finally:
-                connection.close()
+        """All that stands in the file, as of one instant."""
+        with (
+            translated(self.path),
+            closing(connect(self.path, readonly=True)) as watch,
+            closing(connect(self.path, readonly=True)) as connection,
+        ):
+            before = _version(watch)
+            connection.execute("BEGIN")
+            yield Reading(connection, lambda: _version(watch) != before)
 
 
 class Reading:
-    """One consistent view of a file."""
+    """One consistent view of a file; `has_changed` tells whether somebody wrote since."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, has_changed: Callable[[], bool]) -> None:
         self._connection = connection
+        self.has_changed = has_changed
 
     def tables(self) -> dict[str, set[str]]:
-        """The columns of each table."""
+        """The columns of each table of the books."""
         found: dict[str, set[str]] = {}
+        theirs = {one.name for one in self.own_objects()}
         for table, column in _do(self._connection, "list_columns"):
-            found.setdefault(table, set()).add(column)
+            if table not in theirs:
+                found.setdefault(table, set()).add(column)
         return found
 
     def count(self, table: str) -> int:
@@ -188,6 +200,25 @@ class Reading:
         cursor = self._connection.execute(f'SELECT {names} FROM "{table}"{order}')  # noqa: S608
         while batch := cursor.fetchmany(_BATCH):
             yield batch
+
+    def own_objects(self) -> list[OwnObject]:
+        """What in the file is not Duebook's."""
+        return list_own_objects(self._connection)
+
+    def own_tables(self, names: Sequence[str]) -> list[OwnTable]:
+        """A user's own tables; raises NotFound, Invalid, and Conflict for rows without parents."""
+        tables = read_own_tables(self._connection, names)
+        for table in tables:
+            check_references(self._connection, table)
+        return tables
+
+    def own_rows(self, table: OwnTable) -> Iterator[list[tuple[Any, ...]]]:
+        return read_own_rows(self._connection, table)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Another number after each change that somebody else commits."""
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _do(connection: sqlite3.Connection, query: str, **values: object) -> sqlite3.Cursor:

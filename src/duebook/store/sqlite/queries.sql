@@ -687,6 +687,20 @@ DELETE FROM moves WHERE id = :id AND state <> 'moved'
 -- These are the books again.
 UPDATE moves SET state = 'reopened', at = :now, until = NULL WHERE id = :id
 
+-- name: list_objects
+-- Everything in the file that somebody made, with what it is.
+SELECT name, type FROM sqlite_schema
+WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'
+ORDER BY type = 'table' DESC, type, name
+
+-- name: list_tables
+-- The tables and views of the file, and which of them are virtual or belong to a virtual one.
+SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main'
+
+-- name: get_table_sql
+-- How a table was made.
+SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = :name
+
 -- name: list_columns
 -- What each table of the file has.
 SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c

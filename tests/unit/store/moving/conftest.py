@@ -15,7 +15,7 @@ from duebook.store.sqlite.moving import Source
 from tests.conformance.builders import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from duebook.store.base import Store
@@ -43,10 +43,12 @@ class Move:
         vars(target)["now"] = self.clock
         return target
 
-    def __call__(self, wait: timedelta = timedelta(seconds=2)) -> Copied:
+    def __call__(
+        self, wait: timedelta = timedelta(seconds=2), with_tables: Sequence[str] = ()
+    ) -> Copied:
         progress = Progress(self.said.append, self.pause, lambda: self.moment)
         with self.source() as source, self.target() as target:
-            return copy_books(source, target, wait, progress)
+            return copy_books(source, target, wait, progress, with_tables)
 
     def old(self) -> Store:
         """Raises when the old books are closed."""
