@@ -116,7 +116,7 @@ class Story:
             self._wait(lambda: self._noted() >= BEFORE and self._told() >= BEFORE, 60)
             self._say(f"{self._noted()} events stand in the table, Kafka has {self._told()}")
             os.kill(leader, signal.SIGKILL)
-            self._say(f"node {leader} is killed; its lease runs out")
+            self._say(f"node {leader} is killed")
             heir = self._wait(lambda: {*self._leaders(book)} - {leader}, 90).pop()
             self._say(f"node {heir} leads, and makes up for what was missed")
             wanted = self._noted() + AFTER

@@ -86,10 +86,10 @@ def tick(store: Store, limit: int = 1_000, session_id: str | None = None) -> int
     return store.transact(lambda tx: run_tick(tx, limit, session_id))
 
 
-def begin(store: Store, session_id: str = "node-1", lease: timedelta = LEASE) -> str:
+def begin(store: Store, session_id: str = "node-1", lease: timedelta = LEASE, **more: Any) -> str:
     """A session of a node whose name is `host-of-` and its id."""
     info = SessionInfo(session_id, f"host-of-{session_id}", 1, "worker", "0", "2026a")
-    store.transact(lambda tx: tx.begin_session(info, lease))
+    store.transact(lambda tx: tx.begin_session(replace(info, **more), lease))
     return session_id
 
 

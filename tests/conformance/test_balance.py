@@ -308,8 +308,7 @@ LATE_LOG = """
     SELECT id, 9, 1, created_at, 'stdout', 'late' FROM runs
 """
 CROWDED = """
-    INSERT INTO queues (name, concurrency, tokens, refilled_at)
-    SELECT 'default', 0, 0, created_at FROM runs
+    INSERT INTO queues (name, concurrency) VALUES ('default', 0)
 """
 EVENT = """
     INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at,

@@ -128,7 +128,10 @@ def test_a_failure_names_its_error_and_a_retry_its_attempt(book: Book, clock: Vi
     told = explain(book, BEGIN + HOUR)
     assert told.text == "ran at 13:00, for 20 s, failed on host-of-node-1: exit code 1"
     book.runs.retry(work.run.id)
-    assert "queued again, for attempt 2, since 13:00:20" in explain(book, BEGIN + HOUR).text
+    assert explain(book, BEGIN + HOUR).text == (
+        "queued again, for attempt 2, ahead of runs that got ready after 13:00:20: "
+        "nobody has begun it yet"
+    )
     (work,) = claim(book.store)
     clock.advance(20 * SECOND)
     settle(book.store, work.token)

@@ -202,6 +202,18 @@ def test_a_called_flow_goes_on_as_soon_as_its_caller_does(book: Book, store: Sto
     assert get_run(store, run.id).status == "succeeded"
 
 
+def test_a_run_of_a_flow_that_never_began_has_made_no_attempt_when_it_is_retried(
+    book: Book, store: Store
+) -> None:
+    put_flow(store, CHAIN)
+    run = book.flows.start("chain")
+    book.runs.cancel(run.id)
+    Advancer(store).step()
+    assert get_run(store, run.id).attempt == 0
+    book.flows.retry(run.id)
+    assert list(book.runs.attempts(run.id)) == []
+
+
 def test_a_retry_goes_on_where_the_flow_failed_and_keeps_what_succeeded(
     book: Book, store: Store
 ) -> None:

@@ -202,9 +202,38 @@ def test_a_run_that_was_cancelled_before_it_began_can_be_opened_again(store: Sto
     run_id = add_run(store, add_schedule(store))
     store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
     store.transact(lambda tx: tx.reopen(run_id))
+    assert attempts(store, run_id) == [], "it made none"
     begin(store)
     (claimed,) = claim(store)
     assert (claimed.run.id, claimed.run.cancel_requested_at) == (run_id, None)
+    settle(store, claimed.token, "failed")
+    store.transact(lambda tx: tx.reopen(run_id))
+    assert attempts(store, run_id) == [(1, "failed", None, None)]
+
+
+def test_an_expired_run_that_is_opened_again_has_made_no_attempt(
+    store: Store, clock: VirtualClock
+) -> None:
+    add_schedule(store, expire_after="30s")
+    clock.advance(MINUTE)
+    tick(store)
+    clock.advance(MINUTE)
+    assert store.transact(lambda tx: tx.expire(10)) == 1
+    (run,) = get_runs(store)
+    store.transact(lambda tx: tx.reopen(run.id))
+    assert attempts(store, run.id) == []
+    begin(store)
+    assert [c.token.attempt for c in claim(store)] == [1]
+
+
+def test_a_retry_that_was_cancelled_while_it_waited_keeps_the_attempts_there_were(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    fail(store, claimed.token, MINUTE)
+    store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled"))
+    store.transact(lambda tx: tx.reopen(claimed.run.id))
+    assert [(number, end) for number, end, *_ in attempts(store, claimed.run.id)] == [(1, "failed")]
 
 
 def test_only_a_run_that_has_ended_is_opened_again(store: Store) -> None:

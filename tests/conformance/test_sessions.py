@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.store.values import Neighbour
 from tests.conformance.builders import (
     BEGIN,
     LEASE,
@@ -105,15 +106,82 @@ def test_a_dead_nodes_run_is_queued_again_with_a_loss_and_a_new_attempt(
     store: Store, clock: VirtualClock
 ) -> None:
     claimed = claimed_run(store, clock)
-    now = clock.advance(LEASE)
+    clock.advance(LEASE)
     assert bury(store) == ["node-1"]
     assert store.transact(lambda tx: tx.take_over(100)) == 1
     run = get_run(store, claimed.run.id)
     assert (run.status, run.losses, run.attempt, run.node) == ("queued", 1, 1, None)
-    assert (run.ready_at, run.finished_at) == (now, None)
+    assert (run.ready_at, run.finished_at) == (claimed.run.ready_at, None)
     begin(store, "node-2")
     (again,) = claim(store, "node-2")
     assert (again.run.id, again.token.attempt) == (claimed.run.id, 2)
+
+
+def test_a_run_that_is_taken_over_keeps_its_place_in_its_queue(
+    store: Store, clock: VirtualClock
+) -> None:
+    begin(store)
+    first = [add_run(store, add_schedule(store, f"first-{n}")) for n in range(2)]
+    clock.advance(SECOND)
+    second = [add_run(store, add_schedule(store, f"second-{n}")) for n in range(2)]
+    assert [c.run.id for c in claim(store, limit=2)] == first
+    lose(store, "node-1")
+    begin(store, "node-2")
+    assert [c.run.id for c in claim(store, "node-2")] == [*first, *second]
+
+
+def test_a_run_that_was_taken_over_waits_since_then(store: Store, clock: VirtualClock) -> None:
+    """Though it was ready long before."""
+    claimed_run(store, clock)
+    now = clock.advance(LEASE)
+    bury(store)
+    store.transact(lambda tx: tx.take_over(100))
+    clock.advance(SECOND)
+    assert store.read(lambda tx: tx.inventory()).waits_since == now
+
+
+# -- sessions of the same machine
+
+
+def test_a_node_knows_the_other_sessions_of_its_machine(store: Store) -> None:
+    mine = "boot pid:[1]"
+    begin(store, "node-1", pid=11, process_started=100, machine=mine)
+    begin(store, "node-2", pid=12, process_started=200, machine=mine)
+    begin(store, "node-3", pid=13, process_started=300, machine=mine)
+    begin(store, "container", pid=12, process_started=200, machine="boot pid:[2]")
+    begin(store, "elsewhere", pid=12, process_started=200, machine="other pid:[1]")
+    for name in ("nameless-1", "nameless-2"):
+        begin(store, name, pid=12, process_started=200)
+    store.transact(lambda tx: tx.end_session("node-3"))
+    neighbour = Neighbour("node-2", 12, 200)
+    assert store.read(lambda tx: tx.neighbours("node-1")) == [neighbour]
+    assert store.pulse("node-1", LEASE, []).neighbours == (neighbour,)
+    assert store.pulse("nameless-1", LEASE, []).neighbours == ()
+    assert store.pulse("container", LEASE, []).neighbours == ()
+
+
+def test_a_session_whose_process_is_gone_is_buried_before_its_lease_ends(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    begin(store, "node-2")
+    assert store.transact(lambda tx: tx.bury_gone(["node-1", "nobody"])) == ["node-1"]
+    assert store.transact(lambda tx: tx.bury_gone(["node-1"])) == []
+    assert store.transact(lambda tx: tx.bury_gone([])) == []
+    assert not renew(store)
+    assert renew(store, "node-2")
+    assert store.transact(lambda tx: tx.take_over(10)) == 1
+    (again,) = claim(store, "node-2")
+    assert again.run.id == claimed.run.id
+
+
+def test_a_leader_whose_process_is_gone_is_followed_at_once(store: Store) -> None:
+    begin(store, "node-1")
+    begin(store, "node-2")
+    assert store.pulse("node-1", LEASE, [], leads=True).term == 1
+    assert store.pulse("node-2", LEASE, [], leads=True).term is None
+    store.transact(lambda tx: tx.bury_gone(["node-1"]))
+    assert store.pulse("node-2", LEASE, [], leads=True).term == 2
 
 
 def test_a_queued_run_does_not_look_as_if_it_had_started(store: Store, clock: VirtualClock) -> None:

@@ -150,7 +150,8 @@ def test_a_run_that_is_handed_back_begins_anew(store: Store, clock: VirtualClock
     assert store.transact(lambda tx: tx.hand_back(claimed.token))
     run = get_run(store, claimed.run.id)
     assert (run.status, run.losses, run.node) == ("queued", 0, None)
-    assert (run.ready_at, run.claimed_at, run.started_at) == (now, None, None)
+    kept = (claimed.run.ready_at, None, None)
+    assert (run.ready_at, run.claimed_at, run.started_at) == kept, "it keeps its place"
     (attempt,) = store.read(lambda tx: tx.list_attempts(run.id))
     assert (attempt.number, attempt.outcome, attempt.finished_at) == (1, "handed_back", now)
     assert attempt.node == "host-of-node-1"

@@ -6,7 +6,8 @@ import logging
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import click
 import pytest
@@ -14,6 +15,9 @@ from click.testing import CliRunner
 
 from duebook.book import Book
 from duebook.cli import main
+from duebook.engine.node import new_session
+from duebook.machine import this_process
+from duebook.model.serving import ALL
 from duebook.store.sqlite import SqliteStore
 from tests.contract.conftest import Cli
 
@@ -198,6 +202,23 @@ def test_a_verbose_tick_logs_each_decision(cli: Cli, caplog: pytest.LogCaptureFi
     assert fired == "day-2 2020-01-02T00:00:00Z: fire (catchup)"
     assert skipped == "day-3 2020-01-03T00:00:00Z: skip (missed)"
     assert waiting.startswith("day-4 2020-01-04T00:00:00Z: wait until ")
+
+
+@pytest.mark.on_file
+def test_tick_takes_over_what_a_process_of_this_machine_left_that_is_gone(cli: Cli) -> None:
+    this = this_process()
+    assert this is not None
+    cli.ok(*HELLO)
+    run_id = cli.json("run", "hello")["id"]
+    worker = new_session("worker", queues=("default",), namespaces=ALL)
+    another = replace(worker, process_started=this.started - 1)
+    with closing(SqliteStore(cli.path)) as store:
+        store.transact(lambda tx: tx.begin_session(another, timedelta(hours=1)))
+        assert store.transact(lambda tx: tx.claim(another.id, "default", 1))
+    assert cli.json("runs")[0]["status"] == "running"
+    cli.ok("tick")
+    again = cli.json("show", run_id)
+    assert (again["status"], again["losses"]) == ("queued", 1)
 
 
 @pytest.mark.on_file

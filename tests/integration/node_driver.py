@@ -148,13 +148,16 @@ def _hook(options: dict[str, Any]) -> Callable[[str], None] | None:
 
 
 def _be_a_clone(name: str) -> None:
-    """Other nodes say the same about themselves, as containers made from one image do."""
+    """Other nodes say the same about themselves, as containers made from one image do; their pids
+    mean nothing to each other."""
     from dataclasses import replace
 
     from duebook.engine import node
 
     original = node.new_session
-    vars(node)["new_session"] = lambda *words: replace(original(*words), node=name, pid=1)
+    vars(node)["new_session"] = lambda *words: replace(
+        original(*words), node=name, pid=1, machine=""
+    )
 
 
 def _shift_clock(file: Path) -> None:

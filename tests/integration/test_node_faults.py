@@ -32,6 +32,7 @@ __all__ = ["world"]  # the fixture
 
 LONGER = 3 * LEASE
 """A lease that no busy machine costs a node whose attempts are counted."""
+FOR_AGES = 20 * PATIENCE
 SLACK = 20.0
 """Seconds a busy machine may take on top."""
 FAMILY = SAY + (
@@ -77,6 +78,28 @@ def test_a_run_that_kills_its_nodes_ends_as_poison(world: World) -> None:
     world.add("next", QUICK)
     world.wait_for(world.trigger("next"), "succeeded")
     assert third.end() == 0
+    check(world)
+
+
+def test_a_killed_node_is_buried_by_the_next_one_of_its_machine_long_before_its_lease_ends(
+    world: World,
+) -> None:
+    """One that is only stopped lives on its lease."""
+    world.add("job", HELD)
+    first = world.node(lease=FOR_AGES)
+    run = world.trigger("job")
+    world.wait_evidence("start", "job")
+    world.stop_outside_transactions(first)
+    second = world.node(lease=FOR_AGES)
+    assert "is dead" not in second.log
+    assert second.end() == 0
+    first.end(signal.SIGKILL)
+    eventually(lambda: not first.family())
+    world.node(lease=FOR_AGES)
+    assert world.wait_evidence("start", "job", 2)[-1].attempt == 2
+    world.go.touch()
+    world.wait_for(run, "succeeded")
+    assert world.query("SELECT attempt, outcome FROM run_attempts") == [(1, "lost")]
     check(world)
 
 

@@ -72,9 +72,14 @@ def find_queued(
     others were begun, and not cancelled since."""
     runs = tx.list_runs_due(schedule_id, since, until, 2 * MOST_BACKFILLED)
     its = [run for run in runs if _is_of(run, queued_at)]
-    idle = [run.id for run in its if run.status == "queued" and run.ready_at == queued_at]
+    idle = [run.id for run in its if _is_idle(run, queued_at)]
     begun = [run for run in its if run.status not in ("queued", "cancelled")]
     return idle, len(begun)
+
+
+def _is_idle(run: Run, queued_at: datetime) -> bool:
+    """One that was lost has begun, though it kept its place in the queue."""
+    return run.status == "queued" and run.ready_at == queued_at and not run.losses
 
 
 def _is_of(run: Run, queued_at: datetime) -> bool:

@@ -325,6 +325,7 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
     from duebook.book.flow_registry import FlowRegistry
     from duebook.cli.opening import open_database
     from duebook.engine.measures import Measures
+    from duebook.engine.neighbours import bury_gone
     from duebook.engine.node import new_session
     from duebook.engine.sequencer import Sequencer
     from duebook.engine.ticker import Ticker
@@ -337,6 +338,7 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
         session = new_session("scheduler")
         book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
         try:
+            bury_gone(book.store, session.id)
             if flows:
                 scan_once(flows, FlowRegistry(book.store, book.namespace), session.id)
             wake_at = Ticker(book.store, session.id, limit, measures=measures).step()

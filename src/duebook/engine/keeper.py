@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
+from duebook.engine.neighbours import TAKE_OVER_BATCH, find_gone
 from duebook.engine.reach import Reach
+from duebook.machine import process_is_gone
 from duebook.model.serving import ALL
 from duebook.settings import RETENTION
 from duebook.store.values import CLOCK_BEHIND
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from duebook.engine.slots import Places
@@ -31,7 +33,6 @@ __all__ = ["Keeper"]
 
 log = logging.getLogger(__name__)
 
-TAKE_OVER_BATCH: Final = 500
 EXPIRE_BATCH: Final = 1_000
 PURGE_BATCH: Final = 200
 PURGE_EVERY: Final = 600.0
@@ -59,8 +60,11 @@ class Keeper:
         reach: Reach | None = None,
         clock: BooksClock | None = None,
         measures: Measures | None = None,
+        is_gone: Callable[[int, int], bool] = process_is_gone,
     ) -> None:
+        """`is_gone` is asked about processes of the same machine: the pid, and when it began."""
         self._store = store
+        self._is_gone = is_gone
         self.session_id = session_id
         self._lease = lease
         self._slots = slots
@@ -162,8 +166,9 @@ class Keeper:
         self._notice_clock(pulse.behind)
         self._stop_cancelled(pulse.own)
         self._hand_back(strays)
-        if pulse.deaths:
-            self._bury()
+        gone = find_gone(pulse.neighbours, self._is_gone)
+        if pulse.deaths or gone:
+            self._bury(gone)
         if pulse.expiry is not None and pulse.expiry <= pulse.now:
             ended = self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
             self.changes += ended
@@ -192,15 +197,18 @@ class Keeper:
         self._last_renewal = None
         self.renew()
 
-    def _bury(self) -> None:
-        """Declare nodes dead, if this one may judge, and take over what the dead left behind."""
+    def _bury(self, gone: Sequence[str]) -> None:
+        """Declare nodes dead, if this one may judge, and take over what the dead left behind.
+
+        Whose process is gone is dead, whatever its lease says.
+        """
 
         def bury(tx: Tx) -> tuple[int, int]:
-            dead: list[str] = []
+            dead = tx.bury_gone(gone)
             if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
-                dead = tx.bury()
-                for session_id in dead:
-                    log.warning("node session %s is dead, its runs are taken over", session_id)
+                dead += tx.bury()
+            for session_id in dead:
+                log.warning("node session %s is dead, its runs are taken over", session_id)
             return tx.take_over(TAKE_OVER_BATCH), len(dead)
 
         taken = TAKE_OVER_BATCH

@@ -30,6 +30,7 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable, counted
 from duebook.flows.shelf import Shelf
 from duebook.ids import new_id
+from duebook.machine import this_process
 from duebook.model.serving import ALL, NONE
 from duebook.patience import patience
 from duebook.settings import ROLES
@@ -108,10 +109,11 @@ def new_session(
     namespaces: Serving = NONE,
 ) -> SessionInfo:
     """What this process says about itself when it begins."""
-    host, version = socket.gethostname(), __version__
-    pid, tzdata = os.getpid(), tzdata_version()
+    host, version, tzdata = socket.gethostname(), __version__, tzdata_version()
     about = (roles, version, tzdata, tasks, queues, labels, namespaces)
-    return SessionInfo(new_id(), host, pid, *about)
+    if (this := this_process()) is None:
+        return SessionInfo(new_id(), host, os.getpid(), *about)
+    return SessionInfo(new_id(), host, this.pid, *about, this.machine, this.started)
 
 
 class Node:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.store.values import NO_DELAY
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,7 +18,8 @@ __all__ = ["conclude", "conclude_all", "is_final"]
 HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
 """Reasons to stop that say nothing about the work: somebody else shall begin it again."""
 HAND_BACK_DELAY: Final = timedelta(seconds=1)
-"""So that work which cannot be begun here is not claimed again at once, over and over."""
+"""So that work which cannot be begun here is not claimed again at once, over and over; what a node
+hands back that leaves keeps its place."""
 
 
 def is_final(claim: Claim, outcome: Outcome | None) -> bool:
@@ -32,7 +35,9 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
     None as an outcome, and reasons that say nothing about the work, hand it back.
     """
     if outcome is None or _goes_back(outcome):
-        return "handed back" if tx.hand_back(claim.token, HAND_BACK_DELAY) else None
+        leaves = outcome is not None and outcome.reason == "shutdown"
+        again = NO_DELAY if leaves else HAND_BACK_DELAY
+        return "handed back" if tx.hand_back(claim.token, again) else None
     if outcome.call is not None:
         return f"calls {outcome.call}" if tx.call_flow(claim.token, outcome.call) else None
     delay = _delay(claim, outcome)

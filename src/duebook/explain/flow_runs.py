@@ -127,6 +127,8 @@ def _of_step(at: FlowStanding, name: str) -> StepExplanation:
         return StepExplanation(name, "skipped", f"skipped: {run.why}", run.id)
     if run.status == "queued" and run.ready_at <= at.now:
         since = f"since {at.clock.time(run.ready_at)}, for {length_text(at.now - run.ready_at)}"
+        if run.attempt > run.failures:  # it kept its place, and was not waiting all the time
+            since = f"again, for attempt {run.attempt + 1}"
         return StepExplanation(name, "queued", f"queued {since}: {_held(at, name, run)}", run.id)
     if run.status == "running" and run.queue == FLOW_QUEUE:
         since = at.clock.time(run.started_at or run.created_at)

@@ -113,6 +113,8 @@ def _queued(run: Run, clock: Clock, now: datetime, lacks: str | None) -> str:
     again = f" again, for attempt {run.attempt + 1}," if run.attempt else ""
     by = "" if run.origin in ("schedule", "flow") else f" by {run.origin}"
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
+    if run.attempt > run.failures:  # one that was lost or handed back kept its place
+        since = f"ahead of runs that got ready after {clock.time(run.ready_at)}"
     return f"queued{by}{again} {since}: {lacks or 'nobody has begun it yet'}"
 
 

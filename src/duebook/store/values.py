@@ -39,6 +39,7 @@ __all__ = [
     "LedgerEntry",
     "Load",
     "Mark",
+    "Neighbour",
     "NewSchedule",
     "News",
     "Overdue",
@@ -76,6 +77,17 @@ class SessionInfo:
     """those that its worker has"""
     namespaces: Serving = ALL
     """those whose runs its worker may claim"""
+    machine: str = ""
+    """in which its pid means something, as machine.ProcessId; empty when nobody can tell"""
+    process_started: int = 0
+
+
+class Neighbour(NamedTuple):
+    """A session of a process on the same machine, which has not ended on the books."""
+
+    session_id: str
+    pid: int
+    started: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +166,8 @@ class Pulse:
     """where events are published, by namespace and name"""
     flow_at: datetime | None = None
     """when the next run of a flow, or its stop or restart, wants to be looked at"""
+    neighbours: tuple[Neighbour, ...] = ()
+    """the other sessions of the node's machine"""
 
 
 @dataclass(frozen=True, slots=True)

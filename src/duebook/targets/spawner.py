@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, Unavailable, shorten
+from duebook.machine import helper_mark, this_process
 from duebook.targets.spawner_process import (
     KILL,
     LEASE,
@@ -177,7 +178,7 @@ class Spawner(Closing):
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  (our own program)
-                [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), *_mark()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -238,6 +239,12 @@ class Spawner(Closing):
             raise Unavailable(f"the spawner did not answer for {_ANSWER_WITHIN:g} s") from error
         except OSError as error:
             raise Unavailable(f"the spawner cannot be reached ({error})") from error
+
+
+def _mark() -> list[str]:
+    """Others see by it that commands of this node may still be under way."""
+    this = this_process()
+    return [] if this is None else [helper_mark(this)]
 
 
 def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> bytes:

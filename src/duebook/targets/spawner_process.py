@@ -1,8 +1,9 @@
 """The spawner process: starts commands for one node and ends every descendant they leave.
 
 It knows its node's socket, a lease and the processes below itself, and may touch nothing else.
-It runs as a program of its own (`python -I -S spawner_process.py FD`) and imports nothing of
-Duebook; `spawner.py` is the node's side, and shares the few words of the protocol below.
+It runs as a program of its own (`python -I -S spawner_process.py FD MARK`; the mark tells others
+whose it is) and imports nothing of Duebook; `spawner.py` is the node's side, and shares the few
+words of the protocol below.
 
     node ── spawner ─┬─ supervisor ── command ── whatever the command starts
                      └─ supervisor ── command ── ...

@@ -81,6 +81,46 @@ def test_a_new_node_buries_nobody_before_it_has_lived_for_a_lease(
     assert alive(store, other)
 
 
+def test_a_new_node_buries_those_of_its_machine_whose_process_is_gone_at_once(
+    store: SqliteStore, machine: Machine
+) -> None:
+    """Asked by pid and start; who lives on the same machine, and who is elsewhere, stays."""
+    sessions = {
+        name: SessionInfo(
+            new_id(), "host", pid, "worker", "0", "2026f", machine=where, process_started=7
+        )
+        for name, pid, where in (
+            ("gone", 11, "here"),
+            ("lives", 12, "here"),
+            ("container", 11, "there"),
+            ("nameless", 11, ""),
+            ("mine", 13, "here"),
+        )
+    }
+    for session in sessions.values():
+        store.transact(lambda tx, session=session: tx.begin_session(session, LEASE))  # type: ignore[misc]
+    asked: list[tuple[int, int]] = []
+
+    def is_gone(pid: int, started: int) -> bool:
+        asked.append((pid, started))
+        return pid == 11
+
+    words = (store, sessions["mine"].id, LEASE, None, lambda *_: None, lambda: machine.monotonic)
+    keeper = Keeper(*words, is_gone=is_gone)
+    keeper.renew()
+    assert sorted(asked) == [(11, 7), (12, 7)]
+    living = {node.id for node in store.read(lambda tx: tx.list_nodes())}
+    assert {name for name, session in sessions.items() if session.id in living} == {
+        "lives",
+        "container",
+        "nameless",
+        "mine",
+    }
+    asked.clear()
+    keeper.renew()
+    assert asked == [(12, 7)]
+
+
 def test_a_jump_of_the_clock_buries_nobody_who_lives(store: SqliteStore, machine: Machine) -> None:
     mine, other = new_keeper(store, machine), new_keeper(store, machine)
     for _ in range(6):

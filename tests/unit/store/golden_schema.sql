@@ -230,7 +230,9 @@ CREATE TABLE node_sessions (
     namespaces TEXT NOT NULL DEFAULT '["*"]'
         CHECK (json_valid(namespaces)), -- those whose runs it may claim, * for all
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- those that it has
-    clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
+    clock_ahead REAL NOT NULL DEFAULT 0, -- seconds, of its machine when it was last seen
+    machine TEXT NOT NULL DEFAULT '', -- in which its pid means something, or empty
+    process_started INTEGER NOT NULL DEFAULT 0 -- ticks of that machine
 ) STRICT;
 
 CREATE TABLE queues (
@@ -251,7 +253,7 @@ CREATE TABLE quotas (
 
 CREATE TABLE run_attempts (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    attempt INTEGER NOT NULL,
+    attempt INTEGER NOT NULL CHECK (attempt >= 1),
     session_id TEXT NOT NULL,
     claimed_at INTEGER NOT NULL,
     started_at INTEGER,

@@ -195,6 +195,7 @@ def test_a_missing_migration_is_applied_and_what_is_there_stays(
         ("runs", {"status": "queued", "attempt": -1}),
         ("runs", {"status": "queued", "payload": "{no json"}),
         ("run_attempts", {"run_id": "none", "attempt": 1, "session_id": "n", "outcome": "lost"}),
+        ("run_attempts", {"run_id": "r", "attempt": 0, "session_id": "n", "outcome": "lost"}),
     ],
 )
 def test_wrong_states_cannot_be_written(path: Path, table: str, values: dict[str, Any]) -> None:

@@ -485,7 +485,11 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
         FROM consumers WHERE kind <> 'group'),
     CASE WHEN EXISTS (SELECT 1 FROM flow_wakes) THEN at.now ELSE least(
         (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
-        (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)) END
+        (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)) END,
+    (SELECT json_agg(json_build_array(n.id, n.pid, n.process_started) ORDER BY n.id)
+        FROM node_sessions AS n
+        WHERE n.ended_at IS NULL AND n.id <> :id AND n.machine <> ''
+            AND n.machine = (SELECT mine.machine FROM node_sessions AS mine WHERE mine.id = :id))
 FROM at
 
 -- name: get_session_alive
@@ -499,6 +503,14 @@ FOR KEY SHARE
 UPDATE node_sessions SET ended_at = :now
 WHERE id IN (
     SELECT id FROM node_sessions WHERE ended_at IS NULL AND expires_at <= :now
+    FOR UPDATE SKIP LOCKED)
+RETURNING id
+
+-- name: end_gone_sessions
+-- Nodes whose process is gone are dead; a claim of theirs that is still being kept ends first.
+UPDATE node_sessions SET ended_at = :now
+WHERE id IN (
+    SELECT id FROM node_sessions WHERE id = ANY (:ids::text[]) AND ended_at IS NULL
     FOR UPDATE SKIP LOCKED)
 RETURNING id
 
@@ -544,10 +556,10 @@ FROM runs WHERE id = ANY (:ids::text[])
 ON CONFLICT DO NOTHING
 
 -- name: requeue_runs
--- Others take the runs over as new attempts.
+-- Others take the runs over as new attempts; they keep their places in their queues.
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    losses = losses + 1, ready_at = :now
+    losses = losses + 1
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: list_claimable

@@ -28,7 +28,7 @@ from duebook.store.postgres.statements import TEXTS
 from duebook.store.postgres.tx import PostgresTx
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import remember
-from duebook.store.values import FIRST, News, OwnRun, Pulse, Work
+from duebook.store.values import FIRST, Neighbour, News, OwnRun, Pulse, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -180,7 +180,7 @@ class PostgresStore:
         row = self._ask_alone("renew_all", values, self._urgent, patience)
         self._pool.drop_idle(IDLE)
         now, alive, term, lead_until, wake_at, queued, ready_at, expiry, deaths, own, *rest = row
-        unstamped, sinks, flow_at = rest
+        unstamped, sinks, flow_at, neighbours = rest
         return Pulse(
             now=_utc(now),
             alive=alive,
@@ -198,6 +198,7 @@ class PostgresStore:
             unstamped=unstamped,
             sinks=tuple(read_consumer(sink) for sink in sinks or ()),
             flow_at=_utc(flow_at),
+            neighbours=tuple(Neighbour._make(other) for other in neighbours or ()),
         )
 
     def look_for_work(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import Plan
     from duebook.model.serving import Serving
-    from duebook.store.values import Mark, Pulse, SessionInfo, Taken
+    from duebook.store.values import Mark, Neighbour, Pulse, SessionInfo, Taken
 
 __all__ = ["Planning"]
 
@@ -58,8 +58,16 @@ class Planning(Protocol):
     def bury(self) -> list[str]:
         """Declare sessions dead whose lease ran out; returns their ids."""
 
+    def neighbours(self, session_id: str) -> list[Neighbour]:
+        """The other sessions of that one's machine which have not ended."""
+
+    def bury_gone(self, session_ids: Sequence[str]) -> list[str]:
+        """Declare sessions dead whose process is gone, whatever their lease says, and let others
+        lead at once; returns those that were not dead yet."""
+
     def take_over(self, limit: int) -> int:
-        """Requeue up to `limit` runs of dead sessions; beyond `max_takeovers` they fail."""
+        """Requeue up to `limit` runs of dead sessions, in their places; beyond `max_takeovers` they
+        fail."""
 
     def pulse(
         self,

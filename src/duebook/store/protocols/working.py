@@ -67,7 +67,8 @@ class Working(Protocol):
         """When the next run that nobody has begun expires."""
 
     def hand_back(self, token: Token, delay: timedelta = NO_DELAY) -> bool:
-        """Return a run unfinished, to be begun again after `delay`; one that was cancelled ends."""
+        """Return a run unfinished, to be begun again after `delay`; without one it keeps its place
+        in its queue. One that was cancelled ends."""
 
     def own_runs(self, session_id: str) -> list[OwnRun]:
         """The runs that the books say the session is working on."""

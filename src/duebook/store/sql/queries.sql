@@ -162,9 +162,16 @@ ORDER BY name
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
-    tasks, queues, namespaces, labels, clock_ahead)
+    tasks, queues, namespaces, labels, clock_ahead, machine, process_started)
 VALUES (:id, :node, :pid, :roles, :version, :tzdata, :now, :expires_at, :now, :tasks, :queues,
-    :namespaces, :labels, :clock_ahead)
+    :namespaces, :labels, :clock_ahead, :machine, :process_started)
+
+-- name: list_neighbours
+-- The other sessions of a node's machine that have not ended.
+SELECT n.id, n.pid, n.process_started FROM node_sessions AS n
+WHERE n.ended_at IS NULL AND n.id <> :id AND n.machine <> ''
+    AND n.machine = (SELECT mine.machine FROM node_sessions AS mine WHERE mine.id = :id)
+ORDER BY n.id
 
 -- name: tell_tasks
 -- A node knows other tasks than before.
@@ -459,7 +466,7 @@ WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
 -- A node that leaves returns its work, to be begun again as another attempt.
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    ready_at = :ready_at
+    ready_at = coalesce(:ready_at, ready_at)
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
 -- name: list_orphans
@@ -471,12 +478,12 @@ WHERE n.ended_at IS NOT NULL
 LIMIT :limit
 
 -- name: insert_attempt
--- The account of an attempt that is over while its run goes on.
+-- The account of an attempt that is over while its run goes on; a run that never began has none.
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
     outcome, error, exit_code)
 SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), started_at,
     coalesce(finished_at, :now), :outcome, :error, CAST(:exit_code AS integer)
-FROM runs WHERE id = :id
+FROM runs WHERE id = :id AND attempt > 0
 ON CONFLICT DO NOTHING
 
 -- name: fail_lost_run
@@ -1114,8 +1121,13 @@ GROUP BY status ORDER BY status
 SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM ledger), (SELECT count(*) FROM run_logs)
 
 -- name: get_waiting
--- The oldest run that may begin, and the schedule that wants to be looked at first.
-SELECT (SELECT min(ready_at) FROM runs WHERE status = 'queued' AND ready_at <= :now),
+-- The oldest run that may begin, and the schedule that wants to be looked at first. One that was
+-- taken over keeps its place in the queue, and waits since its last attempt ended.
+SELECT (
+        SELECT min(coalesce((
+            SELECT max(a.finished_at) FROM run_attempts AS a
+            WHERE r.attempt > 0 AND a.run_id = r.id AND a.finished_at > r.ready_at), r.ready_at))
+        FROM runs AS r WHERE r.status = 'queued' AND r.ready_at <= :now),
     (SELECT min(wake_at) FROM schedule_state WHERE wake_at IS NOT NULL)
 
 -- name: list_waiting_queues

@@ -17,7 +17,16 @@ from duebook.model.serving import ALL, StrandedTask, serving_of, unserved
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
 from duebook.store.sql.rows import begun_text, clean, inline, is_large, read_gate, read_output
-from duebook.store.values import NO_DELAY, News, OwnRun, Pulse, SessionInfo, WaitingStep, Work
+from duebook.store.values import (
+    NO_DELAY,
+    Neighbour,
+    News,
+    OwnRun,
+    Pulse,
+    SessionInfo,
+    WaitingStep,
+    Work,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -75,6 +84,8 @@ class Working(Planning):
             queues=json.dumps(session.queues),
             labels=json.dumps(dict(session.labels)),
             namespaces=json.dumps(session.namespaces.to_json()),
+            machine=session.machine,
+            process_started=session.process_started,
             now=self.now,
             expires_at=self.now + lease,
         )
@@ -93,6 +104,19 @@ class Working(Planning):
     def bury(self) -> list[str]:
         return [row[0] for row in self._all("end_expired_sessions", now=self.now)]
 
+    def bury_gone(self, session_ids: Sequence[str]) -> list[str]:
+        if not session_ids:
+            return []
+        now, ids = self.now, list(session_ids)
+        dead = [row[0] for row in self._all("end_gone_sessions", ids=ids, now=now)]
+        for session_id in dead:
+            if self._run("release_lead", id=session_id, now=now):
+                self._tell(News.LEAD)
+        return dead
+
+    def neighbours(self, session_id: str) -> list[Neighbour]:
+        return [Neighbour._make(row) for row in self._all("list_neighbours", id=session_id)]
+
     def take_over(self, limit: int) -> int:
         ids = [row[0] for row in self._all("list_orphans", limit=limit)]
         if not ids:
@@ -103,7 +127,7 @@ class Working(Planning):
         self._run("insert_lost_attempts", ids=taken, now=self.now, error=_LOST)
         again = [orphan.id for orphan in orphans if orphan.may_go_on]
         if again:
-            self._run("requeue_runs", ids=again, now=self.now)
+            self._run("requeue_runs", ids=again)
             self._tell(News.WORK)
         for orphan in orphans:
             if not orphan.may_go_on:
@@ -144,6 +168,7 @@ class Working(Planning):
             behind=self.behind,
             sinks=tuple(read_consumer(row) for row in self._all("list_sinks")),
             flow_at=self.earliest_flow().earliest,
+            neighbours=tuple(self.neighbours(session_id)),
         )
 
     def _any_queued(self, queues: Sequence[str], namespaces: Serving) -> bool:
@@ -425,7 +450,8 @@ class Working(Planning):
         if own[0] is not None:  # it was to be cancelled anyway
             return self.settle(token, Outcome("cancelled", own[0]))
         self._end_attempt(token.run_id, "handed_back", None)
-        self._run("hand_back_run", **_token(token), ready_at=self.now + delay)
+        ready_at = self.now + delay if delay else None  # it keeps its place
+        self._run("hand_back_run", **_token(token), ready_at=ready_at)
         self._tell(News.WORK)
         return True
 

@@ -375,10 +375,10 @@ FROM runs WHERE id IN (SELECT value FROM json_each(:ids))
 ON CONFLICT DO NOTHING
 
 -- name: requeue_runs
--- Others take the runs over as new attempts.
+-- Others take the runs over as new attempts; they keep their places in their queues.
 UPDATE runs
 SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    losses = losses + 1, ready_at = :now
+    losses = losses + 1
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'running'
 
 -- name: list_claimable
@@ -725,6 +725,12 @@ ORDER BY l.due_from
 -- name: end_expired_sessions
 -- Nodes whose lease ran out are dead.
 UPDATE node_sessions SET ended_at = :now WHERE ended_at IS NULL AND expires_at <= :now
+RETURNING id
+
+-- name: end_gone_sessions
+-- Nodes whose process is gone are dead.
+UPDATE node_sessions SET ended_at = :now
+WHERE ended_at IS NULL AND id IN (SELECT value FROM json_each(:ids))
 RETURNING id
 
 -- name: list_marks

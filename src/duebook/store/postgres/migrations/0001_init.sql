@@ -166,7 +166,9 @@ CREATE TABLE node_sessions (
     namespaces text NOT NULL DEFAULT '["*"]'
         CHECK (namespaces::json IS NOT NULL), -- those whose runs it may claim, * for all
     labels text NOT NULL DEFAULT '{}' CHECK (labels::json IS NOT NULL), -- those that it has
-    clock_ahead double precision NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
+    clock_ahead double precision NOT NULL DEFAULT 0, -- seconds, of its machine when it was last seen
+    machine text NOT NULL DEFAULT '', -- in which its pid means something, or empty
+    process_started bigint NOT NULL DEFAULT 0 -- ticks of that machine
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
@@ -269,7 +271,7 @@ CREATE INDEX runs_failed ON runs (namespace, status, place)
 
 CREATE TABLE run_attempts (
     run_id text COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    attempt integer NOT NULL,
+    attempt integer NOT NULL CHECK (attempt >= 1),
     session_id text COLLATE "C" NOT NULL,
     claimed_at timestamptz NOT NULL,
     started_at timestamptz,

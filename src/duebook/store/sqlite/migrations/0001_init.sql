@@ -168,7 +168,9 @@ CREATE TABLE node_sessions (
     namespaces TEXT NOT NULL DEFAULT '["*"]'
         CHECK (json_valid(namespaces)), -- those whose runs it may claim, * for all
     labels TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(labels)), -- those that it has
-    clock_ahead REAL NOT NULL DEFAULT 0 -- seconds, of its machine when it was last seen
+    clock_ahead REAL NOT NULL DEFAULT 0, -- seconds, of its machine when it was last seen
+    machine TEXT NOT NULL DEFAULT '', -- in which its pid means something, or empty
+    process_started INTEGER NOT NULL DEFAULT 0 -- ticks of that machine
 ) STRICT;
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
@@ -272,7 +274,7 @@ CREATE INDEX runs_failed ON runs (namespace, status)
 
 CREATE TABLE run_attempts (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    attempt INTEGER NOT NULL,
+    attempt INTEGER NOT NULL CHECK (attempt >= 1),
     session_id TEXT NOT NULL,
     claimed_at INTEGER NOT NULL,
     started_at INTEGER,
