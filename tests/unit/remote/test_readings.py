@@ -33,6 +33,7 @@ from duebook.model.quota import NamespaceUse, Quota
 from duebook.model.readiness import CHECKS, Problem, Readiness
 from duebook.model.run import Attempt, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule, load_spec
+from duebook.model.serving import ALL, NONE, Serving
 from duebook.model.template import ScheduleTemplate
 from duebook.remote import readings
 from duebook.store.values import LedgerEntry, Page
@@ -67,6 +68,7 @@ _STRATEGIES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "dict[str, str]": st.dictionaries(texts, texts, max_size=3),
     "tuple[str, ...]": st.lists(texts, max_size=3).map(tuple),
     "Role": st.sampled_from(list(Role)),
+    "Serving": st.sampled_from([ALL, NONE, Serving(("billing", "shop"))]),
     "Status": st.sampled_from(["active", "paused", "completed"]),
     "RunStatus": st.sampled_from(["queued", "running", "succeeded", "failed", "cancelled"]),
     "Kind": st.sampled_from(["group", "kafka", "webhook"]),
