@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,3 +101,22 @@ def test_the_examples_in_docstrings_are_true() -> None:
 def test_every_module_says_what_it_knows() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         assert path.read_text("utf-8").startswith('"""'), path
+
+
+def test_nobody_is_told_to_install_what_is_not_released() -> None:
+    """To be deleted with the first release."""
+    advice = re.compile(r"(?:pip|pipx|uv)[a-z ]* (?:install|add)\s+(?:-\S+\s+)*['\"]?duebook\b")
+    texts = [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "src").rglob("*.py")]
+    found = [str(path.relative_to(ROOT)) for path in texts if advice.search(path.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "module"), [("postgres", "store/opening.py"), ("kafka", "sinks/kafka.py")]
+)
+def test_the_advice_about_a_missing_driver_is_what_the_project_needs(
+    extra: str, module: str
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (needed,) = project["optional-dependencies"][extra]
+    assert f"pip install '{needed}'" in (ROOT / "src" / "duebook" / module).read_text()

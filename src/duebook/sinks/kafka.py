@@ -47,7 +47,8 @@ class KafkaSink:
             import confluent_kafka
         except ImportError:
             raise Invalid(
-                "a kafka sink needs confluent-kafka; pip install 'duebook[kafka]'"
+                "a kafka sink needs confluent-kafka, which is not installed: "
+                "pip install 'confluent-kafka>=2.6'"
             ) from None
         self._library = confluent_kafka
         self._prefix = prefix

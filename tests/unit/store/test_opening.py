@@ -36,11 +36,11 @@ def test_a_postgres_url_opens_a_database(postgres_url: str, scheme: str) -> None
     store.close()
 
 
-def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psycopg_its_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.startswith("duebook.store.postgres")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(Invalid, match=r"duebook\[postgres\]"):
+    with pytest.raises(Invalid, match=r"psycopg\[binary\]"):
         open_store("postgresql://somewhere/books")
 
 
