@@ -11,6 +11,7 @@ from duebook.errors import Conflict, Invalid, QuotaReached
 from duebook.model.filters import InvalidFilter
 from duebook.model.forms import schedule_form
 from duebook.model.schedule import InvalidSchedule
+from duebook.timetext import format_instant
 from tests.conformance.builders import BEGIN, MINUTE, SECOND, add_schedule, get_ledger, tick
 
 if TYPE_CHECKING:
@@ -282,6 +283,33 @@ def test_an_action_is_done_to_chosen_ones_that_are_in_the_state_for_it(team: Boo
     assert team.schedules.act_on("resume", []) == []
     with pytest.raises(Invalid, match="is not one of"):
         team.schedules.act_on("stop", [first])  # type: ignore[arg-type]
+
+
+def test_many_are_paused_until_a_time(team: Book, store: Store, clock: VirtualClock) -> None:
+    until = clock.now + 2 * MINUTE
+    acted = team.schedules.act("pause", {"label": "team:x"}, reason="a move", until=until)
+    assert acted.names == ACTIVE
+    assert {team.schedules.get(name).paused_until for name in ACTIVE} == {until}
+    (change,) = team.audit.list(limit=1)
+    assert (change.action, change.after["until"]) == ("pause", format_instant(until))
+    clock.advance(2 * MINUTE)
+    tick(store)
+    assert {team.schedules.get(name).status for name in ACTIVE} == {"active"}
+    assert team.schedules.act_on("pause", ACTIVE[:1], until=clock.now + MINUTE) == [ACTIVE[0]]
+    assert team.schedules.get(ACTIVE[0]).paused_until == clock.now + MINUTE
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_pause_of_many_that_would_be_over_is_refused(
+    team: Book, clock: VirtualClock, dry_run: bool
+) -> None:
+    with pytest.raises(Invalid, match="is in the past"):
+        team.schedules.act("pause", {"text": "*"}, dry_run, until=clock.now)
+    with pytest.raises(Invalid, match="is in the past"):
+        team.schedules.act_on("pause", list(ACTIVE), until=clock.now)
+    with pytest.raises(Invalid, match="until goes with pause, not with resume"):
+        team.schedules.act("resume", {"text": "*"}, dry_run, until=clock.now + MINUTE)
+    assert team.schedules.get(ACTIVE[0]).status == "active"
 
 
 def test_an_action_on_everything_has_to_be_asked_for(team: Book) -> None:

@@ -88,7 +88,6 @@ def test_a_list_goes_on_where_it_ended(team: Cli) -> None:
         ("pause",),
         ("pause", "job-1", "--label", "team=data"),
         ("pause", "job-1", "--yes"),
-        ("pause", "--text", "*", "--until", "2h"),
         ("rm", "--dry-run"),
         ("add",),
         ("add", "x", "--file", "/dev/null"),
@@ -162,3 +161,12 @@ def test_without_a_node_there_is_none(cli: Cli) -> None:
     cli.ok(*("add", "hello", "--every", "1h", "--", "true"))
     assert cli.json("nodes") == []
     assert "duebook up" in cli.ok("nodes")
+
+
+def test_a_label_is_paused_until_a_time(team: Cli) -> None:
+    told = team.ok("pause", "--label", "team=sales", "--until", "2h", "--yes")
+    assert told.startswith("paused ")
+    paused = {form["name"]: form["paused_until"] for form in team.json("ls", "--status", "paused")}
+    assert [name for name, until in paused.items() if until] == ["job-0", "job-2"]
+    result = team("pause", "--text", "*", "--until", "2001-01-01T00:00Z", "--dry-run")
+    assert (result.exit_code, "is in the past" in result.stderr) == (2, True)

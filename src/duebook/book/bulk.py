@@ -31,13 +31,14 @@ from duebook.planner import (
     upcoming_after,
 )
 from duebook.store.values import NewSchedule
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
-    from duebook.model.acted import Action
+    from duebook.model.acted import Action, Pause
     from duebook.model.filters import ScheduleFilter
     from duebook.model.listing import Found, Place
     from duebook.model.plan import Snapshot
@@ -47,7 +48,16 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
-__all__ = ["Wanted", "act_on", "act_on_named", "count_for", "create_all", "first_state", "read_all"]
+__all__ = [
+    "Wanted",
+    "act_on",
+    "act_on_named",
+    "count_for",
+    "create_all",
+    "first_state",
+    "read_all",
+    "refuse_past_end",
+]
 
 MOST_AT_ONCE: Final = 10_000
 MOST_PROBLEMS: Final = 100
@@ -209,32 +219,35 @@ def act_on(
     action: Action,
     wanted: ScheduleFilter,
     dry_run: bool,
-    reason: str | None,
+    pause: Pause,
 ) -> Acted:
     """Do it to all that a filter finds and that are in the state for it, a batch at a time.
 
     What changes meanwhile is looked at under the lock of each schedule: none is done twice.
     """
+    if pause.until is not None:
+        store.read(lambda tx: refuse_past_end(tx, pause))
     if dry_run:
         return count_for(store, audit.namespace, action, wanted)
     count = 0
     names: list[str] = []
     for found in _batches(store, audit.namespace, action, wanted):
-        done = _done(store, audit, action, list(found), reason)
+        done = _done(store, audit, action, list(found), pause)
         count += len(done)
         names += [name for id_, name in found.items() if id_ in done][: MOST_NAMED - len(names)]
     return Acted(action, count, tuple(names), dry_run)
 
 
 def act_on_named(
-    store: Store, audit: ScheduleAudit, action: Action, names: Sequence[str], reason: str | None
+    store: Store, audit: ScheduleAudit, action: Action, names: Sequence[str], pause: Pause
 ) -> list[str]:
     """Do it to those of these names that are in the state for it, in one transaction; returns
     their names."""
 
     def work(tx: Tx) -> list[str]:
         ids = tx.list_taken(audit.namespace, names)
-        done = _act(tx, audit, action, list(ids.values()), reason) if ids else set()
+        refuse_past_end(tx, pause)
+        done = _act(tx, audit, action, list(ids.values()), pause) if ids else set()
         return [name for name, id_ in ids.items() if id_ in done]
 
     return store.transact(work)
@@ -279,16 +292,22 @@ def _find(
 
 
 def _done(
-    store: Store, audit: ScheduleAudit, action: Action, ids: list[str], reason: str | None
+    store: Store, audit: ScheduleAudit, action: Action, ids: list[str], pause: Pause
 ) -> set[str]:
-    return store.transact(lambda tx: _act(tx, audit, action, ids, reason)) if ids else set()
+    return store.transact(lambda tx: _act(tx, audit, action, ids, pause)) if ids else set()
+
+
+def refuse_past_end(tx: Tx, pause: Pause) -> None:
+    """Raises Invalid for a pause that would be over already."""
+    if pause.until is not None and pause.until <= tx.now:
+        raise Invalid(f"until {format_instant(pause.until)} is in the past")
 
 
 _STATES: Final[dict[str, Any]] = {"pause": "active", "resume": "paused", "skip_next": "active"}
 
 
 def _act(
-    tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], reason: str | None
+    tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], pause: Pause
 ) -> set[str]:
     """Do it to schedules; returns those that it could be done to."""
     if action == "delete":
@@ -297,7 +316,7 @@ def _act(
     snapshots = [s for s in tx.snapshots(ids) if state in (None, s.status)]
     match action:
         case "pause":
-            return _pause(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state), reason)
+            return _pause(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state), pause)
         case "resume":
             return _resume(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state))
         case "trigger":
@@ -322,15 +341,16 @@ def _pause(
     audit: ScheduleAudit,
     snapshots: Sequence[Snapshot],
     unreadable: Sequence[Salvaged],
-    reason: str | None,
+    pause: Pause,
 ) -> set[str]:
     every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
     plans = [plan_pause(snapshot, tx.now) for snapshot in snapshots]
     plans += [pause_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
-    tx.pause(plans, reason)
+    tx.pause(plans, pause.reason, pause.until)
     for salvaged in unreadable:
-        tx.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, None)
-    audit.acted_on(tx, "pause", [(s, "paused") for s in every], reason=reason)
+        tx.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, pause.until)
+    paused = [(s, "paused") for s in every]
+    audit.acted_on(tx, "pause", paused, reason=pause.reason, until=pause.until)
     return {snapshot.schedule_id for snapshot in every}
 
 

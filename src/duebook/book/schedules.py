@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import fill, find_missing, find_queued
-from duebook.book.bulk import Wanted, act_on, act_on_named, create_all, first_state, read_all
+from duebook.book.bulk import (
+    Wanted,
+    act_on,
+    act_on_named,
+    create_all,
+    first_state,
+    read_all,
+    refuse_past_end,
+)
 from duebook.book.by_hand import begin, plan_now
 from duebook.book.checks import (
     check_definition,
@@ -24,7 +32,7 @@ from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.model.acted import ACTIONS, Withdrawn
+from duebook.model.acted import ACTIONS, Pause, Withdrawn
 from duebook.model.aliases import read_enabled
 from duebook.model.edited import Drafted
 from duebook.model.fields import check_payload, read_text
@@ -155,27 +163,35 @@ class Schedules(ScheduleReader):
         filter: Mapping[str, Any],  # noqa: A002 - that is what it is called everywhere
         dry_run: bool = False,
         reason: str | None = None,
+        until: str | datetime | None = None,
     ) -> Acted:
         """`pause`, `resume`, `delete`, `trigger` or `skip_next` all schedules that a filter finds.
 
         The filter is that of `list`; {"text": "*"} finds all. Those that are not in the state for
         it are left alone. With `dry_run` nothing happens but the count. It is done in batches, each
-        in a transaction: what a failure leaves undone is done when it is called again. Raises
-        InvalidFilter, and Invalid for an empty one.
+        in a transaction: what a failure leaves undone is done when it is called again. `reason` and
+        `until` are those of a pause. Raises InvalidFilter, and Invalid for an empty one, and for an
+        `until` that is not to come.
         """
-        _check_action(action, reason)
+        pause = _read_action(action, reason, until)
         if not any(value is not None for value in filter.values()):
             raise Invalid('filter: an empty one is refused; text "*" finds all schedules')
         wanted = load_schedule_filter(dict(filter))
-        return act_on(self._store, self._audit, action, wanted, dry_run, reason)
+        return act_on(self._store, self._audit, action, wanted, dry_run, pause)
 
-    def act_on(self, action: Action, names: Sequence[str], reason: str | None = None) -> NameList:
+    def act_on(
+        self,
+        action: Action,
+        names: Sequence[str],
+        reason: str | None = None,
+        until: str | datetime | None = None,
+    ) -> NameList:
         """As `act`, to those of these names, all in one transaction; returns to which it was done.
 
         It is for as many as a person chooses.
         """
-        _check_action(action, reason)
-        return act_on_named(self._store, self._audit, action, names, reason)
+        pause = _read_action(action, reason, until)
+        return act_on_named(self._store, self._audit, action, names, pause)
 
     def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]:
         """As `create` when there is none of that name, otherwise an edit to the whole of this.
@@ -308,16 +324,13 @@ class Schedules(ScheduleReader):
 
         Raises Conflict when it is not active, and Invalid for an `until` that is not to come.
         """
-        moment = None if until is None else parse_instant(until)
-        if reason is not None:
-            read_text("reason", reason)
+        pause = _read_action("pause", reason, until)
 
         def work(tx: Tx) -> Schedule:
             schedule = tx.get_schedule(self._find(tx, name))
             _refuse_state(name, schedule.status, "active")
-            if moment is not None and moment <= tx.now:
-                raise Invalid(f"until {format_instant(moment)} is in the past")
-            return with_latest(tx, self._pause(tx, schedule, reason, moment))
+            refuse_past_end(tx, pause)
+            return with_latest(tx, self._pause(tx, schedule, pause.reason, pause.until))
 
         return self._store.transact(work)
 
@@ -571,11 +584,15 @@ def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:
         )
 
 
-def _check_action(action: str, reason: str | None) -> None:
+def _read_action(action: str, reason: str | None, until: str | datetime | None) -> Pause:
+    """What an action has besides, if it is a pause; raises Invalid."""
     if action not in ACTIONS:
         raise Invalid(f'action "{shorten(action)}" is not one of {", ".join(ACTIONS)}')
+    if until is not None and action != "pause":
+        raise Invalid(f"until goes with pause, not with {action}")
     if reason is not None:
         read_text("reason", reason)
+    return Pause(reason, None if until is None else parse_instant(until))
 
 
 def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:

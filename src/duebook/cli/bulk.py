@@ -48,12 +48,12 @@ def act_on_many(
     wanted: dict[str, Any],
     options: dict[str, Any],
     as_json: bool,
-    reason: str | None = None,
+    **pause: Any,
 ) -> None:
-    """Do it to all that the filter finds, once somebody agreed."""
+    """Do it to all that the filter finds, once somebody agreed; `pause` is what a pause has."""
     verb, done = _VERBS[action]
     if options["dry_run"] or not options["yes"]:
-        tried = book.schedules.act(action, wanted, dry_run=True)
+        tried = book.schedules.act(action, wanted, dry_run=True, **pause)
         if options["dry_run"] or not tried.count:
             _tell(tried, f"would {verb}", as_json)
             return
@@ -61,7 +61,7 @@ def act_on_many(
         if not _agreed():
             click.echo("nothing was done", err=True)
             click.get_current_context().exit(1)
-    _tell(book.schedules.act(action, wanted, reason=reason), done, as_json)
+    _tell(book.schedules.act(action, wanted, **pause), done, as_json)
 
 
 _VERBS: Final = {

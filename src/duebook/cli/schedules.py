@@ -231,15 +231,13 @@ def pause_command(
     \b
     Examples:
       duebook pause backup --until 2h
-      duebook pause --label team=sales --dry-run
+      duebook pause --label team=sales --until 2026-12-27T08:00Z --dry-run
     """
     moment = None if until is None else read_moment(until)
     wanted = read_many(name, options)
     with open_book() as book:
         if name is None:
-            if until is not None:
-                raise click.UsageError("--until goes with NAME")
-            act_on_many(book, "pause", wanted, options, as_json, reason)
+            act_on_many(book, "pause", wanted, options, as_json, reason=reason, until=moment)
             return
         schedule = book.schedules.pause(name, reason, moment)
         how = f"until {when(moment)}, or until" if moment else "resume it with"

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-__all__ = ["ACTIONS", "Acted", "Action", "Withdrawn"]
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["ACTIONS", "Acted", "Action", "Pause", "Withdrawn"]
 
 Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
 ACTIONS: Final = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why schedules are paused, and when they resume by themselves."""
+
+    reason: str | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,10 @@ class RemoteSchedules(Schedules):
         filter: Mapping[str, Any],  # noqa: A002 - that is what it is called everywhere
         dry_run: bool = False,
         reason: str | None = None,
+        until: str | datetime | None = None,
     ) -> Acted:
         body = {"action": action, "filter": filter, "dry_run": dry_run, "reason": reason}
+        body |= {"until": until}
         return read_acted(self._server.send("POST", "bulk", "actions", body=body))
 
     def get(self, name: str) -> Schedule:

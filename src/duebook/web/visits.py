@@ -19,7 +19,8 @@ from duebook.api.gate import CALLER, COOKIE
 from duebook.api.permissions import choose_namespace
 from duebook.api.problems import Malformed, problem_of
 from duebook.clock import utc_now
-from duebook.errors import DuebookError, Forbidden
+from duebook.errors import DuebookError, Forbidden, Invalid
+from duebook.explain.undue import read_asked
 from duebook.model.access import Role
 from duebook.version import __version__
 from duebook.web.csrf import FIELD, is_right, token_for
@@ -139,6 +140,14 @@ class Visit:
             return answer
 
         return once() if again is None else self.attempt(once, again)
+
+    def read_time(self, field: str, text: str) -> datetime:
+        """A time that somebody wrote: with an offset, or as their own clock shows it; raises
+        Invalid."""
+        try:
+            return read_asked(text, self.zone).at
+        except Invalid as error:
+            raise Invalid(f"{field}: {error}") from None
 
     def attempt(
         self, work: Callable[[], Response], again: Callable[[str, int], Response]

@@ -137,6 +137,17 @@ def test_an_action_on_all_that_a_filter_finds_can_be_tried_dry(many: Api) -> Non
     assert names(many) == []
 
 
+def test_many_are_paused_until_a_time(many: Api) -> None:
+    wanted = {"action": "pause", "filter": {"text": "*"}}
+    until = "2999-01-01T00:00:00Z"
+    assert many.ok("POST", "bulk/actions", wanted | {"until": until})["count"] == 5
+    found = many.ok("GET", "schedules?label=team:a")["items"]
+    assert {schedule["paused_until"] for schedule in found} == {until}
+    past = wanted | {"until": "2001-01-01T00:00:00Z"}
+    assert "in the past" in many.refused(422, "POST", "bulk/actions", past)["detail"]
+    many.refused(422, "POST", "bulk/actions", wanted | {"until": "soon"})
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -102,6 +102,22 @@ def test_a_label_is_paused_as_a_whole_after_it_was_asked(operator: Browser, book
     assert {s.status for s in book.schedules.list()} == {"active"}
 
 
+def test_many_are_paused_until_a_time(operator: Browser, book: Book) -> None:
+    for number in range(3):
+        make(book, f"etl-{number}")
+    asked = operator.ok("/bulk", action="pause", all="1")
+    wrong = operator.send(asked, "/bulk", until="2001-01-01T00:00", reason="holiday")
+    assert "is in the past" in wrong.text
+    assert "Pause 3 schedules?" in wrong.text
+    operator.send(wrong, "/bulk", until="2999-01-01T09:00")
+    assert {s.pause_reason for s in book.schedules.list()} == {"holiday"}
+    assert {f"{s.paused_until:%Y %H}" for s in book.schedules.list()} == {"2999 09"}
+    operator.send(operator.ok("/bulk", action="resume", all="1"), "/bulk")
+    some = operator.ok("/bulk", action="pause", name=["etl-0", "etl-2"])
+    operator.send(some, "/bulk", name=["etl-0", "etl-2"], until="2999-01-01T09:00")
+    assert [bool(s.paused_until) for s in book.schedules.list()] == [True, False, True]
+
+
 @pytest.mark.parametrize("value", ["New York, NY", 'the "big" one', "C:\\x y", "", "x" * 256])
 def test_a_label_leads_to_those_that_have_it(operator: Browser, book: Book, value: str) -> None:
     make(book, "one", labels={"city": value})

@@ -15,7 +15,7 @@ from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.acted import ACTIONS
 from duebook.model.aliases import target_given
-from duebook.model.fields import one_of, read_flag, read_text
+from duebook.model.fields import one_of, read_flag, read_instant, read_text
 from duebook.model.forms import acted_form
 from duebook.timetext import format_instant
 
@@ -66,6 +66,7 @@ def act_on_schedules(ask: Here) -> Response:
         "filter": _read_object,
         "dry_run": read_flag,
         "reason": read_text,
+        "until": read_instant,
     }
     given = read_fields(ask.body, readers, required=("action", "filter"))
     return Answer(acted_form(ask.book.schedules.act(**given))).response()

@@ -53,6 +53,9 @@ class BulkAction(Shape):
     filter: ScheduleFilter
     dry_run: bool | None = None
     reason: Annotated[str | None, Field(description="Why they are paused.")] = None
+    until: Annotated[
+        Instant | None, Field(description="Of a pause: when they resume by themselves.")
+    ] = None
 
 
 class Acted(Shape):

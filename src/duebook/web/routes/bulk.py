@@ -16,6 +16,9 @@ from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
 from duebook.web.visits import Submitted, Visiting
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
     from duebook.book import Book
 
 __all__ = ["operations"]
@@ -56,22 +59,33 @@ def do_bulk(visit: Visiting, form: Submitted) -> Response:
     names, reason = form.all("name")[:MOST], form.get("reason")
     filters = {name: form[name] for name in FILTERS if form[name]}
 
+    def until() -> datetime | None:
+        return visit.read_time("until", form["until"]) if form["until"] else None
+
     def chosen(book: Book) -> Answer:
-        done = book.schedules.act_on(action, names, reason)
+        done = book.schedules.act_on(action, names, reason, until())
         return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
 
     def found(book: Book) -> Answer:
-        acted = book.schedules.act(action, _filter(filters), reason=reason)
+        acted = book.schedules.act(action, _filter(filters), reason=reason, until=until())
         known = acted.names if len(acted.names) == acted.count <= PAGE else ()
         return visit.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
 
+    def again(problem: str, status: int) -> Response:
+        shown: Sequence[str] = names
+        if not names:
+            shown = visit.book.insights.would_act(action, _filter(filters), COUNTED).names
+        given = {"reason": reason or "", "until": form["until"]}
+        return _page(visit, action, len(shown), shown, names, filters, problem, status, given=given)
+
     if names:
-        return visit.write(form, chosen)
+        return visit.write(form, chosen, again)
     if form["all"] != "1":
         raise Invalid(NONE_CHOSEN)
     if visit.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
-        return visit.write(form, found)
-    return found(visit.book).response()  # in many transactions: who comes again does the rest
+        return visit.write(form, found, again)
+    # in many transactions: who comes again does the rest
+    return visit.attempt(lambda: found(visit.book).response(), again)
 
 
 def _action(text: str) -> Action:
@@ -106,6 +120,7 @@ def _page(
     filters: Any = None,
     problem: str = "",
     status: int = 200,
+    given: Mapping[str, str] | None = None,
 ) -> Response:
     return visit.render(
         "bulk.html",
@@ -117,5 +132,6 @@ def _page(
         filters=filters or {},
         cli=_command(action, filters or {}),
         problem=problem,
+        given=given or {},
         more=not names and count >= COUNTED,
     )

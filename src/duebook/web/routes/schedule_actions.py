@@ -13,7 +13,6 @@ from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.book.schedule_reader import LAST
 from duebook.errors import Conflict, Invalid, shorten
-from duebook.explain.undue import read_asked
 from duebook.model.access import Role
 from duebook.model.edited import Edited
 from duebook.model.hidden import keep_hidden
@@ -42,14 +41,6 @@ SAID: Final = 20
 """Due times of a backfill that are shown one by one."""
 
 
-def _time(visit: Visiting, field: str, text: str) -> datetime:
-    """A time that somebody wrote: with an offset, or as their own clock shows it."""
-    try:
-        return read_asked(text, visit.zone).at
-    except Invalid as error:
-        raise Invalid(f"{field}: {error}") from None
-
-
 def _ask(
     visit: Visiting, name: str, action: str, problem: str = "", status: int = 200, **values: Any
 ) -> Response:
@@ -71,7 +62,7 @@ def do_pause(visit: Visiting, name: str, form: Submitted) -> Response:
     """Pause it."""
 
     def work(book: Book) -> Answer:
-        until = _time(visit, "until", form["until"]) if form["until"] else None
+        until = visit.read_time("until", form["until"]) if form["until"] else None
         paused = book.schedules.pause(name, form.get("reason"), until)
         since = paused.paused_at and format_instant(paused.paused_at)
         return visit.go("schedules", paused.name, done="pause", since=since)
@@ -143,7 +134,7 @@ def do_move(visit: Visiting, name: str, form: Submitted) -> Response:
     def work(book: Book) -> Answer:
         if not form["at"]:
             raise Invalid("at: say when")
-        at, was = _time(visit, "at", form["at"]), _upcoming(book, name)
+        at, was = visit.read_time("at", form["at"]), _upcoming(book, name)
         said = book.schedules.exceptions(name)
         moved = book.schedules.reschedule(name, at, form.get("due"))
         if at <= book.insights.now():
@@ -254,7 +245,7 @@ def ask_backfill(
     found: list[datetime] | None = None
     if start and end:
         try:
-            span = (_time(visit, "from", start), _time(visit, "to", end))
+            span = (visit.read_time("from", start), visit.read_time("to", end))
             listed = visit.book.schedules.backfill(name, *span, reprocess or None, dry_run=True)
             found = [at for at in listed if not hasattr(at, "id")]
         except Invalid as error:
@@ -275,7 +266,7 @@ def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
     """Queue runs for past due times."""
 
     def work(book: Book) -> Answer:
-        span = (_time(visit, "from", form["from"]), _time(visit, "to", form["to"]))
+        span = (visit.read_time("from", form["from"]), visit.read_time("to", form["to"]))
         runs = book.schedules.backfill(name, *span, form.get("reprocess"))
         queued_at = [run.ready_at for run in runs if isinstance(run, Run)]
         done = {"done": "backfill", "count": str(len(runs))}
