@@ -387,3 +387,21 @@ def test_a_transaction_that_rolls_back_settles_nothing(book: Book, caller: Calle
     outcome = told.settled()
     assert (outcome.status, outcome.reason) == ("failed", "uncommitted")
     assert settle(book.store, claimed.token, "failed")
+
+
+def test_the_runs_that_were_enqueued_for_a_task_are_listed_page_by_page(book: Book) -> None:
+    runs = [book.enqueue("digest").id for _ in range(3)]
+    book.enqueue("other")
+    book.schedules.create("news", trigger={"every": "1h"}, target="digest")
+    book.schedules.trigger("news")
+    page = book.runs.list(task="digest", limit=2)
+    assert [run.id for run in page] == [runs[2], runs[1]]
+    (oldest,) = book.runs.list(task="digest", limit=2, cursor=page.next_cursor)
+    assert oldest.id == runs[0]
+    book.runs.cancel(runs[1])
+    assert [run.id for run in book.runs.list(task="digest", status="cancelled")] == [runs[1]]
+    assert book.runs.list(task="nobody") == []
+    with pytest.raises(Invalid, match="task goes without schedule"):
+        book.runs.list("news", task="digest")
+    with pytest.raises(Invalid, match="task"):
+        book.runs.list(task="")

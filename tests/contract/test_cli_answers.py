@@ -199,7 +199,7 @@ def test_backfill_reprocesses_and_retry_opens_a_run_again(cli: Cli) -> None:
             2,
             "from where on the books are kept",
         ),
-        (("retry", "no-such-run"), 3, "is neither a schedule, a flow nor the id of a run"),
+        (("retry", "no-such-run"), 3, "task with enqueued runs, nor the id of a run"),
         (("pause", "job", "--until", "2020-01-01T00:00Z"), 2, "is in the past"),
     ],
 )

@@ -241,8 +241,8 @@ def test_db_status_makes_no_file(cli: Cli) -> None:
     [
         (("show", "nobody"), 3, 'schedule "nobody" does not exist'),
         (("rm", "nobody"), 3, 'schedule "nobody" does not exist'),
-        (("logs", "nobody"), 3, '"nobody" is neither a schedule, a flow nor the id of a run'),
-        (("cancel", "no-such-run"), 3, "is neither a schedule, a flow nor the id of a run"),
+        (("logs", "nobody"), 3, '"nobody" is neither a schedule, a flow nor a task'),
+        (("cancel", "no-such-run"), 3, "task with enqueued runs, nor the id of a run"),
         (("add", "Bad Name", "--every", "1h", "--", "true"), 2, 'name "Bad Name" is not'),
         (
             ("add", "0190a0b0-0000-7000-8000-000000000000", "--every", "1h", "--", "true"),

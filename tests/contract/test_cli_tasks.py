@@ -99,3 +99,26 @@ def test_a_schedule_of_a_task_is_added_and_changed(cli: Cli) -> None:
     assert result.exit_code == 2
     assert "or --task NAME" in result.stderr
     assert cli("update", "news", "--task", "digest", "--method", "POST").exit_code == 2
+
+
+def test_the_name_of_a_task_finds_the_runs_that_were_enqueued_for_it(cli: Cli, book: Book) -> None:
+    first, second = book.enqueue("digest"), book.enqueue("digest")
+    other = book.enqueue("other")
+    assert [run["id"] for run in cli.json("runs", "digest")] == [second.id, first.id]
+    assert [run["id"] for run in cli.json("runs", "digest", "--limit", "1")] == [second.id]
+    told = cli("cancel", "digest")
+    assert told.exit_code == 1
+    assert 'task "digest" has 2 active runs; name one: ' in told.stderr
+    cli.ok("cancel", first.id)
+    assert cli.json("cancel", "digest")["id"] == second.id
+    assert cli("cancel", "digest").stderr == 'error: task "digest" has no active run\n'
+    assert "has printed nothing" in cli("logs", "digest").stderr
+    assert cli.json("retry", "digest")["id"] == second.id
+    assert [run["id"] for run in cli.json("runs", "other")] == [other.id]
+    assert cli("runs", "stranger").exit_code == 3
+
+
+def test_a_schedule_wins_over_a_task_of_its_name(cli: Cli, book: Book) -> None:
+    book.enqueue("digest")
+    cli.ok("add", "digest", "--every", "1h", "--task", "digest")
+    assert cli.ok("runs", "digest") == "no runs yet\n"

@@ -49,10 +49,10 @@ class Runs:
     ) -> RunList:
         """A page of runs, the newest first; of a schedule also after it was deleted.
 
-        Filters: `status`, `origin`, `queue`, `flow`, and `since` and `until`: when they were made,
-        and with a `schedule`, which is ordered so, when they were due. `next_cursor` is where
-        the next page begins; one may be short, and have a next one. Raises NotFound, InvalidFilter
-        with every wrong filter, and BadCursor.
+        Filters: `status`, `origin`, `queue`, `flow`, `task` (which runs were enqueued for it), and
+        `since` and `until`: when they were made, and with a `schedule`, which is ordered so, when
+        they were due. `next_cursor` is where the next page begins; one may be short, and have a
+        next one. Raises NotFound, InvalidFilter with every wrong filter, and BadCursor.
         """
         check_page(limit)
         namespace = self._namespace

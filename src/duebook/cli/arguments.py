@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import getpass
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from duebook.clock import utc_now
 from duebook.errors import DuebookError, Invalid, InvalidTime, NotFound, shorten
-from duebook.model.run import Run
 from duebook.timetext import parse_duration, parse_instant
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book import Book
+    from duebook.model.run import Run
     from duebook.model.schedule import Schedule
     from duebook.model.template import ScheduleTemplate
 
@@ -33,6 +34,7 @@ __all__ = [
     "read_object",
     "read_pair",
     "read_past",
+    "runs_of",
     "user",
 ]
 
@@ -74,22 +76,42 @@ name_argument = click.argument("name", shell_complete=_complete_name)
 optional_name_argument = click.argument("name", required=False, shell_complete=_complete_name)
 
 
-def find_run(book: Book, text: str) -> str:
-    """The run that RUN|NAME means: an id, the beginning of one, or the latest of a schedule, or of
-    a flow when no schedule has its name."""
-    what, runs = "schedule", list[Run]()
+def runs_of(book: Book, name: str, most: int) -> tuple[str, list[Run]]:
+    """What NAME means, and its newest runs: a schedule, a flow, or a task with enqueued runs, the
+    first that there is. Raises NotFound."""
     try:
-        runs = list(book.runs.list(book.schedules.get(text).id, limit=20))
+        return "schedule", list(book.runs.list(book.schedules.get(name).id, limit=most))
+    except NotFound as unknown:
+        for what, list_runs in (("flow", _of_flow), ("task", _of_task), ("schedule", _of_deleted)):
+            with suppress(NotFound, Invalid):
+                return what, list_runs(book, name, most)
+        told = f'"{shorten(name)}" is neither a schedule, a flow nor a task with enqueued runs'
+        raise NotFound(told) from unknown
+
+
+def _of_flow(book: Book, name: str, most: int) -> list[Run]:
+    return book.flows.runs(name, most)
+
+
+def _of_task(book: Book, name: str, most: int) -> list[Run]:
+    if found := list(book.runs.list(task=name, limit=most)):
+        return found
+    raise NotFound(f'no run was enqueued for task "{name}"')
+
+
+def _of_deleted(book: Book, name: str, most: int) -> list[Run]:
+    return list(book.runs.list(name, limit=most))
+
+
+def find_run(book: Book, text: str) -> str:
+    """The run that RUN|NAME means: an id, the beginning of one, or the latest of what NAME is."""
+    try:
+        what, runs = runs_of(book, text, 20)
     except NotFound as unknown:
         try:
-            what, runs = "flow", book.flows.runs(text, 20)
+            return book.runs.get(text).id
         except NotFound:
-            try:
-                return book.runs.get(text).id
-            except NotFound:
-                raise NotFound(
-                    f'"{shorten(text)}" is neither a schedule, a flow nor the id of a run'
-                ) from unknown
+            raise NotFound(f"{unknown}, nor the id of a run") from unknown
     if not runs:
         raise NotFound(f'{what} "{text}" has no run yet')
     return next((run for run in runs if run.status != "queued"), runs[0]).id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duebook.cli.arguments import find_run
+from duebook.cli.arguments import find_run, runs_of
 from duebook.cli.filters import (
     cursor_option,
     gather,
@@ -27,10 +27,10 @@ from duebook.cli.output import (
 )
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.model.forms import attempt_form, run_form
-from duebook.model.run import Run
 
 if TYPE_CHECKING:
     from duebook.book import Book
+    from duebook.model.run import Run
 
 __all__ = ["cancel_command", "output_command", "retry_command", "runs_command", "show_run"]
 
@@ -44,7 +44,9 @@ __all__ = ["cancel_command", "output_command", "retry_command", "runs_command", 
 def runs_command(
     name: str | None, cursor: str | None, limit: int, as_json: bool, **options: Any
 ) -> None:
-    """List the newest runs: all, or those of a schedule or a flow NAME.
+    """List the newest runs: all, or those of a schedule, a flow or a task NAME.
+
+    Of a task they are the runs that were enqueued for it.
 
     The beginning of an id, as shown here, stands for the whole of it.
 
@@ -71,21 +73,9 @@ def runs_command(
 
 
 def _of(book: Book, name: str, wanted: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """What to ask for: a schedule, else a flow, else a schedule that was deleted."""
-    try:
-        book.schedules.get(name)
-    except NotFound as unknown:
-        try:
-            book.flows.runs(name, 1)
-        except NotFound:
-            try:
-                book.runs.list(name, 1)
-            except NotFound:
-                told = f'"{shorten(name)}" is neither a schedule nor a flow'
-                raise NotFound(told) from unknown
-        else:
-            return None, wanted | {"flow": name}
-    return name, wanted
+    """What to ask for."""
+    what, _ = runs_of(book, name, 1)
+    return (name, wanted) if what == "schedule" else (None, wanted | {what: name})
 
 
 @click.command("cancel")
@@ -116,14 +106,10 @@ def retry_command(run: str, as_json: bool) -> None:
 
 
 def _active(book: Book, text: str) -> str:
-    what, runs = "schedule", list[Run]()
     try:
-        runs = list(book.runs.list(text, limit=1_000))
+        what, runs = runs_of(book, text, 1_000)
     except NotFound:
-        try:
-            what, runs = "flow", book.flows.runs(text, 1_000)
-        except NotFound:
-            return find_run(book, text)
+        return find_run(book, text)
     active = [run.id for run in runs if run.is_active]
     if not active:
         raise Conflict(f'{what} "{text}" has no active run')

@@ -83,6 +83,7 @@ class RunsWanted(TypedDict, total=False):
     origin: Origin | None
     queue: str | None
     flow: str | None
+    task: str | None
     since: str | datetime | None
     until: str | datetime | None
 
@@ -128,6 +129,8 @@ class RunFilter:
     queue: str | None = None
     flow: str | None = None
     """those of the flow itself, and not of its steps"""
+    task: str | None = None
+    """those that were enqueued for the task"""
     since: datetime | None = None
     """of a schedule: due from then on; of all: made from then on"""
     until: datetime | None = None
@@ -163,10 +166,13 @@ def load_schedule_filter(form: dict[str, Any]) -> ScheduleFilter:
 
 
 def load_run_filter(form: dict[str, Any], schedule_id: str | None = None) -> RunFilter:
-    """`status`, `origin`, `queue`, `flow`, `since` and `until`; raises InvalidFilter."""
+    """`status`, `origin`, `queue`, `flow`, `task`, `since` and `until`; raises InvalidFilter."""
     found = RunFilter(schedule_id, **_read(form, _OF_RUNS))
     if schedule_id is not None and found.flow is not None:
         raise InvalidFilter({"flow": "flow goes without schedule; its runs have both"})
+    if found.task is not None and (schedule_id is not None or found.flow is not None):
+        told = "task goes without schedule and flow; it finds runs that were enqueued"
+        raise InvalidFilter({"task": told})
     return found
 
 
@@ -240,6 +246,14 @@ def _text(key: str, value: Any) -> str:
     return text
 
 
+def _task(key: str, value: Any) -> str:
+    try:
+        load_target({"task": value})
+    except Invalid as error:
+        raise Invalid(f"{key}: {error}") from None
+    return str(value)
+
+
 def _target(key: str, value: Any) -> str:
     if value in ("task", "command", "http", "event", "flow"):
         return str(value)
@@ -264,6 +278,7 @@ _OF_RUNS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "origin": one_of(get_args(Origin)),
     "queue": read_name,
     "flow": read_name,
+    "task": _task,
     "since": read_instant,
     "until": read_instant,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from duebook.book import Book
 from duebook.model.run import LogLine
 from tests.conformance.builders import begin, claim, settle
 from tests.contract.api.conftest import HELLO, Api
@@ -106,3 +107,11 @@ def test_a_small_output_is_read_either_way(api: Api, store: Store) -> None:
     found = api.ok("GET", f"runs/{claimed.run.id}")
     assert (found["output"], found["output_size"]) == ({"rows": 3}, None)
     assert api.ok("GET", f"runs/{claimed.run.id}/output") == {"output": {"rows": 3}}
+
+
+def test_runs_are_found_by_the_task_that_they_were_enqueued_for(api: Api, store: Store) -> None:
+    run = Book(store).enqueue("digest")
+    Book(store).enqueue("other")
+    Book(store, "shop").enqueue("digest")
+    assert [found["id"] for found in api.ok("GET", "runs?task=digest")["items"]] == [run.id]
+    api.refused(400, "GET", "runs?task=digest&flow=etl")

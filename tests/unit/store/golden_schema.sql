@@ -482,6 +482,8 @@ CREATE INDEX runs_of_flow_active ON runs (namespace, flow, status, created_at)
 
 CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
 
+CREATE INDEX runs_of_task ON runs (namespace, task) WHERE origin = 'enqueue';
+
 CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
 
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';

@@ -144,6 +144,7 @@ PAGES: Final[dict[str, dict[str, Any]]] = {
     "list_by_age_back": AGE,
     "list_by_wake": {"at": NOW, "id": "", "limit": 51},
     "list_runs_by_place": PLACES,
+    "list_runs_of_task": {**PLACES, "task": "digest"},
     "list_failed_runs": {**PLACES, "status": "failed"},
     "list_runs_of": {**STRETCH, "place": 5},
     "list_ledger": {**STRETCH, "id": 5},

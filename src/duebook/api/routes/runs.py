@@ -36,6 +36,7 @@ def list_runs(
     flow: Annotated[
         str | None, Query(description="Of this flow only, and not of its steps.")
     ] = None,
+    task: Annotated[str | None, Query(description="Enqueued for this task.")] = None,
     since: Annotated[
         str | None, Query(description="Made from then on; of a schedule: due from then on.")
     ] = None,
@@ -52,6 +53,7 @@ def list_runs(
         origin=origin,
         queue=queue,
         flow=flow,
+        task=task,
         since=since,
         until=until,
     )

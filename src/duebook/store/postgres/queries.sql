@@ -827,6 +827,14 @@ WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
 ORDER BY place DESC
 LIMIT :limit
 
+-- name: list_runs_of_task
+-- The runs that were enqueued for a task, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, place FROM runs
+WHERE namespace = :namespace AND task = :task AND origin = 'enqueue'
+    AND place >= :first AND place < :before
+ORDER BY place DESC
+LIMIT :limit
+
 -- name: list_runs_of
 -- The runs of a schedule by when they were due or made, as far as filters ask for them.
 (SELECT id, namespace, status, origin, queue, due_at AS at, place FROM runs

@@ -265,6 +265,9 @@ class Lists(Working):
         if wanted.flow is not None:
             query = "list_runs_of_flow"
             values["flow"] = wanted.flow
+        elif wanted.task is not None:
+            query = "list_runs_of_task"
+            values["task"] = wanted.task
         elif ended:
             values["status"] = wanted.status
         if wanted.since is not None:

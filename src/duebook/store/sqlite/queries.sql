@@ -549,6 +549,14 @@ WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
 ORDER BY rowid DESC
 LIMIT :limit
 
+-- name: list_runs_of_task
+-- The runs that were enqueued for a task, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_of_task
+WHERE namespace = :namespace AND task = :task AND origin = 'enqueue'
+    AND rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
+LIMIT :limit
+
 -- name: list_runs_of
 -- The runs of a schedule by when they were due or made, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, at, place FROM (

@@ -266,6 +266,7 @@ CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 -- For lists, and what was done by hand. Neither costs a due time anything that succeeds.
 CREATE INDEX runs_undue ON runs (schedule_id, created_at, place)
     WHERE due_at IS NULL AND schedule_id IS NOT NULL;
+CREATE INDEX runs_of_task ON runs (namespace, task, place) WHERE origin = 'enqueue';
 CREATE INDEX runs_failed ON runs (namespace, status, place)
     WHERE status IN ('failed', 'cancelled');
 

@@ -269,6 +269,7 @@ CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 -- For lists, and what was done by hand. Neither costs a due time anything that succeeds.
 CREATE INDEX runs_undue ON runs (schedule_id, created_at)
     WHERE due_at IS NULL AND schedule_id IS NOT NULL;
+CREATE INDEX runs_of_task ON runs (namespace, task) WHERE origin = 'enqueue';
 CREATE INDEX runs_failed ON runs (namespace, status)
     WHERE status = 'failed' OR status = 'cancelled';
 
