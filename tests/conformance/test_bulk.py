@@ -291,7 +291,7 @@ def test_many_are_paused_until_a_time(team: Book, store: Store, clock: VirtualCl
     assert acted.names == ACTIVE
     assert {team.schedules.get(name).paused_until for name in ACTIVE} == {until}
     (change,) = team.audit.list(limit=1)
-    assert (change.action, change.after["until"]) == ("pause", format_instant(until))
+    assert (change.action, (change.after or {})["until"]) == ("pause", format_instant(until))
     clock.advance(2 * MINUTE)
     tick(store)
     assert {team.schedules.get(name).status for name in ACTIVE} == {"active"}

@@ -95,8 +95,8 @@ class RemoteSchedules(Schedules):
         reason: str | None = None,
         until: str | datetime | None = None,
     ) -> Acted:
-        body = {"action": action, "filter": filter, "dry_run": dry_run, "reason": reason}
-        body |= {"until": until}
+        body: dict[str, Any] = {"action": action, "filter": filter, "dry_run": dry_run}
+        body |= {"reason": reason, "until": until}
         return read_acted(self._server.send("POST", "bulk", "actions", body=body))
 
     def get(self, name: str) -> Schedule:
