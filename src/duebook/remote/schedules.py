@@ -70,7 +70,13 @@ class RemoteSchedules(Schedules):
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> NoReturn:
         raise needs_database("looking at a schedule that is not made yet")
 
-    def act_on(self, action: Action, names: Sequence[str], reason: str | None = None) -> NoReturn:
+    def act_on(
+        self,
+        action: Action,
+        names: Sequence[str],
+        reason: str | None = None,
+        until: str | datetime | None = None,
+    ) -> NoReturn:
         raise needs_database("acting on chosen schedules in one transaction")
 
     def create_many(self, definitions: Iterable[Mapping[str, Any]], by: str = "") -> Listed:
