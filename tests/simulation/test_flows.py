@@ -133,3 +133,19 @@ def test_another_node_reads_the_flows_of_one_that_died(simulation: Make) -> None
     sim.kill_node(0)
     sim.advance("1h")
     assert [run.state for run in sim.runs("etl")] == ["succeeded"]
+
+
+def test_a_backlog_of_a_flow_goes_on_with_the_end_of_each_run(simulation: Make) -> None:
+    sim = simulation(start="2026-02-07T11:59:00Z")
+    steps = "steps: [{name: one, command: ./one}, {name: two, command: ./two}]"
+    sim.flow(f"name: etl\nschedule: '0 * * * *'\ncatchup_window: 6h\n{steps}")
+    for step in ("one", "two"):
+        sim.task(f"etl.{step}", takes="2s")
+    sim.scheduler_down()
+    sim.advance("5h")
+    sim.scheduler_up()
+    sim.advance("30s")
+    runs = sim.runs("etl")
+    assert [run.status for run in runs] == ["succeeded"] * 5
+    began = [(run.started_at - runs[0].started_at).total_seconds() for run in runs]  # type: ignore[operator]
+    assert began == [0, 4, 8, 12, 16]

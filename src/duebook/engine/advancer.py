@@ -64,6 +64,8 @@ class Advancer:
         self._limit = self._batch = batch
         self.begun = 0
         """how many steps it began; who counts them learns that there is work"""
+        self.advanced = 0
+        """how many runs it looked at; the end of one may wake its schedule"""
 
     def step(self) -> datetime | None:
         """Advance what waits; returns when to look again, None when nothing is foreseen."""
@@ -100,6 +102,7 @@ class Advancer:
         moves = self._with_outputs(tx, [self._move(tx, p, begun, limits) for p in parents])
         tx.commit_flows(moves)
         self.begun += sum(len(move.start) for move in moves)
+        self.advanced += len(parents)
         return len(parents)
 
     def _move(self, tx: Tx, parent: FlowParent, begun: Begun, limits: Limits) -> FlowMove:

@@ -168,8 +168,14 @@ class SimulatedNode:
         return self._scheduler or ""
 
     def tick(self) -> datetime | None:
-        """Plan what is due, and let flows go on; returns when to look again."""
+        """Plan what is due, and let flows go on; returns when to look again.
+
+        That is at once after a flow went on: its end may have woken its schedule.
+        """
+        before = self._advancer.advanced
         moments = (self._ticker.step(), self._advancer.step())
+        if self._advancer.advanced > before:
+            return self._clock()
         return min((moment for moment in moments if moment is not None), default=None)
 
     @property
