@@ -188,8 +188,10 @@ class Duebook(Book):
         for task in declared:
             try:
                 definition = _definition(task.name, task.schedule, task.policies)
-                _, what = self.schedules.declare(task.name, by, **definition)
+                schedule, what = self.schedules.declare(task.name, by, **definition)
                 found[what].append(task.name)
+                for note in schedule.notes:
+                    log.info("schedule %s: %s", task.name, note.message)
             except (Invalid, Conflict) as error:
                 refused.append((task.name, str(error)))
         made = self.store.read(lambda tx: tx.list_made_by(self.namespace, by))

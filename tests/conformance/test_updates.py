@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from duebook.errors import Conflict
 from duebook.model.forms import schedule_form
 from duebook.model.schedule import InvalidSchedule
+from duebook.timetext import format_instant
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,
@@ -275,3 +276,58 @@ def test_what_a_target_hides_stays_when_it_is_sent_back_as_it_was_shown(book: Bo
     assert kept.target.to_json() == target
     with pytest.raises(InvalidSchedule, match="hides a value; give it"):
         book.schedules.create("copy", trigger={"every": "1h"}, target=shown)
+
+
+# -- an edit that widens catch-up
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "first"),
+    [
+        ({"catchup": "skip"}, {"catchup": "all"}, 1),
+        ({"catchup": "skip"}, {"catchup": "all", "catchup_window": "3h"}, 4),
+        ({"catchup": "one"}, {"catchup": "all"}, 1),
+        ({"catchup": "all", "catchup_window": "2h"}, {"catchup_window": "4h"}, 3),
+        ({"catchup": "all", "catchup_window": "2h"}, {"catchup_window": None}, 1),
+    ],
+)
+def test_a_wider_catchup_names_the_backfill_of_what_was_missed(
+    book: Book,
+    store: Store,
+    clock: VirtualClock,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    first: int,
+) -> None:
+    hour, hourly = timedelta(hours=1), {"every": "1h"}
+    book.schedules.create("job", trigger=hourly, target="t", catchup_pace="0s", **before)
+    clock.advance(6 * hour + MINUTE)  # six due times; the last is in time
+    clock.advance(MINUTE)
+    tick(store)
+    preview = book.schedules.preview_update("job", **after)
+    edited = book.schedules.update("job", **after)
+    assert edited.notes == preview.notes
+    (note,) = edited.notes
+    assert preview.missed is not None
+    start, end = preview.missed.start, preview.missed.end
+    assert start == BEGIN + first * hour
+    command = f"duebook backfill job --from {format_instant(start)} --to {format_instant(end)}"
+    assert note.message.endswith(f": {command}")
+    assert note.code == "missed"
+    runs = book.schedules.backfill("job", start, end)
+    assert len(runs) == preview.missed.count
+    assert not book.schedules.get("job").notes
+    assert not book.schedules.update("job", catchup="skip").notes
+    assert not book.schedules.update("job", **({"catchup": "all"} | after)).notes  # all have runs
+
+
+def test_an_edit_that_widens_nothing_has_no_notes(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    book.schedules.create(
+        "job", trigger={"every": "1h"}, target="t", catchup="all", catchup_window="2h"
+    )
+    clock.advance(timedelta(hours=6))
+    tick(store)
+    for changes in ({"catchup_window": "1h"}, {"priority": 1}, {"catchup": "skip"}):
+        assert not book.schedules.update("job", **changes).notes

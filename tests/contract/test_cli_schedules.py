@@ -473,3 +473,20 @@ def test_every_command_has_help(cli: Cli) -> None:
         assert f"  {command}" in overview
         text = cli.ok(command, "--help")
         assert max(map(len, text.splitlines())) <= 80, command
+
+
+@pytest.mark.on_file
+def test_an_update_that_widens_catchup_names_the_backfill(cli: Cli) -> None:
+    now = datetime.now(UTC)
+    with closing(SqliteStore(cli.path, lambda: now - timedelta(minutes=330))) as store:
+        trigger = {"every": "1h"}
+        Book(store).schedules.create("job", trigger=trigger, target="t", catchup="skip")
+    cli.ok("tick")
+    wider = ("update", "job", "--catchup", "all", "--catchup-window", "12h")
+    dry = cli(*wider, "--dry-run")
+    assert "duebook backfill job --from " in dry.stderr
+    assert cli.json(*wider, "--dry-run")["notes"][0]["code"] == "missed"
+    told = cli(*wider).stderr
+    words = told[told.index("duebook backfill") :].split()[1:]
+    assert len(cli.json(*words, "--yes")) == 5
+    assert "notes" not in cli.json("show", "job")

@@ -272,7 +272,10 @@ class FlowRegistry:
     def _declare(self, tx: Tx, flow: Flow, place: str, by: str) -> None:
         """`by` is who made it, perhaps for another directory where its file was before."""
         try:
-            self._schedules(tx, by).declare(flow.name, by, **(flow.schedule_form() or {}))
+            schedules = self._schedules(tx, by)
+            schedule, _ = schedules.declare(flow.name, by, **(flow.schedule_form() or {}))
+            for note in schedule.notes:
+                log.info("schedule %s: %s", schedule.name, note.message)
         except Unavailable:
             raise
         except DuebookError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.book.editing import find_unreadable, form_after
 from duebook.book.rendering import render_form
+from duebook.book.widening import find_missed
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.model.aliases import read_enabled
@@ -162,7 +163,9 @@ class ScheduleReader:
                 list(islice(DueTimes.of(of, tx.now).among(place, LAST), count))
                 for of in (snapshot, replace(snapshot, spec=spec))
             )
-            return Edited(snapshot.spec, spec, was, will)
+            missed = find_missed(tx, schedule, snapshot, spec)
+            notes = (missed.note,) if missed else ()
+            return Edited(snapshot.spec, spec, was, will, notes, missed)
 
         return self._store.read(work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
@@ -31,6 +32,7 @@ from duebook.book.editing import current_spec, find_unreadable, form_after
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template
+from duebook.book.widening import find_missed
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.acted import ACTIONS, Pause, Withdrawn
 from duebook.model.aliases import read_enabled
@@ -243,7 +245,9 @@ class Schedules(ScheduleReader):
         tx.update_schedule(schedule, spec, planned, maker)
         admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
         self._audit.edited(tx, schedule, snapshot.spec, spec, maker)
-        return tx.get_schedule(schedule.id)
+        missed = find_missed(tx, schedule, snapshot, spec)
+        edited = tx.get_schedule(schedule.id)
+        return replace(edited, notes=(missed.note,)) if missed else edited
 
     def update(
         self, name: str, by: str = "", version: int | None = None, **changes: Any
@@ -255,7 +259,8 @@ class Schedules(ScheduleReader):
         What is pending follows the new definition; what only the old one knew is recorded as
         edited. What a target hides when it is shown stays as it is when it is given so. Of a
         definition that cannot be read, the fields that can stay, and the others must be given.
-        Raises InvalidSchedule, and Conflict when `version` is no longer the latest.
+        When catch-up is widened, `notes` names the backfill of what was recorded as missed. Raises
+        InvalidSchedule, and Conflict when `version` is no longer the latest.
         """
 
         def work(tx: Tx) -> Schedule:
@@ -290,9 +295,8 @@ class Schedules(ScheduleReader):
         """Put a form in force, and switch the schedule on or off if it says so."""
         spec, enabled = read_edit(form, current, schedule.name)
         edited = self._edit(tx, schedule, spec, by)
-        if enabled is not None:
-            edited = self._switch(tx, edited, enabled)
-        return with_latest(tx, edited)
+        switched = edited if enabled is None else self._switch(tx, edited, enabled)
+        return with_latest(tx, replace(switched, notes=edited.notes))
 
     def _switch(self, tx: Tx, schedule: Schedule, enabled: bool) -> Schedule:
         """Pause or resume, unless it is so already."""

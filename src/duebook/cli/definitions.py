@@ -24,7 +24,9 @@ from duebook.errors import Invalid, counted, printable, shorten
 from duebook.model.forms import edit_form, schedule_form
 
 if TYPE_CHECKING:
-    from duebook.model.edited import Edited
+    from collections.abc import Sequence
+
+    from duebook.model.edited import Edited, Note
     from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["add_command", "update_command"]
@@ -177,8 +179,14 @@ def update_command(
         click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))
         if schedule.status == "active":
             click.echo(f"next due {when(schedule.next_due_at)}")
+        _tell_notes(schedule.notes)
         if target is not None or changes.keys() & {"queue", "depends_on"}:
             print_notes(book, schedule)
+
+
+def _tell_notes(notes: Sequence[Note]) -> None:
+    for note in notes:
+        click.echo(f"note: {printable(note.message)}", err=True)
 
 
 def _tell_edit(edit: Edited) -> None:
@@ -190,6 +198,7 @@ def _tell_edit(edit: Edited) -> None:
             click.echo(f"{' ' if at in was & will else '-' if at in was else '+'} {when(at)}")
     if was == will:
         click.echo("no due time would change")
+    _tell_notes(edit.notes)
 
 
 def _reset(names: tuple[str, ...], current: ScheduleSpec | None) -> dict[str, None]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,7 +13,7 @@ if TYPE_CHECKING:
 
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["Drafted", "Edited"]
+__all__ = ["Drafted", "Edited", "Missed", "Note"]
 
 
 class Drafted(NamedTuple):
@@ -20,6 +23,39 @@ class Drafted(NamedTuple):
     will_be_due: Sequence[datetime]
 
 
+class Note(NamedTuple):
+    """What somebody should know about a change that was made all the same."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Due times without a run that an edit's catch-up covers, but that were recorded as missed."""
+
+    namespace: str
+    schedule: str
+    start: datetime
+    end: datetime
+    count: int | None = None
+    """None: more than one backfill takes"""
+
+    @property
+    def command(self) -> str:
+        where = "" if self.namespace == "default" else f"--namespace {self.namespace} "
+        span = f"--from {format_instant(self.start)} --to {format_instant(self.end)}"
+        return f"duebook {where}backfill {self.schedule} {span}"
+
+    @property
+    def note(self) -> Note:
+        number = "many" if self.count is None else f"{self.count:,}"
+        times = "due time was" if self.count == 1 else "due times were"
+        run = "it" if self.count == 1 else "them"
+        told = f"{number} {times} recorded as missed before this change; to run {run}: "
+        return Note("missed", told + self.command)
+
+
 class Edited(NamedTuple):
     """Definitions and next due times, before and after."""
 
@@ -27,3 +63,6 @@ class Edited(NamedTuple):
     after: ScheduleSpec
     was_due: Sequence[datetime]
     will_be_due: Sequence[datetime]
+    notes: tuple[Note, ...] = ()
+    missed: Missed | None = None
+    """what one of the notes is about; not told by a server"""

@@ -80,6 +80,8 @@ def schedule_form(schedule: Schedule) -> dict[str, Any]:
         "last_run_status": run.status if run else None,
         "last_run_reason": run.reason if run else None,
     }
+    if schedule.notes:
+        state["notes"] = [note._asdict() for note in schedule.notes]
     return state | (definition_form(schedule.spec) if schedule.spec else {})
 
 
@@ -95,6 +97,7 @@ def edit_form(edit: Edited) -> dict[str, Any]:
         "after": definition_form(edit.after),
         "was_due": [format_instant(at) for at in edit.was_due],
         "will_be_due": [format_instant(at) for at in edit.will_be_due],
+        "notes": [note._asdict() for note in edit.notes],
     }
 
 

@@ -50,6 +50,7 @@ from duebook.triggers.weekly import Weekly
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from duebook.model.edited import Note
     from duebook.model.run import LatestRun
 
 __all__ = [
@@ -197,6 +198,8 @@ class Schedule:
     pause_reason: str | None = None
     problem: str | None = None
     last_run: LatestRun | None = None
+    notes: tuple[Note, ...] = ()
+    """about the change whose answer it is"""
 
     @property
     def last_enqueued_at(self) -> datetime | None:

@@ -16,7 +16,7 @@ from duebook.model.access import AccessToken, read_role
 from duebook.model.acted import Acted
 from duebook.model.change import Change
 from duebook.model.consumer import Consumer, DeadLetter, Partition
-from duebook.model.edited import Edited
+from duebook.model.edited import Edited, Note
 from duebook.model.event import Event, TopicUse
 from duebook.model.hidden import load_shown
 from duebook.model.node import LiveNode
@@ -112,7 +112,12 @@ def read_schedule(form: Form) -> Schedule:
         enqueued = form.get("last_enqueued_at")
         enqueued_at = None if enqueued is None else parse_instant(enqueued)
         last_run = LatestRun(form["last_run_id"], status, at, reason, enqueued_at)
-    return read_value(Schedule, form, spec=spec, problem=problem, last_run=last_run)
+    more = {"spec": spec, "problem": problem, "last_run": last_run, "notes": _notes(form)}
+    return read_value(Schedule, form, **more)
+
+
+def _notes(form: Form) -> tuple[Note, ...]:
+    return tuple(Note(note["code"], note["message"]) for note in form.get("notes") or ())
 
 
 def _read_definition(form: Form, name: str) -> ScheduleSpec:
@@ -137,7 +142,7 @@ def read_edit(form: Form, name: str) -> Edited:
     """Raises Invalid for definitions of a newer server."""
     before, after = (_read_definition(form[when], name) for when in ("before", "after"))
     was, will = ([parse_instant(at) for at in form[when]] for when in ("was_due", "will_be_due"))
-    return Edited(before, after, was, will)
+    return Edited(before, after, was, will, _notes(form))
 
 
 def read_run(form: Form) -> Run:

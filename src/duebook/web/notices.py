@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import counted
+from duebook.errors import InvalidTime, counted
+from duebook.timetext import format_instant, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +64,8 @@ class Notice:
     fields: Mapping[str, str] = field(default_factory=dict)
     run: str = ""
     """the run that it made"""
+    missed: Mapping[str, str] = field(default_factory=dict)
+    """the stretch of due times that an edit leaves to a backfill"""
 
 
 def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
@@ -77,11 +80,20 @@ def notice_of(schedule: Schedule, given: Mapping[str, str]) -> Notice | None:
     fields = {name: given.get(name, "")[:LONGEST] for name in NEEDS.get(undo, ())}
     stale = undo == "version" and fields["version"] != str(schedule.version - 1)
     stale = stale or (undo == "delete" and schedule.version != 1)
+    missed = _missed(given) if done == "edit" else {}
     if not undo or stale or not all(fields.values()):
-        return Notice(words)
-    return Notice(
-        words, ("schedules", schedule.name, undo), fields | _besides(schedule, undo, given)
-    )
+        return Notice(words, missed=missed)
+    besides = _besides(schedule, undo, given)
+    return Notice(words, ("schedules", schedule.name, undo), fields | besides, missed=missed)
+
+
+def _missed(given: Mapping[str, str]) -> dict[str, str]:
+    """The stretch that an address names, as the page of backfills asks for it."""
+    try:
+        span = [format_instant(parse_instant(given.get(name, ""))) for name in ("since", "until")]
+    except InvalidTime:
+        return {}
+    return dict(zip(("from", "to"), span, strict=True))
 
 
 def _over(done: str, schedule: Schedule) -> bool:

@@ -10,19 +10,21 @@ import pytest
 
 from duebook.book import Book as AnyBook
 from duebook.explain import Explanation
+from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
 from duebook.timetext import format_instant
 from duebook.version import __version__
 from duebook.web.routes.schedules import _spans
 from duebook.web.times import Clock
-from tests.conformance.builders import SECOND, begin, claim, settle
-from tests.contract.web.conftest import INLINE, Page
+from tests.conformance.builders import SECOND, VirtualClock, begin, claim, settle, tick
+from tests.contract.web.conftest import INLINE, Browser, Page, site_on
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastapi import FastAPI
 
     from duebook.book import Book
-    from tests.contract.web.conftest import Browser
 
 TRUE = {"command": ["true"]}
 DAILY = {"cron": "30 2 * * *", "tz": "America/New_York"}
@@ -642,3 +644,22 @@ def test_a_title_stands_where_people_look_and_is_edited(admin: Browser, book: Bo
     fields = {"name": "third", "trigger": "0 9 * * *", "target": '{"command": ["true"]}'}
     new = admin.send(admin.ok("/new"), "/new", title="Third Job", step="save", **fields)
     assert "Third Job" in new.text
+
+
+def test_an_edit_that_widens_catchup_leads_to_the_backfill(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    store = SqliteStore(tmp_path / "virtual.db", clock)
+    admin = Browser(site_on(store), "admin")
+    make(AnyBook(store), trigger={"every": "1h"}, catchup="skip")
+    clock.advance(timedelta(hours=5))
+    tick(store)
+    edit = admin.ok("/schedules/job/edit")
+    changes = {"catchup": "all", "catchup_window": "6h"}
+    preview = admin.send(edit, "/schedules/job/edit", step="preview", **changes)
+    assert "duebook backfill job --from " in preview.text
+    saved = admin.send(preview, "/schedules/job/edit", step="save")
+    (link,) = [x for x in saved.links if x.startswith("/schedules/job/backfill?")]
+    assert "4 due times" in admin.ok(link).text
+    assert "Backfill them" not in admin.ok("/schedules/job", done="edit", since="<b>").text
+    store.close()

@@ -25,6 +25,7 @@ from duebook.model.consumer import (
     letter_form,
     partition_form,
 )
+from duebook.model.edited import Note
 from duebook.model.event import Event, TopicUse, event_form, topic_form
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
@@ -127,6 +128,7 @@ schedules = made(
     spec=specs | st.none(),
     name=st.just("job"),
     last_run=st.none() | made(LatestRun),
+    notes=st.lists(st.builds(Note, st.just("missed"), texts), max_size=2).map(tuple),
 )
 revisions = made(Revision, spec=specs | st.none())
 queues = st.builds(

@@ -32,6 +32,15 @@ __all__ = [
 ]
 
 
+class NoteShape(Shape):
+    """What somebody should know about a change that was made all the same."""
+
+    model_config = ConfigDict(extra="forbid", title="Note")
+
+    code: Annotated[str, Field(examples=["missed"])]
+    message: str
+
+
 class ScheduleShape(Policies):
     """A schedule: its definition and its state. Policies at their defaults are left out."""
 
@@ -62,6 +71,9 @@ class ScheduleShape(Policies):
     last_run_reason: str | None
     trigger: Trigger | list[Trigger] | None = None
     target: Target | None = None
+    notes: Annotated[
+        list[NoteShape] | None, Field(description="About the change that this answers.")
+    ] = None
 
 
 class ScheduleList(Shape):
@@ -113,6 +125,7 @@ class EditShape(Shape):
     after: dict[str, Any]
     was_due: list[Instant]
     will_be_due: list[Instant]
+    notes: list[NoteShape]
 
 
 class Skipped(Shape):

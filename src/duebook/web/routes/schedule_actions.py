@@ -325,8 +325,11 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
     def work(book: Book) -> Answer:
         if began is not None:
             raise Conflict(f"version {schedule.version} is in force")
+        missed = book.schedules.preview_update(schedule.id, **changes).missed
         book.schedules.update(name, version=version, **changes)
-        return visit.go("schedules", schedule.name, done="edit", version=schedule.version)
+        span = (missed.start, missed.end) if missed else ()
+        told = dict(zip(("since", "until"), map(format_instant, span), strict=False))
+        return visit.go("schedules", schedule.name, done="edit", version=schedule.version, **told)
 
     saves = form["step"] == "save"
     if began is not None and not saves:
@@ -417,6 +420,7 @@ def _preview_page(
         gone=set(edited.was_due) - set(edited.will_be_due),
         new=set(edited.will_be_due) - set(edited.was_due),
         warnings=[w for t in edited.after.triggers for w in t.warnings(now)],
+        missed=edited.missed,
     )
 
 

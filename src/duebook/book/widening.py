@@ -1,0 +1,67 @@
+"""What an edit that widens catch-up leaves behind: due times that were recorded as missed before.
+
+What was decided stays decided, so only a backfill runs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from duebook.book.backfill import find_missing
+from duebook.errors import Invalid
+from duebook.model.edited import Missed
+from duebook.model.plan import Reason
+from duebook.settings import RETENTION
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from duebook.model.plan import Snapshot
+    from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.store.base import Tx
+
+__all__ = ["find_missed", "widens"]
+
+MOST_ENTRIES: Final = 1_000
+RECORDED: Final = (Reason.MISSED, Reason.EXPIRED, Reason.COALESCED)
+
+
+def widens(before: ScheduleSpec, after: ScheduleSpec) -> bool:
+    """Whether catch-up keeps more of what is missed than before."""
+    if after.catchup != "all":
+        return False
+    return before.catchup != "all" or _window(before) < _window(after)
+
+
+def _window(spec: ScheduleSpec) -> timedelta:
+    """None reaches back without end; the books do so for their retention."""
+    return RETENTION if spec.catchup_window is None else min(spec.catchup_window, RETENTION)
+
+
+def find_missed(
+    tx: Tx, schedule: Schedule, snapshot: Snapshot, spec: ScheduleSpec
+) -> Missed | None:
+    """The due times without a run that were recorded as missed, and that `spec` would have kept.
+
+    `snapshot` is the schedule before the edit.
+    """
+    if not widens(snapshot.spec, spec):
+        return None
+    since = tx.now - _window(spec)
+    entries = [
+        entry
+        for entry in tx.list_ledger_between(schedule.id, since, tx.now, MOST_ENTRIES)
+        if entry.reason in RECORDED
+    ]
+    if not entries:
+        return None
+    start = max(min(entry.due_from for entry in entries), since)
+    end = max(entry.due_to for entry in entries)
+    try:
+        missing, _ = find_missing(tx, replace(snapshot, spec=spec), start, end, None)
+    except Invalid:  # more than one backfill takes
+        return Missed(schedule.namespace, schedule.name, start, end)
+    if not missing:
+        return None
+    return Missed(schedule.namespace, schedule.name, missing[0], missing[-1], len(missing))
