@@ -324,7 +324,7 @@ EVENT = """
         (["UPDATE runs SET started_at = due_at - {second}"], "I7", "before it was due"),
         (["UPDATE runs SET created_at = due_at - {second}"], "I7", "was queued at"),
         (["UPDATE schedule_state SET next_due_at = watermark"], "I2", "decided already"),
-        (["UPDATE schedule_state SET wake_at = NULL"], "I2", "nobody will look at it"),
+        (["UPDATE schedule_state SET wake_at = NULL"], "I2", "no node will look at it again"),
         ([RECORDED], "I2", "recorded as missed as well"),
         ([STRANGER], "I8", "session nobody, which the books do not know"),
         ([ATTEMPT], "I4", "1 attempts are on record"),

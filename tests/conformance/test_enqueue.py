@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from duebook import Retry
 from duebook.balance import check_books
 from duebook.book import Book
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.reports import Desk, TaskReports
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.ids import new_id
@@ -333,7 +334,7 @@ def test_sqlalchemy_must_lead_to_the_database_of_the_books(book: Book) -> None:
 
 
 def reports(store: Store, claimed: Claim) -> TaskReports:
-    return TaskReports(claimed, TaskStop(), Desk(store, 1_000))
+    return TaskReports(claimed, TaskStop(), Desk(store, 1_000, BooksClock()))
 
 
 def under_way(book: Book) -> Claim:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.books_clock import BooksClock
+from duebook.engine.reports import Desk
 from duebook.errors import Invalid
 from duebook.model.run import LogLine
 from duebook.store.values import START, Page
@@ -115,3 +117,18 @@ def test_the_book_refuses_a_page_without_lines(book: Book, token: Token) -> None
     for limit in (0, -1):
         with pytest.raises(Invalid, match="limit"):
             book.runs.log(token.run_id, limit=limit)
+
+
+def test_lines_carry_the_time_of_the_books_and_not_that_of_the_machine(
+    book: Book, clock: VirtualClock
+) -> None:
+    """A worker whose clock is wrong by hours."""
+    claimed = claimed_run(book.store, clock)
+    books = BooksClock(lambda: 7.0)
+    books.heard(clock.now, 7.0)
+    desk = Desk(book.store, 10_000, books)
+    log = desk.open_log(claimed)
+    log.note("begun")
+    log.add("stdout", "hello")
+    desk.close_log(log, lambda: True)
+    assert {line.at for _, line in book.runs.log(claimed.run.id)} == {clock.now}

@@ -84,7 +84,9 @@ def _recent(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
     """The newest due times of each, with one question for the whole page."""
     windows = {account.id: _newest(windows_of(account, low)) for account in page}
     wanted = [(id_, cut[0].after) for id_, (cut, _) in windows.items() if cut]
-    records = tx.list_records(wanted, tx.now) if wanted else {}
+    # what was decided may lie ahead, when the clock stepped back
+    until = max([tx.now, *(window.until for cut, _ in windows.values() for window in cut)])
+    records = tx.list_records(wanted, until) if wanted else {}
     for account in page:
         cut, whole = windows[account.id]
         for window in cut:

@@ -21,14 +21,13 @@ from duebook.model.aliases import read_enabled
 from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
 from duebook.planner import (
-    DueTimes,
     first_plan,
     pause_unread,
     plan_end,
     plan_pause,
     plan_resume,
     resume_unread,
-    upcoming_after,
+    upcoming,
 )
 from duebook.store.values import NewSchedule
 from duebook.timetext import format_instant
@@ -370,8 +369,7 @@ def _resume(
 def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> set[str]:
     skipped: dict[str, datetime] = {}
     for snapshot in snapshots:
-        place = upcoming_after(snapshot, tx.now)
-        if next_due_at := DueTimes.of(snapshot, tx.now).next_after(place):
+        if next_due_at := next(upcoming(snapshot, tx.now), None):
             tx.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
             skipped[snapshot.schedule_id] = next_due_at
     changed = tx.snapshots(list(skipped))

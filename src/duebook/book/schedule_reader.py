@@ -29,7 +29,7 @@ from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.secret import keep_secrets
 from duebook.model.serving import unserved
 from duebook.model.target import TaskTarget
-from duebook.planner import DueTimes, upcoming_after
+from duebook.planner import DueTimes, upcoming, upcoming_after
 from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.zones import zone_name
@@ -136,10 +136,9 @@ class ScheduleReader:
 
         def work(tx: Tx) -> Moments:
             snapshot = tx.snapshot(self._find(tx, name))
-            due, place = DueTimes.of(snapshot, tx.now), upcoming_after(snapshot, tx.now)
             most = snapshot.spec.max_runs
             left = count if most is None else min(count, max(most - snapshot.fired, 0))
-            return list(islice(due.among(place, LAST), left))
+            return list(islice(upcoming(snapshot, tx.now), left))
 
         return self._store.read(work)
 

@@ -52,7 +52,7 @@ from duebook.planner import (
     plan_repair,
     plan_resume,
     resume_unread,
-    upcoming_after,
+    upcoming,
 )
 from duebook.timetext import format_instant, parse_instant
 
@@ -560,8 +560,7 @@ class Schedules(ScheduleReader):
     def _next(self, tx: Tx, name: str, needed: bool = True) -> tuple[Snapshot, datetime | None]:
         """An active schedule, and its next due time, which may be `needed`."""
         snapshot = self._in_state(tx, name, "active")
-        place = upcoming_after(snapshot, tx.now)
-        next_due_at = DueTimes.of(snapshot, tx.now).next_after(place)
+        next_due_at = next(upcoming(snapshot, tx.now), None)
         if next_due_at is None and needed:
             raise Conflict(f'schedule "{name}" has no next due time')
         return snapshot, next_due_at

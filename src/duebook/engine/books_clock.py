@@ -6,6 +6,8 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.clock import utc_now
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
@@ -36,6 +38,10 @@ class BooksClock:
         if (heard := self._heard) is None:
             return None
         return min(heard[:2]) + timedelta(seconds=self.monotonic())
+
+    def stamp(self) -> datetime:
+        """For what is put on the books; before anything was heard, by this machine's clock."""
+        return self.now or utc_now()
 
     def heard(self, now: datetime, asked_at: float) -> None:
         """The books said `now`, when asked at `asked_at` of the monotonic clock."""

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.clock_watch import ClockWatch, note_step
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.engine.neighbours import TAKE_OVER_BATCH, find_gone
@@ -83,6 +84,7 @@ class Keeper:
         self._trusted_since = self._renewed_at = monotonic()
         self._last_renewal: tuple[datetime, float] | None = None
         self._told_of_clock = False
+        self._watch = ClockWatch(lease)
         self.pulse: Pulse | None = None
         """what it saw when it renewed last"""
         self.changes = 0
@@ -160,6 +162,7 @@ class Keeper:
         self._renewed_at = before
         self._clock.heard(pulse.now, before)
         self._tell(before, self._lease.total_seconds())
+        self._notice_step(pulse, before)
         self._notice_interruption(pulse.now)
         self._notice_leadership(pulse.term)
         self.pulse = pulse
@@ -195,6 +198,7 @@ class Keeper:
     def renew_as_ever(self) -> None:
         """Renew as if that had been done all the time: nobody was away, time was simulated."""
         self._last_renewal = None
+        self._watch.forget()
         self.renew()
 
     def _bury(self, gone: Sequence[str]) -> None:
@@ -239,6 +243,12 @@ class Keeper:
                 log.warning("the clock jumped or the books were out of reach; burying nobody yet")
                 self._trusted_since = moment
         self._last_renewal = (now, moment)
+
+    def _notice_step(self, pulse: Pulse, asked_at: float) -> None:
+        """A clock that is kept from running back stands still instead: that is no step."""
+        step = self._watch.heard(pulse.now, asked_at, self._monotonic())
+        if step is not None and not pulse.behind:
+            note_step(self._store, step, self._lease)
 
     def _notice_clock(self, behind: timedelta) -> None:
         """Nothing is due while a clock that was set back catches up: say so, once."""

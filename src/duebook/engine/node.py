@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from duebook.chance import fraction
-from duebook.clock import utc_now
 from duebook.engine.advancer import Advancer
 from duebook.engine.alarm import Alarm
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.clock_watch import notice_since_last_seen
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Measures
@@ -209,6 +209,7 @@ class Node:
             http_allow=options.http_allow,
             tasks=self._tasks,
             shelf=shelf,
+            clock=self._clock,
         )
         self._advancer = Advancer(self._store, shelf)
         self._slots = Slots(
@@ -273,6 +274,7 @@ class Node:
         def begin(tx: Tx) -> None:
             if former is not None:
                 tx.end_session(former)
+            notice_since_last_seen(tx, lease)
             tx.begin_session(session, lease)
 
         self._store.transact(begin)
@@ -434,7 +436,7 @@ class Node:
         """By the books' clock: this machine's may be wrong by hours."""
         if moment is None:
             return LONGEST_WAIT
-        return max((moment - (self._clock.now or utc_now())).total_seconds(), 0.0)
+        return max((moment - self._clock.stamp()).total_seconds(), 0.0)
 
     def _watch(self) -> None:
         """Ring when anybody changed the books; losing this costs only latency."""

@@ -6,6 +6,7 @@ import os
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.reports import Desk, TaskReports
 from duebook.engine.steps import Ready, StepRoom
@@ -54,12 +55,13 @@ class TargetPerformer:
         http_allow: tuple[Network, ...] = (),
         tasks: Tasks | None = None,
         shelf: Shelf | None = None,
+        clock: BooksClock | None = None,
     ) -> None:
         self._spawner = spawner
         self._revive = revive
         self._http_allow = http_allow
         self._tasks = tasks or Tasks()
-        self._desk = Desk(store, log_cap)
+        self._desk = Desk(store, log_cap, clock or BooksClock())
         self._loop: EventLoop | None = None
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}

@@ -7,7 +7,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.clock import utc_now
 from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
 from duebook.model.run import Outcome
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
+    from duebook.engine.books_clock import BooksClock
     from duebook.engine.slots import StopSignal
     from duebook.model.event import Draft
     from duebook.model.run import Claim, Progress, Token
@@ -38,16 +38,18 @@ UNCOMMITTED: Final = Outcome(
 class Desk:
     """Of all runs of a node: their open logs, and the latest word of each on its progress."""
 
-    def __init__(self, store: Store, log_cap: int) -> None:
+    def __init__(self, store: Store, log_cap: int, clock: BooksClock) -> None:
         self.store = store
         self._log_cap = log_cap
+        self._clock = clock
         self._open_logs: set[RunLog] = set()
         self._latest: dict[Token, Progress] = {}
         self._written_at = float("-inf")
 
     def open_log(self, claim: Claim) -> RunLog:
         hide = hiding_run(claim.spec.target, claim.payload)
-        log = RunLog(self.store, claim.token, utc_now, time.monotonic, self._log_cap, hide)
+        now = self._clock.stamp
+        log = RunLog(self.store, claim.token, now, time.monotonic, self._log_cap, hide)
         self._open_logs.add(log)
         return log
 

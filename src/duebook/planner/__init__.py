@@ -9,6 +9,7 @@ from duebook.planner.lifecycle import (
     plan_end,
     plan_pause,
     plan_resume,
+    upcoming,
     upcoming_after,
 )
 from duebook.planner.plan import UNATTENDED_AGAIN, plan
@@ -29,5 +30,6 @@ __all__ = [
     "plan_repair",
     "plan_resume",
     "resume_unread",
+    "upcoming",
     "upcoming_after",
 ]

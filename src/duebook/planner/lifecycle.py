@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import DueException, Plan, Reason, Skip, Stretch
@@ -11,8 +12,7 @@ from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from duebook.model.plan import Snapshot
@@ -25,6 +25,7 @@ __all__ = [
     "plan_end",
     "plan_pause",
     "plan_resume",
+    "upcoming",
     "upcoming_after",
 ]
 
@@ -85,6 +86,14 @@ def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
     watermark, due = _due_times(snapshot, now)
     pieces = pieces_until(snapshot, due, watermark, now)
     return pieces[-1].until if pieces else watermark
+
+
+def upcoming(snapshot: Snapshot, now: datetime) -> Iterator[datetime]:
+    """The due times that are still to come, in order; after the clock stepped back, also those
+    that were moved before the watermark."""
+    due, place = DueTimes.of(snapshot, now), upcoming_after(snapshot, now)
+    yield from (at for at in due.put_in_until(place) if at > now)
+    yield from due.among(place, datetime.max.replace(tzinfo=now.tzinfo))
 
 
 def end_of_pause(snapshot: Snapshot, now: datetime) -> datetime:

@@ -62,18 +62,31 @@ class Walk:
         self._fired = 0
         self._judged = 0
         self._past = set(due.put_in_until(watermark))
+        # the clock stepped back: moved to an instant that is still to come
+        self._ahead = {at for at in self._past if at > now}
         self._deferred: Defer | None = None
         self._again = False
 
     def go(self) -> None:
         """Decide as much as can be decided now."""
-        for at in sorted(self._past):  # moved to the past: due at once
+        self._skip_moved()
+        for at in sorted(self._past - self._ahead):  # moved to the past: due at once
             if not self._consider(at, "schedule", self._watermark):
                 return
             self._past.discard(at)
         for piece in self._pieces:
             if not self._decide_piece(piece):
                 return
+
+    def _skip_moved(self) -> None:
+        """What was moved before the watermark, and then skipped, is not passed any more."""
+        said = self._snapshot.exceptions
+        moved = {e.due_at for e in said if e.kind == "moved_here" and e.due_at <= self._watermark}
+        self._decisions += [
+            Skip(e.due_at, e.due_at, 1, True, Reason.SKIPPED_BY_USER)
+            for e in said
+            if e.kind == "skip" and e.due_at in moved
+        ]
 
     def _decide_piece(self, piece: Piece) -> bool:
         if piece.kind == "done":
@@ -330,8 +343,9 @@ class Walk:
         if seen:
             horizon = seen[-1].until
         over = self._left == 0
-        next_due_at = None if over else self._due.next_after(horizon)
-        wake_at = self._wake_at(None if over else self._due.wake_after(horizon))
+        next_due_at = None if over else _first(self._due.next_after(horizon), self._ahead)
+        due = None if over else _first(self._due.wake_after(horizon), self._ahead)
+        wake_at = self._wake_at(due)
         waits = self._deferred is not None or self._again or bool(seen)
         decisions, status = tuple(self._decisions), snapshot.status
         if status == "active" and next_due_at is None and not waits:
@@ -365,6 +379,10 @@ class Walk:
             return due
         # what comes next must be seen in time, also while it will have to wait
         return self._deferred.until if due is None else min(due, self._deferred.until)
+
+
+def _first(moment: datetime | None, others: set[datetime]) -> datetime | None:
+    return min(others if moment is None else {moment, *others}, default=None)
 
 
 def _facts_of(blocker: ActiveRun | Fire | None) -> dict[str, object]:

@@ -22,6 +22,15 @@ CREATE TABLE audit (
     after TEXT CHECK (after IS NULL OR json_valid(after))
 ) STRICT;
 
+CREATE TABLE clock_steps (
+    id INTEGER PRIMARY KEY,
+    before INTEGER NOT NULL, -- what the clock would have shown when it was noticed
+    earliest INTEGER NOT NULL, -- the earliest it can have shown right after the step
+    noticed INTEGER NOT NULL, -- what it showed when it was noticed
+    place INTEGER NOT NULL, -- the newest run at that time
+    active TEXT CHECK (json_valid(active)) -- the runs that had not ended, null for too many
+) STRICT;
+
 CREATE TABLE consumers (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime, timedelta
 
+    from duebook.model.clock_step import ClockStep
     from duebook.model.enqueued import Enqueued
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
@@ -211,6 +212,20 @@ class People(Protocol):
     def wake_asleep(self, limit: int) -> list[str]:
         """Wake up to `limit` schedules that are active, or paused for a while, and that no node
         would ever look at again; returns their ids."""
+
+    def note_clock_step(self, before: datetime, earliest: datetime, lease: timedelta) -> bool:
+        """The database's clock stepped back: it would show `before` now, and showed at least
+        `earliest` right after the step.
+
+        Leases from before it end in time, and runs wait no longer than they would have. Returns
+        False when somebody has noted it already: steps within a `lease` of each other are one.
+        """
+
+    def last_seen(self) -> datetime | None:
+        """The latest time that a node has seen on the database's clock."""
+
+    def list_clock_steps(self) -> list[ClockStep]:
+        """When the database's clock stepped back, the first time first."""
 
     def list_nodes(self) -> list[LiveNode]:
         """The nodes whose lease has not run out, by name, the oldest first."""

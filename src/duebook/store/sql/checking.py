@@ -5,11 +5,14 @@ What the triggers are needed for is for others; here are the facts that they nee
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid
+from duebook.model.clock_step import ClockStep, Span, has_step_between, overlap, repeated
 from duebook.model.finding import Finding
 from duebook.model.schedule import Revision
 from duebook.model.unreadable import read_spec
@@ -30,12 +33,12 @@ RECENT: Final = timedelta(days=1)
 OVERDUE: Final = timedelta(minutes=1)
 MOST: Final = 1_000
 """Findings of one kind; more say nothing new."""
+MOST_SPANS: Final = 20_000
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PROBLEMS: Final = {
     "check_overlaps": ("I3", "{0} runs that exclude each other are under way"),
     "check_unknown_owners": ("I8", "runs under session {0}, which the books do not know"),
     "check_doubled": ("I2", "ran, and was recorded as {0} as well"),
-    "check_early": ("I7", "started at {0}, before it was due"),
     "check_planned_early": ("I7", "was queued at {0}, before it was due"),
     "check_order": ("I2", "is next, but decided already: all is up to {0}"),
     "check_asleep": ("I2", "no node will look at it again, until a keeper wakes it"),
@@ -62,7 +65,6 @@ _NOTES: Final = {
 
 _SINCE: Final = {
     "check_doubled",
-    "check_early",
     "check_planned_early",
     "check_run_definitions",
     "check_attempts",
@@ -92,7 +94,10 @@ class Checking(People):
                 values["since"] = since
             rows = self._all(query, **values)
             found += [self._finding(rule, text, row, query not in _NOTES) for row in rows]
-        return [*found, *self._overlapped(since), *self._abandoned(), *self._overdue()]
+        steps = self.list_clock_steps()
+        found += [Finding("I7", _told_of(step), problem=False) for step in steps]
+        found += [*self._early(since, steps), *self._overlapped(since, steps)]
+        return [*found, *self._abandoned(), *self._overdue()]
 
     def _finding(self, rule: str, text: str, row: Row, problem: bool) -> Finding:
         schedule, due_at, run_id, *details = row
@@ -115,16 +120,67 @@ class Checking(People):
             text = "is decided already, but lies in the future: was the clock set back?"
             yield self._finding("I7", text, row, problem=False)
 
-    def _overlapped(self, since: datetime) -> Iterable[Finding]:
-        """Attempts that were under way together; an edit may have allowed that once."""
+    def list_clock_steps(self) -> list[ClockStep]:
+        time = self._time
+        return [
+            ClockStep(
+                time(before),
+                time(earliest),
+                time(noticed),
+                place,
+                None if ids is None else frozenset(json.loads(ids)),
+            )
+            for before, earliest, noticed, place, ids in self._all("list_clock_steps")
+        ]
+
+    def _early(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
+        """Runs that started before they were due; one that was queued in time may have started
+        after the clock stepped back."""
+        for *row, place, created_at in self._all("check_early", since=since, limit=MOST):
+            _, due_at, run_id, started_at = row
+            created = self._time(created_at)
+            span = Span(run_id, place, created, created, self._time(started_at))
+            if created < self._time(due_at) or not has_step_between(steps, span):
+                yield self._finding("I7", "started at {0}, before it was due", tuple(row), True)
+
+    def _overlapped(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
+        """Attempts that were under way together; an edit may have allowed that once. Those with
+        times that the clock showed twice are compared one by one."""
         for *row, schedule_id, before in self._all("check_overlapped", since=since, limit=MOST):
-            *_, began = row
-            if self._time(before) - self._time(began) <= self._slack:
+            ended, began = self._time(before), self._time(row[-1])
+            if ended - began <= self._slack or repeated(steps, began) or repeated(steps, ended):
                 continue
-            specs = [revision.spec for revision in self.list_revisions(schedule_id)]
-            if all(spec is not None and spec.overlap != "allow" for spec in specs):
-                text = "began at {0}, while another run that excludes it was under way"
-                yield self._finding("I3", text, tuple(row), problem=True)
+            yield from self._overlap(schedule_id, tuple(row))
+        for (schedule_id, name, due_at), span in self._overlaps_at_steps(since, steps):
+            later = name, due_at, span.run_id, self._stamp(span.began)
+            yield from self._overlap(schedule_id, later)
+
+    def _overlaps_at_steps(
+        self, since: datetime, steps: Sequence[ClockStep]
+    ) -> Iterable[tuple[tuple[str, str, Any], Span]]:
+        """Of attempts near a step of the clock, the later one of any two that overlap wherever
+        their times lie."""
+        if not steps:
+            return
+        stretch: Values = {
+            "earliest": min(step.earliest for step in steps),
+            "before": max(step.before for step in steps),
+        }
+        spans: dict[str, list[tuple[tuple[str, str, Any], Span]]] = {}
+        rows = self._all("list_repeated_spans", since=since, limit=MOST_SPANS, **stretch)
+        for schedule_id, name, due_at, run_id, place, *times in rows:
+            span = Span(run_id, place, *map(self._time, times))
+            spans.setdefault(schedule_id, []).append(((schedule_id, name, due_at), span))
+        for together in spans.values():
+            for (_, one), (about, other) in combinations(sorted(together, key=_began), 2):
+                if overlap(steps, one, other, self._slack):
+                    yield about, other
+
+    def _overlap(self, schedule_id: str, row: Row) -> Iterable[Finding]:
+        specs = [revision.spec for revision in self.list_revisions(schedule_id)]
+        if all(spec is not None and spec.overlap != "allow" for spec in specs):
+            text = "began at {0}, while another run that excludes it was under way"
+            yield self._finding("I3", text, row, problem=True)
 
     def _abandoned(self) -> Iterable[Finding]:
         """Runs of dead nodes; a problem once those who live have had the time to take them over."""
@@ -196,6 +252,14 @@ class Checking(People):
             entry = Record(time(first), time(last), count, bool(exact), reason, version)
             found[id_].entries.append(entry)
         return found
+
+
+def _began(item: tuple[Any, Span]) -> datetime:
+    return item[1].began
+
+
+def _told_of(step: ClockStep) -> str:
+    return f"{step}: it showed some times twice, and what happened then is compared with care"
 
 
 def _is_moment(value: Any) -> bool:

@@ -159,6 +159,23 @@ SELECT name FROM schedules
 WHERE namespace = :namespace AND created_by = :by AND deleted_at IS NULL
 ORDER BY name
 
+-- name: get_last_seen
+-- The latest time that any node has seen on the database's clock.
+SELECT max(seen_at) FROM node_sessions
+
+-- name: list_clock_steps
+-- When the database's clock stepped back, the first time first.
+SELECT before, earliest, noticed, place, active FROM clock_steps ORDER BY id
+
+-- name: delete_old_clock_steps
+-- Forget steps of the clock when no run is left that they matter to.
+DELETE FROM clock_steps WHERE id IN (
+    SELECT id FROM clock_steps WHERE before < :before ORDER BY id LIMIT :limit)
+
+-- name: list_unended
+-- Runs that have not ended, up to a number of them.
+SELECT id FROM runs WHERE status IN ('queued', 'running') LIMIT :limit
+
 -- name: insert_session
 -- A node begins.
 INSERT INTO node_sessions (id, node, pid, roles, version, tzdata, started_at, expires_at, seen_at,
@@ -701,15 +718,6 @@ WHERE r.due_at IS NOT NULL
 GROUP BY s.namespace, s.name, s.id, r.due_at HAVING count(*) > 1
 LIMIT :limit
 
--- name: check_early
--- Nothing starts before it is due.
-SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.started_at FROM runs AS r
-JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.started_at < r.due_at AND r.id IN (
-    SELECT id FROM runs WHERE finished_at >= :since
-    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
-LIMIT :limit
-
 -- name: check_planned_early
 -- Nothing is planned before it is due.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.created_at FROM runs AS r
@@ -723,7 +731,9 @@ LIMIT :limit
 -- What is next lies after everything decided.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL, st.watermark FROM schedule_state AS st
 JOIN schedules AS s ON s.id = st.schedule_id
-WHERE st.next_due_at <= st.watermark
+WHERE st.next_due_at <= st.watermark AND NOT EXISTS (
+    SELECT 1 FROM schedule_exceptions AS e
+    WHERE e.schedule_id = st.schedule_id AND e.due_at = st.next_due_at AND e.kind = 'moved_here')
 LIMIT :limit
 
 -- name: check_future

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duebook.model.node import LiveNode
 from duebook.model.serving import serving_of
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from duebook.store.sql.statements import Row
 
 __all__ = ["Upkeep"]
+
+MOST_UNENDED: Final = 1_000
+LONGEST_LEASE: Final = timedelta(minutes=1)
+"""Of leadership and of members of groups."""
 
 
 class Upkeep(Statements):
@@ -33,6 +37,7 @@ class Upkeep(Statements):
             "delete_old_changes",
             "delete_old_sessions",
             "delete_old_tokens",
+            "delete_old_clock_steps",
         ):
             left -= self._run(query, before=before, limit=left)
         self._run("delete_lost_wakes")
@@ -49,6 +54,32 @@ class Upkeep(Statements):
         if woken:
             self._tell(News.WAKE, self.now)
         return woken
+
+    def note_clock_step(self, before: datetime, earliest: datetime, lease: timedelta) -> bool:
+        ids = [id_ for (id_,) in self._all("list_unended", limit=MOST_UNENDED + 1)]
+        noted = self._run(
+            "insert_clock_step",
+            before=before,
+            earliest=earliest,
+            now=self.now,
+            active=None if len(ids) > MOST_UNENDED else json.dumps(ids),
+            before_low=before - lease,
+            before_high=before + lease,
+            now_low=self.now - lease,
+            now_high=self.now + lease,
+        )
+        if noted and before - self.now > lease:
+            until = self.now + max(lease, LONGEST_LEASE)
+            self._run("rebase_runs", now=self.now, before=before)
+            self._tell(News.WORK)
+            self._run("rebase_sessions", now=self.now)
+            self._run("rebase_leases", until=until)
+            self._run("rebase_members", until=until)
+        return noted == 1
+
+    def last_seen(self) -> datetime | None:
+        found: datetime | None = self._time(self._value("get_last_seen"))
+        return found
 
     def list_nodes(self) -> list[LiveNode]:
         return [self._node(row) for row in self._all("list_nodes", now=self.now)]

@@ -31,6 +31,68 @@ WHERE schedule_id IN (
     LIMIT :limit)
 RETURNING schedule_id
 
+-- name: insert_clock_step
+-- The database's clock stepped back; when another node has noticed that already, nothing.
+INSERT INTO clock_steps (before, earliest, noticed, place, active)
+SELECT :before, :earliest, :now, coalesce((SELECT max(rowid) FROM runs), 0), :active
+WHERE NOT EXISTS (
+    SELECT 1 FROM clock_steps AS c
+    WHERE c.before BETWEEN :before_low AND :before_high
+        AND c.noticed BETWEEN :now_low AND :now_high)
+
+-- name: rebase_sessions
+-- Leases of nodes that were seen before the clock stepped back end as if they were seen now.
+UPDATE node_sessions SET expires_at = :now + (expires_at - seen_at), seen_at = :now
+WHERE ended_at IS NULL AND seen_at > :now
+
+-- name: rebase_runs
+-- Runs from before the clock stepped back wait no longer than they would have.
+UPDATE runs SET ready_at = ready_at - (:before - :now),
+    expires_at = expires_at - (:before - :now)
+WHERE id IN (
+    SELECT id FROM runs
+    WHERE status IN ('queued', 'running') AND ready_at > :now
+        AND (created_at > :now OR claimed_at > :now)
+    ORDER BY id)
+
+-- name: rebase_leases
+-- Leadership that was taken before the clock stepped back ends within a lease.
+UPDATE leases SET expires_at = :until WHERE expires_at > :until
+
+-- name: rebase_members
+-- Members of groups that joined before the clock stepped back leave within a lease.
+UPDATE members SET expires_at = :until WHERE expires_at > :until
+
+-- name: list_repeated_spans
+-- Attempts that exclude each other and touch the stretches that the clock showed twice.
+SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.rowid, r.created_at, r.started_at,
+    r.finished_at
+FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.exclusive AND r.started_at IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM run_attempts AS a WHERE a.run_id = r.id AND a.attempt = r.attempt)
+    AND (r.finished_at >= :since OR r.status = 'running')
+    AND ((r.started_at <= :before AND (r.finished_at IS NULL OR r.finished_at >= :earliest))
+        OR r.finished_at BETWEEN :earliest AND :before)
+UNION ALL
+SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.rowid, r.created_at, a.started_at,
+    a.finished_at
+FROM run_attempts AS a
+JOIN runs AS r ON r.id = a.run_id JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.exclusive AND a.started_at IS NOT NULL AND a.finished_at >= :since
+    AND ((a.started_at <= :before AND a.finished_at >= :earliest)
+        OR a.finished_at BETWEEN :earliest AND :before)
+LIMIT :limit
+
+-- name: check_early
+-- Nothing starts before it is due.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END,
+    r.due_at, r.id, r.started_at, r.rowid, r.created_at
+FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.started_at < r.due_at AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
+LIMIT :limit
+
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
 SELECT wanted.value, latest.value, s.namespace, s.name, r.spec, s.created_by

@@ -172,6 +172,16 @@ CREATE TABLE node_sessions (
 ) WITH (fillfactor = 70);
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
+-- The database's clock stepped back: db check needs this to compare times on either side.
+CREATE TABLE clock_steps (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    before timestamptz NOT NULL, -- what the clock would have shown when it was noticed
+    earliest timestamptz NOT NULL, -- the earliest it can have shown right after the step
+    noticed timestamptz NOT NULL, -- what it showed when it was noticed
+    place bigint NOT NULL, -- the newest run at that time
+    active text CHECK (active::json IS NOT NULL) -- the runs that had not ended, null for too many
+);
+
 -- Who leads, in leader mode: one row, whose term grows with every change of hands.
 CREATE TABLE leases (
     name text COLLATE "C" PRIMARY KEY,

@@ -174,6 +174,16 @@ CREATE TABLE node_sessions (
 ) STRICT;
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
+-- The database's clock stepped back: db check needs this to compare times on either side.
+CREATE TABLE clock_steps (
+    id INTEGER PRIMARY KEY,
+    before INTEGER NOT NULL, -- what the clock would have shown when it was noticed
+    earliest INTEGER NOT NULL, -- the earliest it can have shown right after the step
+    noticed INTEGER NOT NULL, -- what it showed when it was noticed
+    place INTEGER NOT NULL, -- the newest run at that time
+    active TEXT CHECK (json_valid(active)) -- the runs that had not ended, null for too many
+) STRICT;
+
 -- Its CHECKs name each word apart: for IN with more than two, SQLite builds and searches a tree.
 -- Who leads, in leader mode: one row, whose term grows with every change of hands.
 CREATE TABLE leases (
