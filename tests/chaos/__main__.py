@@ -1,4 +1,5 @@
-"""A long storm over a fleet, and the verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`.
+"""A long storm over a fleet, then one while the books move, and the verdict: `make chaos`,
+`make chaos SEED=7 MINUTES=5`.
 
 The number decides which faults come in which order; their moments are real time.
 """
@@ -13,8 +14,12 @@ from pathlib import Path
 from random import SystemRandom
 
 from tests.chaos.fleet import open_fleet
+from tests.chaos.move_storm import MoveStorm
 from tests.chaos.storm import Storm
 from tests.postgres import Server
+
+MOVE_KILLS = 4
+"""How often the copy is killed before it may end."""
 
 
 def tell(text: str) -> None:
@@ -35,6 +40,12 @@ def main() -> int:
         with open_fleet(folder, server, "template0") as fleet:
             wrong = Storm(fleet, number, tell).blow(minutes * 60)
             runs, lines = len(fleet.books().runs), len(fleet.seen.evidence)
+        (folder / "move").mkdir()
+        with open_fleet(folder / "move", server, "template0") as fleet:
+            tell("now the books move from a file to PostgreSQL")
+            wrong += MoveStorm(fleet, number, tell).blow(kills=MOVE_KILLS)
+            runs += len(fleet.books().runs)
+            lines += len(fleet.seen.evidence)
     finally:
         server.close()
     if wrong:

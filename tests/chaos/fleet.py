@@ -120,6 +120,10 @@ class Fleet:
             self.world.book.schedules.create(name, target={"flow": name}, **definition)
         self._loaded += tuple(SCHEDULES)
 
+    def adopt(self, names: tuple[str, ...]) -> None:
+        """Schedules that came from elsewhere, and go on until `end_load`."""
+        self._loaded += names
+
     def end_load(self) -> None:
         """Nothing more gets due soon; an end that is past when it is written would belie what ran
         until then."""

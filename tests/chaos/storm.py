@@ -13,6 +13,7 @@ from tests.chaos.fleet import LEASE, LOAD, Fleet, Member
 from tests.chaos.flows import SCHEDULES
 from tests.chaos.onlookers import Observer, People
 from tests.chaos.points import POINTS
+from tests.chaos.receiver import RELAYING, Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ class Storm:
         theirs = [name for name in (*LOAD, *SCHEDULES) if name != BEAT]
         self._people = People(people.url, fleet.seen, theirs, Random(number + 1))
         self._observer = Observer(fleet.url, fleet.seen)
+        self._receiver = Receiver(Random(number + 3))
         self._faults: list[Callable[[], None]] = [
             self._kill,
             self._kill_at_a_point,
@@ -59,7 +61,8 @@ class Storm:
         self._began = time.monotonic()
         fleet.load()
         fleet.load_flows()
-        fleet.node()
+        self._receiver.listen(fleet.world.book, "duebook.runs")
+        fleet.node(**RELAYING)
         self._nodes = [self._new_node() for _ in range(NODES)]
         fleet.up()
         self._people.start()
@@ -77,8 +80,11 @@ class Storm:
         self._resume_all()
         fleet.end_load()
         fleet.drain()
+        self._receiver.wait_for_all(fleet.url)
         self._observer.end()
         fleet.end()
+        self._receiver.testify(fleet.seen)
+        self._receiver.close()
         excesses = [f"limits: {excess}" for excess in self._observer.excesses]
         return [*fleet.verdict(), *excesses]
 
@@ -108,7 +114,7 @@ class Storm:
             options["coordination"] = "leader"
         if self._chance.random() < 0.2:
             options["deaf"] = True
-        return self._fleet.node(proxied=True, **options)
+        return self._fleet.node(proxied=True, **RELAYING, **options)
 
     def _pick(self) -> int:
         place = self._chance.randrange(NODES)

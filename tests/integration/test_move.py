@@ -6,8 +6,12 @@ The evidence that the commands write outside the books shows each due time once.
 from __future__ import annotations
 
 import signal
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+import psycopg
 
 from tests.integration.nodes import HELD, LEASE, QUICK, World, open_world
 from tests.waiting import eventually
@@ -58,9 +62,13 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
     with open_world(tmp_path) as old, open_world(tmp_path, postgres_url) as new:
         for name in names:
             old.add(name, QUICK, **EVERY_SECOND)
+        with closing(sqlite3.connect(old.path)) as connection:
+            connection.executescript(
+                "CREATE TABLE orders (id INTEGER PRIMARY KEY); INSERT INTO orders VALUES (1), (7)"
+            )
         node = old.node(lease=LEASE)
         old.wait_for_more("a", 3)
-        words = ("db", "copy", str(old.path), postgres_url)
+        words = ("db", "copy", "--with-table", "orders", str(old.path), postgres_url)
         killed = old.start(*words)
         eventually(lambda: "copied" in killed.log or killed.process.poll() is not None)
         killed.end(signal.SIGKILL)
@@ -70,6 +78,9 @@ def test_a_copy_that_is_killed_is_called_again_and_nothing_is_lost(
         new.node(lease=LEASE)
         new.wait_for_more("a", 3)
         _check(new, names)
+        with psycopg.connect(postgres_url) as connection:
+            rows = connection.execute("SELECT id FROM orders ORDER BY id").fetchall()
+        assert rows == [(1,), (7,)]
 
 
 def _check(world: World, names: list[str]) -> None:
