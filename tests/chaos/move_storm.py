@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.chaos.fleet import Fleet
+    from tests.integration.nodes import NodeProcess
 
 NAMES: Final = ("all-1", "cron", "queue", "skip", "failing")
 TOPIC: Final = "shop.orders"
@@ -182,13 +183,13 @@ class MoveStorm:
     def _tell(self, text: str) -> None:
         self._told(f"{time.monotonic() - self._began:6.1f} s  {text}")
 
-    def _kill_a_node(self, nodes: list[Any]) -> None:
+    def _kill_a_node(self, nodes: list[NodeProcess]) -> None:
         self._tell("a node on the file is killed")
         place = self._chance.randrange(NODES)
         nodes[place].end(signal.SIGKILL)
         nodes[place] = self._old.start_node(lease=LEASE, **RELAYING)
 
-    def _start_copy(self) -> Any:
+    def _start_copy(self) -> NodeProcess:
         words = ("--with-table", "orders", "--wait", "1m", str(self._old.path), self._fleet.url)
         return self._old.start("db", "copy", "--json", *words)
 
@@ -202,11 +203,16 @@ class MoveStorm:
             eventually(lambda copy=copy: word in copy.log or copy.has_ended)  # type: ignore[misc]
             self._pause.wait(self._chance.uniform(0, 0.05))
             if not copy.has_ended or copy.wait_end() == 0:
-                break  # the one before it may still count as being under way
-            assert time.monotonic() < deadline, copy.log
-            self._pause.wait(0.5)
+                break
+            self._check_failure(copy, deadline)
         self._tell(f'the copy is killed after it said "{word}"')
         return copy.end(signal.SIGKILL) != 0
+
+    def _check_failure(self, copy: NodeProcess, deadline: float) -> None:
+        """The one before it may still count as being under way; nothing else may be wrong."""
+        assert "is under way" in copy.log, copy.log
+        assert time.monotonic() < deadline, copy.log
+        self._pause.wait(0.5)
 
     def _copy(self) -> None:
         """Called again until it is done, as the message says."""
@@ -215,9 +221,7 @@ class MoveStorm:
             copy = self._start_copy()
             if copy.wait_end() == 0:
                 break
-            self._tell(f"the copy failed: {copy.log[-200:].strip()}")
-            assert time.monotonic() < deadline, copy.log
-            self._pause.wait(0.5)
+            self._check_failure(copy, deadline)
         with psycopg.connect(self._fleet.url) as connection:
             rows = connection.execute("SELECT count(*) FROM public.orders").fetchall()
         self._carried = int(rows[0][0])

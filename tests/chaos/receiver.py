@@ -4,7 +4,7 @@ connection; what it received is evidence for the checker."""
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from tests.chaos.witness import Witness
 
-RELAYING: Final = {
+RELAYING: Final[dict[str, Any]] = {
     "roles": ["scheduler", "worker", "relay"],
     "http_allow": "127.0.0.0/8",
 }

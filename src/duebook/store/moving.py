@@ -215,6 +215,8 @@ def _transfer(
 ) -> Copied:
     with source.reading() as reading:
         try:
+            if with_tables:
+                target.find_own_schema()  # before a transaction that has a search path of its own
             rows = _fill(reading, move, target, progress)
             tables = reading.own_tables(with_tables)
             carried = _carry(reading, tables, target, progress)

@@ -181,7 +181,8 @@ class Target(Closing):
     # -- a user's own tables
 
     def find_own_schema(self) -> str:
-        """Where a user's own tables go; raises Conflict when there is no place for them."""
+        """Where a user's own tables go; asked before `begin`. Raises Conflict when there is no
+        place for them."""
         if self._schema is None:
             with translated(self.place):
                 self._schema = find_schema(self._connection, self.place)

@@ -200,6 +200,14 @@ def test_a_table_that_is_written_to_meanwhile_is_not_kept(move: Move) -> None:
     assert move(with_tables=["customers"]).tables == {"customers": 3}
 
 
+def test_a_copy_that_broke_off_takes_the_tables_along_when_it_is_repeated(move: Move) -> None:
+    own(move, SHOP)
+    with move.source() as source, move.target() as target:
+        source.close_when_idle(source.begin(target.place))  # and then it was killed
+    assert move(with_tables=["customers"]).tables == {"customers": 2}
+    assert any("it is repeated" in text for text in move.said)
+
+
 def test_a_copy_that_is_kept_cannot_carry_more(move: Move) -> None:
     own(move, SHOP)
     move(with_tables=["customers"])
