@@ -170,3 +170,88 @@ def test_a_label_is_paused_until_a_time(team: Cli) -> None:
     assert [name for name, until in paused.items() if until] == ["job-0", "job-2"]
     result = team("pause", "--text", "*", "--until", "2001-01-01T00:00Z", "--dry-run")
     assert (result.exit_code, "is in the past" in result.stderr) == (2, True)
+
+
+@pytest.fixture
+def exported(cli: Cli, tmp_path: Path) -> Path:
+    """A file with what `ls --json` prints of schedules of several kinds and states."""
+    cli.ok("add", "hourly", "--every", "1h", "--label", "team=x", "--retry", "3", "--", "echo", "a")
+    cli.ok("add", "digest", "--cron", "0 3 * * *", "--tz", "Europe/Brussels", "--task", "digest")
+    cli.ok("add", "hook", "--daily", "07:00", "--http", "https://example.com/x")
+    cli.ok("add", "later", "--every", "1h", "--depends-on", "hourly:1h", "--", "true")
+    cli.ok("pause", "digest", "--reason", "holiday", "--until", "2h")
+    path = tmp_path / "exported.json"
+    path.write_text(cli.ok("ls", "--json"))
+    return path
+
+
+STATE = {"id", "created_at", "created_by", "updated_at", "watermark", "version", "next_due_at"}
+
+
+def test_what_ls_prints_as_json_can_be_added_elsewhere(cli: Cli, exported: Path) -> None:
+    result = cli("--namespace", "copy", "add", "--file", str(exported))
+    assert result.stdout == "added 4 schedules\n"
+    assert 'note: "digest" stays paused until you resume it' in result.stderr
+    copies = {form["name"]: form for form in cli.json("--namespace", "copy", "ls")}
+    for form in json.loads(exported.read_text()):
+        copy = copies[form["name"]]
+        paused = {"paused_at", "paused_until", "pause_reason", "namespace", "problem"}
+        ignored = STATE | paused
+        assert {key: value for key, value in copy.items() if key not in ignored} == {
+            key: value for key, value in form.items() if key not in ignored
+        }
+        assert copy["version"] == 1
+
+
+def test_one_schedule_and_a_page_of_the_api_can_be_added_as_well(
+    cli: Cli, exported: Path, tmp_path: Path
+) -> None:
+    one = tmp_path / "one.json"
+    one.write_text(cli.ok("show", "hourly", "--json"))
+    assert cli.ok("--namespace", "one", "add", "--file", str(one)) == "added 1 schedule\n"
+    one.write_text(json.dumps({"items": json.loads(exported.read_text()), "next_cursor": None}))
+    assert cli.ok("--namespace", "page", "add", "--file", str(one)) == "added 4 schedules\n"
+
+
+def test_completed_schedules_are_left_out(cli: Cli, exported: Path) -> None:
+    forms = json.loads(exported.read_text())
+    forms[0] |= {"status": "completed", "enabled": False}
+    exported.write_text(json.dumps(forms))
+    result = cli("--namespace", "copy", "add", "--file", str(exported))
+    assert result.stdout == "added 3 schedules\n"
+    assert f"left out 1 schedule that had completed: {forms[0]['name']}" in result.stderr
+
+
+def test_a_hidden_value_is_not_taken_for_a_value(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("add", "job", "--every", "1h", "--env", "KEY=secret", "--", "true")
+    path = tmp_path / "hidden.json"
+    path.write_text(cli.ok("ls", "--json"))
+    result = cli("--namespace", "copy", "add", "--file", str(path))
+    assert result.exit_code == 2
+    assert 'schedules[0]: target env "KEY" is ***, which hides a value; give it' in result.stderr
+
+
+def test_of_many_mistakes_the_first_are_told_each_on_its_line(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.json"
+    wrong = {"name": "a", "cron": "@daily", "target": "t", "overlapp": "skip", "colour": "red"}
+    path.write_text(json.dumps([wrong | {"name": f"job-{number}"} for number in range(20)]))
+    result = cli("add", "--file", str(path))
+    assert result.exit_code == 2
+    first, *others = result.stderr.splitlines()
+    assert first.endswith(
+        "schedules[0]: overlapp is not a field of a definition; did you mean overlap?"
+    )
+    assert others[0] == "       schedules[0]: colour is not a field of a definition"
+    assert len(others) == 5
+    assert others[-1] == "       and 35 more problems"
+    path.write_text(json.dumps([{"name": "a", "cron": "@daily", "target": "t", "colour": "red"}]))
+    told = cli("add", "--file", str(path)).stderr
+    assert "colour is not a field of a definition; known are trigger, target" in told
+
+
+def test_a_file_that_is_not_a_list_is_refused(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "text.json"
+    for text, told in (("3", "is not a list of schedules"), ("[", "is not valid JSON")):
+        path.write_text(text)
+        result = cli("add", "--file", str(path))
+        assert (result.exit_code, told in result.stderr) == (2, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
@@ -21,15 +21,17 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
 from duebook.errors import Invalid, counted, printable, shorten
-from duebook.model.forms import edit_form, schedule_form
+from duebook.model.forms import definition_of, edit_form, schedule_form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from duebook.model.edited import Edited, Note
     from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["add_command", "update_command"]
+
+MOST_NOTED: Final = 5
 
 
 @click.command("add")
@@ -46,7 +48,7 @@ __all__ = ["add_command", "update_command"]
     "--file",
     metavar="FILE",
     type=click.File("rb"),
-    help="Add all schedules of a JSON list instead, all or none.",
+    help="Add all schedules of a JSON list instead, all or none; ls --json prints one.",
 )
 @click.option("--active/--no-active", default=None, help="Add it paused with --no-active.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -108,18 +110,48 @@ def _active(options: dict[str, Any]) -> dict[str, bool]:
 
 
 def _add_all(file: BinaryIO, as_json: bool) -> None:
-    try:
-        forms = json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"--file is no JSON: {shorten(str(error))}") from None
-    if isinstance(forms, dict):
-        forms = forms.get("schedules", [forms])
+    forms = _read_file(file)
+    definitions = [
+        definition_of(form) if isinstance(form, dict) else form
+        for form in forms
+        if not _is_completed(form)
+    ]
     with open_book(create=True) as book:
-        made = book.schedules.create_many(forms)
+        made = book.schedules.create_many(definitions)
     if as_json:
         print_json([schedule_form(schedule) for schedule in made])
     else:
         click.echo(f"added {counted(len(made), 'schedule')}")
+    for note in _left_out(forms):
+        click.echo(wrapped(printable(f"note: {note}")), err=True)
+
+
+def _read_file(file: BinaryIO) -> list[Any]:
+    """A list of definitions, or of whole schedules as `ls --json` and the API show them."""
+    try:
+        forms = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"--file is not valid JSON: {shorten(str(error))}") from None
+    if isinstance(forms, dict):
+        forms = next((forms[key] for key in ("schedules", "items") if key in forms), [forms])
+    if not isinstance(forms, list):
+        raise Invalid(f"--file: {shorten(forms)} is not a list of schedules")
+    return forms
+
+
+def _is_completed(form: Any) -> bool:
+    return isinstance(form, dict) and form.get("status") == "completed" and "id" in form
+
+
+def _left_out(forms: list[Any]) -> Iterator[str]:
+    """What of the state of schedules is not added with them, and matters."""
+    completed = [str(form.get("name")) for form in forms if _is_completed(form)]
+    if completed:
+        names = shorten(", ".join(completed))
+        yield f"left out {counted(len(completed), 'schedule')} that had completed: {names}"
+    until = [form for form in forms if isinstance(form, dict) and form.get("paused_until")]
+    for name in [form.get("name") for form in until][:MOST_NOTED]:
+        yield f'"{name}" stays paused until you resume it: duebook resume {name}'
 
 
 @click.command("update")

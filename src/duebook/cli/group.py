@@ -9,12 +9,14 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, printable
+from duebook.errors import DuebookError, Invalid, NotFound, Unavailable, counted, printable
 
 __all__ = ["DuebookGroup"]
 
 _EXIT_CODES: Final[dict[type[DuebookError], int]] = {Invalid: 2, NotFound: 3, Unavailable: 4}
 
+MOST_TOLD: Final = 5
+"""Problems that are told when there are several."""
 _BEFORE: Final = ("--database", "--url", "--token", "--namespace")
 """Options of the whole command line, which people put behind the command as well."""
 
@@ -51,7 +53,7 @@ class DuebookGroup(click.Group):
             _fail(_explain(error), error.exit_code)
         except DuebookError as error:
             families = (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
-            _fail(str(error), next(families, 1))
+            _fail(_first_of(error), next(families, 1))
         except (click.Abort, KeyboardInterrupt):
             _fail("interrupted", 130)
         except BrokenPipeError:
@@ -63,8 +65,20 @@ class DuebookGroup(click.Group):
 
 
 def _fail(message: str, exit_code: int) -> NoReturn:
-    click.echo(f"error: {printable(message)}", err=True)
+    for number, line in enumerate(message.split("\n")):
+        click.echo(f"{'error: ' if number == 0 else '       '}{printable(line)}", err=True)
     sys.exit(exit_code)
+
+
+def _first_of(error: DuebookError) -> str:
+    """What is wrong; of several things the first ones, each on a line of its own."""
+    problems: dict[str, str] = getattr(error, "problems", {})
+    if len(problems) < 2:
+        return str(error).replace("\n", " ")
+    told = [text.replace("\n", " ") for text in problems.values()]
+    left = len(told) - MOST_TOLD
+    more = [f"and {counted(left, 'more problem')}"] if left > 0 else []
+    return "\n".join([*told[:MOST_TOLD], *more])
 
 
 def _explain(error: click.ClickException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid
 from duebook.model.hidden import load_shown
@@ -12,7 +12,7 @@ from duebook.model.secret import HIDDEN, show_payload
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from duebook.model.access import AccessToken
     from duebook.model.acted import Acted
@@ -33,6 +33,7 @@ __all__ = [
     "change_form",
     "defaults_shown",
     "definition_form",
+    "definition_of",
     "edit_form",
     "flow_form",
     "limits_form",
@@ -50,39 +51,47 @@ __all__ = [
 ]
 
 
+_STATE: Final = (
+    "id",
+    "namespace",
+    "name",
+    "version",
+    "status",
+    "next_due_at",
+    "watermark",
+    "created_at",
+    "created_by",
+    "updated_at",
+    "last_enqueued_at",
+    "paused_at",
+    "paused_until",
+    "pause_reason",
+    "problem",
+)
+_LAST_RUN: Final = ("last_run_id", "last_run_at", "last_run_status", "last_run_reason")
+
+
 def schedule_form(schedule: Schedule) -> dict[str, Any]:
     """The whole schedule: its definition and its state."""
-    state = {
-        name: _plain(getattr(schedule, name))
-        for name in (
-            "id",
-            "namespace",
-            "name",
-            "version",
-            "status",
-            "next_due_at",
-            "watermark",
-            "created_at",
-            "created_by",
-            "updated_at",
-            "last_enqueued_at",
-            "paused_at",
-            "paused_until",
-            "pause_reason",
-            "problem",
-        )
-    }
+    state = {name: _plain(getattr(schedule, name)) for name in _STATE}
     run = schedule.last_run
-    state |= {
-        "enabled": schedule.status == "active",
-        "last_run_id": run.id if run else None,
-        "last_run_at": _plain(run.at) if run else None,
-        "last_run_status": run.status if run else None,
-        "last_run_reason": run.reason if run else None,
-    }
+    last = (run.id, _plain(run.at), run.status, run.reason) if run else (None,) * len(_LAST_RUN)
+    state |= {"enabled": schedule.status == "active"}
+    state |= dict(zip(_LAST_RUN, last, strict=True))
     if schedule.notes:
         state["notes"] = [note._asdict() for note in schedule.notes]
     return state | (definition_form(schedule.spec) if schedule.spec else {})
+
+
+def definition_of(form: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition in the form of a whole schedule: its name, and whether it is `enabled`, stay.
+
+    What is no such form, but a definition, stays as it is.
+    """
+    if not {"id", "version", "status"} <= form.keys():
+        return dict(form)
+    state = {*_STATE, *_LAST_RUN, "notes"} - {"name"}
+    return {name: value for name, value in form.items() if name not in state}
 
 
 def definition_form(spec: ScheduleSpec, always: Collection[str] = ()) -> dict[str, Any]:

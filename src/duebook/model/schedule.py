@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from duebook.errors import Invalid
+from duebook.errors import Invalid, shorten
 from duebook.model.aliases import canonical
 from duebook.model.fields import (
     DateRange,
@@ -233,7 +234,8 @@ def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[s
     names in the form. Raises InvalidSchedule for fields that contradict each other."""
     form = canonical(form)
     values: dict[str, Any] = {}
-    problems = {key: _unknown(key) for key in map(str, form) if key not in _READERS}
+    unknown = [str(key) for key in form if key not in _READERS]
+    problems = {key: _unknown(key, alone=len(unknown) == 1) for key in unknown}
     for key, read in _READERS.items():
         if form.get(key) is not None:
             try:
@@ -251,10 +253,14 @@ def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[s
     return values, problems
 
 
-def _unknown(key: str) -> str:
+def _unknown(key: str, alone: bool) -> str:
+    """Of several, none names all that are known: it would be said again and again."""
     if key == "status":
         return "status is not a field of a definition; enabled (or active) pauses and resumes"
-    return f"{key} is no field of a schedule; known are {', '.join(_READERS)}"
+    meant = get_close_matches(key, _READERS, n=1)
+    known = f"; known are {', '.join(_READERS)}" if alone else ""
+    hint = f"; did you mean {meant[0]}?" if meant else known
+    return f"{shorten(key)} is not a field of a definition{hint}"
 
 
 def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
