@@ -213,7 +213,7 @@ def test_binding_beyond_loopback_without_a_token_is_refused(world: World, host: 
 def test_beyond_loopback_only_the_tokens_of_the_books_open(world: World) -> None:
     _, text = Tokens(world.book.store).create("ops", "viewer", "*")
     node = world.start("web", "--host", "0.0.0.0", "--port", "0").wait_ready()  # noqa: S104
-    found = re.search(r"open: http://0\.0\.0\.0:([0-9]+)/login$", node.output, re.MULTILINE)
+    found = re.search(r"open: http://127\.0\.0\.1:([0-9]+)/login$", node.output, re.MULTILINE)
     assert found is not None, node.output
     base = f"http://127.0.0.1:{found[1]}"
     headers = {"Authorization": f"Bearer {text}"}

@@ -45,15 +45,17 @@ def create_app(
     *,
     tasks: Tasks | None = None,
     hosts: Hosts | None = None,
-    measures: Measures | None = None,
+    measures: Callable[[], Measures | None] | None = None,
     trouble: Callable[[], str | None] | None = None,
+    node_pid: int | None = None,
     max_body: int = MAX_BODY,
     pages: Iterable[Operations] = (),
     explain: Explain = explain_problem,
 ) -> FastAPI:
     """The whole API on these books. `tasks` are those of the program, whose payloads it checks, and
-    `measures` those of its node. `trouble` says why that node does not work. `pages` are what it
-    serves besides, and `explain` is how refusals look.
+    `measures` asks its node what it counted. `trouble` says why that node does not work; `node_pid`
+    is its process, if it is another one. `pages` are what it serves besides, and `explain` is how
+    refusals look.
     """
     operations = [operation for resource in (*RESOURCES, *pages) for operation in resource.all]
     app = FastAPI(
@@ -66,7 +68,7 @@ def create_app(
     app.state.services = Services(store, tasks or Tasks())
     app.state.streams = Streams()
     app.state.authenticator = authenticator
-    app.state.watch = Watch(store, measures, trouble)
+    app.state.watch = Watch(store, measures, trouble, node_pid)
     app.state.operations = operations
     for operation in operations:
         _add(app, operation)

@@ -58,6 +58,7 @@ _COUNTERS: Final = (
     ("woken", "Schedules that this node woke because no node would have looked at them again"),
     ("lease_stalls", "Renewals of this node's lease that came after more than half of it"),
     ("sessions_lost", "Sessions that this node lost because it did not renew in time"),
+    ("web_restarts", "Times that this node started its web process again"),
 )
 _LABELLED: Final = (
     ("skipped", "skipped", "reason", "Due times that this node did not turn into runs"),
@@ -74,19 +75,25 @@ _HISTOGRAMS: Final = (
 
 
 class Metrics:
-    """Of a node with its `measures`, or of a process that only serves the web without them."""
+    """Of a node, whose `measures` may come from process `node_pid`; None: it does not answer.
+
+    Without them, of a process that only serves the web.
+    """
 
     def __init__(
         self,
         store: Store,
-        measures: Measures | None = None,
+        measures: Callable[[], Measures | None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        node_pid: int | None = None,
     ) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Books(store, monotonic))
         if measures is not None:
             self._registry.register(_Node(measures))
         ProcessCollector(registry=self._registry)
+        if node_pid is not None:
+            ProcessCollector("duebook_node", lambda: node_pid, registry=self._registry)
 
     def text(self) -> bytes:
         """What CONTENT_TYPE names; books that cannot be reached are a metric, no error."""
@@ -94,9 +101,9 @@ class Metrics:
 
 
 class _Node:
-    """What this process counted since it began."""
+    """What a node counted since it began."""
 
-    def __init__(self, measures: Measures) -> None:
+    def __init__(self, measures: Callable[[], Measures | None]) -> None:
         self._measures = measures
 
     def describe(self) -> Iterator[Metric]:
@@ -104,7 +111,14 @@ class _Node:
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        measures = self._measures
+        measures = self._measures()
+        yield GaugeMetricFamily(
+            "duebook_node_up",
+            "Whether the node answers its web process",
+            value=float(measures is not None),
+        )
+        if measures is None:
+            return
         for name, about in _COUNTERS:
             yield CounterMetricFamily(f"duebook_{name}", about, value=getattr(measures, name))
         for name, shown, label, about in _LABELLED:

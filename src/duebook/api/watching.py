@@ -22,17 +22,18 @@ KEEP: Final = 1.0
 
 
 class Watch:
-    """One per server. `measures` are those of the node in the same process, and `trouble` says why
-    that node does not work."""
+    """One per server. `measures` asks its node, which may be process `node_pid`, what it counted;
+    `trouble` asks it why it does not work."""
 
     def __init__(
         self,
         store: Store,
-        measures: Measures | None = None,
+        measures: Callable[[], Measures | None] | None = None,
         trouble: Callable[[], str | None] | None = None,
+        node_pid: int | None = None,
     ) -> None:
         self._recent = Recent(lambda: look_here(store, trouble), KEEP)
-        self._metrics = Metrics(store, measures)
+        self._metrics = Metrics(store, measures, node_pid=node_pid)
 
     def readiness(self) -> Readiness:
         """Of this node; up to a second old."""

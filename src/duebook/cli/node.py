@@ -3,7 +3,6 @@ outside."""
 
 from __future__ import annotations
 
-import logging
 import resource
 from contextlib import ExitStack
 from datetime import timedelta
@@ -15,9 +14,10 @@ import click
 from duebook.app import MOST_SLOTS
 from duebook.cli.arguments import read_pair
 from duebook.cli.loading import load_app
+from duebook.cli.node_log import begin_log, log_level
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, when
-from duebook.cli.web import open_web, take_place
+from duebook.cli.web import open_web, start_web, take_place
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
@@ -209,7 +209,10 @@ def _serve(
     settings = database_settings(
         coordination=coordination, http_allow=http_allow, serve=serve, host=host, port=port
     )
-    _begin_log(quiet, verbose)
+    if quiet and verbose:
+        raise click.UsageError("give either --quiet or --verbose")
+    level = log_level(quiet, verbose)
+    begin_log(level)
     for name in queue:
         check_name(name, "--queue")
     given = read_labels("--label", dict(read_pair(label, "--label") for label in labels))
@@ -221,6 +224,12 @@ def _serve(
             stack.callback(place.socket.close)
         stack.enter_context(keeping_prints())
         spawner = stack.enter_context(Spawner())  # before any thread
+        alone = roles == ("web",)
+        process = None
+        if place is not None and not alone:
+            from duebook.cli.web_supervisor import WebProcess
+
+            process = stack.enter_context(WebProcess(place.socket))  # it imports meanwhile
         from duebook.engine.garbage import collect_seldom
         from duebook.engine.measures import Measures
         from duebook.engine.node import NodeOptions
@@ -240,10 +249,12 @@ def _serve(
             coordination=settings.coordination,
             http_allow=networks,
         )
-        measures = None if roles == ("web",) else Measures()
+        measures = Measures()
         web = None
-        if place is not None:
-            web = stack.enter_context(open_web(book, settings, place, measures))
+        if process is not None and place is not None:
+            web = start_web(process, book, settings, place, measures, level)
+        elif place is not None:
+            web = stack.enter_context(open_web(book, settings, place))
 
         def ready() -> None:
             _greet(book, options)
@@ -254,24 +265,6 @@ def _serve(
 
         book.serve(spawner, options, prune, ready, measures, flows)
     click.echo("ended; nothing is lost, the next start carries on")
-
-
-def _begin_log(quiet: bool, verbose: bool) -> None:
-    if quiet and verbose:
-        raise click.UsageError("give either --quiet or --verbose")
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Harmless("%(asctime)s %(message)s", "%H:%M:%S"))
-    logging.basicConfig(level=logging.WARNING if quiet else logging.INFO, handlers=[handler])
-    if verbose:
-        logging.getLogger("duebook").setLevel(logging.DEBUG)
-
-
-class _Harmless(logging.Formatter):
-    """Whatever a task puts into its error, the lines of the node cannot steer a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        lines = super().format(record).replace("\t", "    ").split("\n")
-        return "\n".join(map(printable, lines))
 
 
 def _greet(book: Duebook, options: NodeOptions) -> None:
@@ -332,7 +325,7 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
     from duebook.flows.keeping import scan_once
 
     if verbose:
-        _begin_log(quiet=False, verbose=True)
+        begin_log(log_level(quiet=False, verbose=True))
     measures = Measures()
     with open_database() as book:
         session = new_session("scheduler")

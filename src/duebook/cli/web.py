@@ -1,8 +1,12 @@
-"""Opens the API for a node: its place, its own way to the books, and who may come in."""
+"""Opens the API: its place, who may come in, and whether it has a process of its own.
+
+Beside a node that plans or works it has; a node that only serves the API is one process.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,24 +17,27 @@ from duebook.errors import Invalid
 from duebook.store.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from duebook.api.server import Place, Server
+    from duebook.api.server import Place
     from duebook.app import Duebook
+    from duebook.cli.web_supervisor import WebProcess
     from duebook.engine.measures import Measures
     from duebook.settings import Settings
     from duebook.store.base import Store
 
-__all__ = ["Web", "open_web", "take_place"]
+__all__ = ["Web", "open_web", "start_web", "take_place"]
 
 
 class Web:
-    """The API of this process, which begins with `start`."""
+    """The API of this node, which `start` announces."""
 
-    def __init__(self, server: Server, place: Place, token: str | None) -> None:
-        self._server = server
+    def __init__(
+        self, place: Place, token: str | None, begin: Callable[[], None] = lambda: None
+    ) -> None:
         self._place = place
         self._token = token
+        self._begin = begin
 
     def start(self) -> None:
         """Serve, and say where."""
@@ -40,7 +47,7 @@ class Web:
         click.echo(f"open: {self._place.open_address}{entrance}")
         if (elsewhere := self._place.elsewhere) is not None:
             click.echo(f"from other machines: {elsewhere}{entrance}")
-        self._server.start()
+        self._begin()
 
 
 def take_place(settings: Settings) -> Place:
@@ -48,37 +55,65 @@ def take_place(settings: Settings) -> Place:
     return bind(settings.host, int(settings.port) if settings.port else None)
 
 
-@contextmanager
-def open_web(
-    book: Duebook, settings: Settings, place: Place, measures: Measures | None
-) -> Iterator[Web]:
-    """The API with connections of its own: neither it nor the scheduler waits for the other.
+def start_web(
+    process: WebProcess,
+    book: Duebook,
+    settings: Settings,
+    place: Place,
+    measures: Measures,
+    level: int,
+) -> Web:
+    """The API in a process of its own, which asks this one how its node is.
 
     On loopback the local token opens it. Beyond, raises Invalid unless there is a token.
     """
+    local = _local_token(book.store, book.database_url, place)
+    hosts = place.hosts(settings.allowed_hosts, settings.cors_origins)
+    told = {
+        "database_url": book.database_url,
+        "listen_url": settings.listen_url,
+        "cwd": str(Path.cwd()),
+        "host": place.host,
+        "port": place.port,
+        "hosts": [sorted(hosts.names), hosts.any_address, sorted(hosts.origins)],
+        "local_token": local,
+        "tasks": book.tasks.to_json(),
+        "log_level": level,
+    }
+    answers = {"trouble": book.node_trouble, "measures": measures.to_json}
+    process.start(told, answers, measures.restarted_web)
+    return Web(place, local)
+
+
+@contextmanager
+def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
+    """The API in this process, with connections of its own; as `start_web`."""
     from duebook.api.authenticator import BookAuthenticator
     from duebook.api.server import Server
     from duebook.web.site import create_site
 
     store = open_store(book.database_url, settings.listen_url)
     try:
-        local = None
-        if place.local:
-            local = keep_local_token(local_token_path(book.database_url))
-        else:
-            _refuse_without_token(store, place)
+        local = _local_token(store, book.database_url, place)
         app = create_site(
             store,
             BookAuthenticator(store, local),
             tasks=book.tasks,
-            measures=measures,
             trouble=book.node_trouble,
             hosts=place.hosts(settings.allowed_hosts, settings.cors_origins),
         )
         with Server(app, place) as server:
-            yield Web(server, place, local)
+            yield Web(place, local, server.start)
     finally:
         store.close()
+
+
+def _local_token(store: Store, database_url: str, place: Place) -> str | None:
+    """None where only tokens of the books open; raises Invalid when there is none of those."""
+    if place.local:
+        return keep_local_token(local_token_path(database_url))
+    _refuse_without_token(store, place)
+    return None
 
 
 def _refuse_without_token(store: Store, place: Place) -> None:

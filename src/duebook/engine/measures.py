@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.plan import Fire, Reason, Skip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.plan import Plan
@@ -34,6 +34,15 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         """between each bound and the one before it; the last is beyond all of them"""
         self.total = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"bounds": self.bounds, "counts": self.counts, "total": self.total}
+
+    @classmethod
+    def load(cls, form: Mapping[str, Any]) -> Histogram:
+        found = cls(tuple(form["bounds"]))
+        found.counts, found.total = list(form["counts"]), form["total"]
+        return found
 
     def add(self, values: Iterable[float]) -> None:
         bounds, counts = self.bounds, self.counts
@@ -66,6 +75,26 @@ class Measures:
         self.lease_stalls = 0
         self.sessions_lost = 0
         self.step_failures: Counter[str] = Counter()
+        self.web_restarts = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers as they are now; `load` reads them."""
+        with self._lock:
+            return {
+                name: _number_form(value) for name, value in vars(self).items() if name[0] != "_"
+            }
+
+    @classmethod
+    def load(cls, form: Mapping[str, Any]) -> Measures:
+        """What a node in another process counted."""
+        measures = cls()
+        for name, value in form.items():
+            former = getattr(measures, name)
+            if isinstance(former, Histogram):
+                setattr(measures, name, Histogram.load(value))
+            else:
+                setattr(measures, name, type(former)(value))
+        return measures
 
     def planned(
         self, plans: Sequence[Plan], fired: int, set_aside: int, seconds: float = 0.0
@@ -143,9 +172,19 @@ class Measures:
         with self._lock:
             self.sessions_lost += 1
 
+    def restarted_web(self) -> None:
+        with self._lock:
+            self.web_restarts += 1
+
     def step_failed(self, loop: str) -> None:
         with self._lock:
             self.step_failures[loop] += 1
+
+
+def _number_form(value: Any) -> Any:
+    if isinstance(value, Histogram):
+        return value.to_json()
+    return dict(value) if isinstance(value, Counter) else value
 
 
 def _end_word(end: str | None) -> str:

@@ -1,4 +1,7 @@
-"""Which payloads a function takes: names, and types as far as JSON has them; calls nothing."""
+"""Which payloads a function takes: names, and types as far as JSON has them; calls nothing.
+
+A signature has a JSON form, so that a process without the function can check payloads, too.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from duebook.targets.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
 __all__ = ["Signature", "fits"]
 
@@ -31,6 +35,11 @@ _LISTS: Final = (list, Sequence, Iterable)
 _OBJECTS: Final = (dict, Mapping)
 _SAMPLES: Final[tuple[Any, ...]] = (None, True, 1, 1.5, "", [], {})
 """One of each kind of value that JSON has."""
+_KINDS: Final = {type(sample): type(sample).__name__ for sample in _SAMPLES}
+Shape = dict[str, Any]
+"""What values a type has, as JSON: {"kinds": names of Python's types}, {"list": Shape of an item},
+{"dict": Shape of a value}, {"any": Shapes} or {"one": values}."""
+_ANYTHING: Final[Shape] = {"kinds": list(_KINDS.values())}
 _INSTEAD: Final = "a str, number, bool, list or dict"
 
 
@@ -51,10 +60,34 @@ class Signature:
         named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         for parameter in named:
             self._refuse(parameter)
-        self.names: Final = tuple(p.name for p in named)
+        self.names = tuple(p.name for p in named)
         self._required = tuple(p.name for p in named if p.default is p.empty)
         self._known = frozenset(self.names)
-        self._plain = {name: hint for name, hint in self._hints.items() if name in self._known}
+        self._types = {
+            name: (_name(hint), _shape_of(hint))
+            for name, hint in self._hints.items()
+            if name in self._known
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All that `check` needs; `load` reads it."""
+        return {
+            "context": self.takes_context,
+            "open": self._open,
+            "names": self.names,
+            "required": self._required,
+            "types": self._types,
+        }
+
+    @classmethod
+    def load(cls, form: Mapping[str, Any]) -> Self:
+        """The signature of a function that is elsewhere."""
+        found = cls(lambda: None)
+        found.takes_context, found._open = form["context"], form["open"]
+        found.names, found._required = tuple(form["names"]), tuple(form["required"])
+        found._known = frozenset(found.names)
+        found._types = {name: (told, shape) for name, (told, shape) in form["types"].items()}
+        return found
 
     def _is_context(self, parameter: inspect.Parameter) -> bool:
         hint = self._hints.get(parameter.name, parameter.annotation)
@@ -93,8 +126,8 @@ class Signature:
                     raise Invalid(f'payload has "{shorten(name)}", and {self._told()}')
             elif is_open is not None and is_open(value):
                 continue
-            elif name in self._plain and not fits(value, self._plain[name]):
-                raise Invalid(f"payload {name} {quoted(value)} is no {_name(self._plain[name])}")
+            elif name in self._types and not _has(self._types[name][1], value):
+                raise Invalid(f"payload {name} {quoted(value)} is no {self._types[name][0]}")
 
     def _told(self) -> str:
         if not self.names:
@@ -141,24 +174,48 @@ def fits(value: Any, hint: Any) -> bool:
     >>> fits("2026-03-29", date)
     False
     """
+    return _has(_shape_of(hint), value)
+
+
+def _has(shape: Shape, value: Any) -> bool:
+    """Whether a value of JSON has a shape."""
+    ((word, told),) = shape.items()
+    match word:
+        case "list":
+            return isinstance(value, list) and all(_has(told, item) for item in value)
+        case "dict":
+            return isinstance(value, dict) and all(_has(told, item) for item in value.values())
+        case "any":
+            return any(_has(one, value) for one in told)
+        case "one":
+            return any(value == one and type(value) is type(one) for one in told)
+        case _:
+            kind = _kind_of(value)
+            return kind in told if kind else len(told) == len(_KINDS)
+
+
+def _kind_of(value: Any) -> str | None:
+    """The kind of value that it is in JSON; None: it has no place there."""
+    if (kind := _KINDS.get(type(value))) is not None:
+        return kind
+    return next((name for known, name in _KINDS.items() if isinstance(value, known)), None)
+
+
+def _shape_of(hint: Any) -> Shape:
     hint = getattr(hint, "__supertype__", hint)  # of a NewType
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return fits(value, arguments[0])
+        return _shape_of(arguments[0])
     if origin in (Union, types.UnionType):
-        return any(fits(value, argument) for argument in arguments)
+        return {"any": [_shape_of(argument) for argument in arguments]}
     if origin is Literal:
-        return any(value == word and type(value) is type(word) for word in arguments)
+        return {"one": [word for word in arguments if type(word) in _KINDS]}
     kind = origin or hint
     if kind in _LISTS:
-        return isinstance(value, list) and all(
-            fits(item, arguments[0]) for item in value if arguments
-        )
+        return {"list": _shape_of(arguments[0]) if arguments else _ANYTHING}
     if kind in _OBJECTS:
-        return isinstance(value, dict) and (
-            not arguments or all(fits(item, arguments[1]) for item in value.values())
-        )
-    return _fits_plainly(value, kind)
+        return {"dict": _shape_of(arguments[1]) if arguments else _ANYTHING}
+    return {"kinds": [_KINDS[type(one)] for one in _SAMPLES if _fits_plainly(one, kind)]}
 
 
 def _fits_plainly(value: Any, kind: Any) -> bool:

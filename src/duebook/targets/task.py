@@ -17,7 +17,7 @@ from duebook.targets.signature import Signature
 from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from duebook.model.run import Claim, Outcome
     from duebook.model.target import Target
@@ -114,6 +114,22 @@ class Tasks:
         self.any_async = any(known.kind == "loop" for known in self._known.values())
         return task
 
+    def to_json(self) -> list[dict[str, Any]]:
+        """Their names and what they take; `load` reads it."""
+        return [{"name": task.name, "takes": task.signature.to_json()} for task in self]
+
+    @classmethod
+    def load(cls, forms: Iterable[Mapping[str, Any]]) -> Tasks:
+        """Tasks of a program in another process: their payloads can be checked here, no more."""
+        tasks = cls()
+        for form in forms:
+            signature = Signature.load(form["takes"])
+            tasks._known[form["name"]] = Task(
+                form["name"], _elsewhere, "thread", is_async=False, signature=signature
+            )
+        tasks._names = tuple(sorted(tasks._known))
+        return tasks
+
     def get(self, name: str) -> Task:
         """Raises NotFound."""
         if name not in self._known:
@@ -161,6 +177,10 @@ class Tasks:
         for task in self._known.values():
             return _home(task.function).partition(".")[0]
         return ""
+
+
+def _elsewhere() -> None:
+    raise NotFound("this task is declared in another process, and runs there")
 
 
 def check_function(function: object) -> None:

@@ -99,7 +99,7 @@ def test_a_node_shows_what_its_loops_counted(counting: Counting, clock: VirtualC
     clock.advance(3 * MINUTE)
     Ticker(store, measures=measures).step()
     measures.took(claim(store, begin(store)), 0.004)
-    found = read(Metrics(store, measures))
+    found = read(Metrics(store, lambda: measures))
     assert found["duebook_due_total"] == {(): 3.0}
     assert found["duebook_fired_total"] == {(): 1.0}
     assert found["duebook_skipped_total"] == {("missed",): 1.0, ("overlap",): 1.0}
@@ -112,8 +112,8 @@ def test_a_node_shows_what_its_loops_counted(counting: Counting, clock: VirtualC
 def test_two_processes_worth_of_metrics_share_nothing(counting: Counting) -> None:
     one, other = Measures(), Measures()
     one.took_over(3, 1)
-    assert read(Metrics(counting.store, one))["duebook_takeovers_total"] == {(): 3.0}
-    assert read(Metrics(counting.store, other))["duebook_takeovers_total"] == {(): 0.0}
+    assert read(Metrics(counting.store, lambda: one))["duebook_takeovers_total"] == {(): 3.0}
+    assert read(Metrics(counting.store, lambda: other))["duebook_takeovers_total"] == {(): 0.0}
 
 
 def test_the_books_are_asked_once_in_a_while_however_often_somebody_scrapes(
@@ -137,7 +137,7 @@ def test_books_that_do_not_answer_are_a_metric(
     def refuse(*_: object) -> None:
         raise Unavailable("no route")
 
-    metrics = Metrics(counting.store, Measures())
+    metrics = Metrics(counting.store, Measures)
     monkeypatch.setattr(counting.store, "read", refuse)
     found = read(metrics)
     assert found["duebook_database_up"] == {(): 0.0}
@@ -206,7 +206,7 @@ def test_a_scrape_costs_the_same_however_many_schedules_and_queued_runs_there_ar
 def test_every_metric_is_documented_and_every_documented_one_exists(counting: Counting) -> None:
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     documented = set(re.findall(r"^\| `(duebook\w*)`", page, flags=re.MULTILINE))
-    text = Metrics(counting.store, Measures()).text().decode()
+    text = Metrics(counting.store, Measures).text().decode()
     shown = re.findall(r"^# TYPE (\w+)", text, flags=re.MULTILINE)
     assert documented == {name for name in shown if name.startswith("duebook")}
 

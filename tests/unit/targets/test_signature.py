@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import typing
 from collections.abc import Collection
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -41,6 +42,10 @@ def maybe_context(run: Context | None = None) -> None: ...
 
 
 class Color(Enum):
+    RED = "red"
+
+
+class Colour(StrEnum):
     RED = "red"
 
 
@@ -211,7 +216,39 @@ def test_the_context_is_known_by_its_name_when_only_a_type_checker_imports_it() 
         ("1", Number, False),
         ("text", Closable, True),
         (object(), Any, True),
+        (Colour.RED, str, True),
     ],
 )
 def test_values_and_types(value: object, hint: Any, expected: bool) -> None:
     assert fits(value, hint) is expected
+
+
+def test_a_signature_checks_the_same_payloads_in_another_process() -> None:
+    def reports(
+        ctx: Context,
+        rows: list[int],
+        mode: Literal["a", "b"] = "a",
+        day: dt.date | None = None,
+        **rest: str,
+    ) -> None: ...
+
+    told = Signature.load(json.loads(json.dumps(Signature(reports).to_json())))
+    assert told.takes_context
+    right: list[dict[str, Any]] = [
+        {"rows": [1]},
+        {"rows": [], "mode": "b", "day": None, "else": "x"},
+    ]
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"rows": ["1"]},
+        {"rows": [1], "mode": "c"},
+        {"rows": [1], "day": "today"},
+    ]
+    for payload in right:
+        told.check(payload)
+    for payload in wrong:
+        with pytest.raises(Invalid) as here:
+            Signature(reports).check(payload)
+        with pytest.raises(Invalid) as there:
+            told.check(payload)
+        assert str(there.value) == str(here.value)

@@ -1,0 +1,127 @@
+"""How a web process asks its node, within a deadline, and how the node answers: JSON lines over a
+socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.api.recent import Recent
+from duebook.closing import Closing
+from duebook.engine.measures import Measures
+from duebook.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+__all__ = ["ANSWER_WITHIN", "Line", "NodeLink", "answer_asks"]
+
+ANSWER_WITHIN: Final = 1.0
+"""Seconds; a node answers in milliseconds unless it is stopped or has no processor."""
+KEEP: Final = 1.0
+"""Seconds for which numbers are shown again, so that many scrapes cost the node no more than one"""
+
+
+class Line(Closing):
+    """One end of the socket; what is sent arrives whole and in order."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._reader = end.makefile("rb")
+        self._lock = threading.Lock()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Raises OSError when the other end is gone."""
+        text = json.dumps(message).encode() + b"\n"
+        with self._lock:
+            self._socket.sendall(text)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message; None when the other end is gone."""
+        try:
+            text = self._reader.readline()
+        except OSError:
+            return None
+        if not text.endswith(b"\n"):
+            return None
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        while (message := self.receive()) is not None:
+            yield message
+
+    def let_go(self) -> None:
+        """The other end sees that no more comes."""
+        with suppress(OSError):  # it is gone already
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Only when nobody waits for a message."""
+        self._reader.close()
+        self._socket.close()
+
+
+class NodeLink:
+    """The web's side. Of each question one is under way at most, so that a node that does not read
+    blocks nobody."""
+
+    def __init__(self, line: Line, within: float = ANSWER_WITHIN) -> None:
+        self._line = line
+        self._within = within
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Future[Any]] = {}
+        self._recent = Recent(self._ask_measures, KEEP)
+
+    def listen(self) -> None:
+        """Take the node's answers; returns when the node is gone."""
+        for message in self._line.messages():
+            with self._lock:
+                waiting = self._waiting.pop(str(message.get("answer")), None)
+            if waiting is not None:
+                waiting.set_result(message.get("value"))
+
+    def ask(self, word: str) -> Any:
+        """What the node answers; raises Unavailable when it does not in time."""
+        try:
+            with self._lock:
+                waiting = self._waiting.get(word)
+                if waiting is None:
+                    waiting = self._waiting[word] = Future()
+                    self._line.send({"ask": word})
+            return waiting.result(self._within)
+        except OSError:  # which a TimeoutError is, too
+            raise Unavailable(f"this node did not answer within {self._within:g} s") from None
+
+    def trouble(self) -> str | None:
+        """Why the node does not work; None: it does."""
+        try:
+            told: str | None = self.ask("trouble")
+        except Unavailable as error:
+            return f"{error}; it is stopped, or has no processor time"
+        return told
+
+    def measures(self) -> Measures | None:
+        """What the node counted, up to a second old; None when it does not answer."""
+        return self._recent.get()
+
+    def _ask_measures(self) -> Measures | None:
+        try:
+            return Measures.load(self.ask("measures"))
+        except Unavailable:
+            return None
+
+
+def answer_asks(line: Line, answers: Mapping[str, Callable[[], Any]]) -> None:
+    """The node's side: answers every question, until the other end is gone."""
+    for message in line.messages():
+        word = str(message.get("ask"))
+        if word in answers:
+            try:
+                line.send({"answer": word, "value": answers[word]()})
+            except OSError:
+                return

@@ -1,0 +1,114 @@
+"""The web process of a node: serves the API and the dashboard from a socket that the node bound.
+
+It has an interpreter, memory and connections to the database of its own, so that nothing that a
+reader asks for can hold up planning or the renewal of the lease. It is told where the books are
+over a socket pair, asks its node there, and ends when that closes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.api.node_link import Line, NodeLink
+from duebook.cli.node_log import begin_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["END_WITHIN", "main"]
+
+log = logging.getLogger(__name__)
+
+END_WITHIN: Final = 12.0
+"""Seconds from when the node lets go until this process is gone, whatever it does."""
+LOOK_EVERY: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
+    """Serve until the node lets go of the line, or is gone."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the node decides when this process ends
+    _die_with(node_pid)
+    line = Line(socket.socket(fileno=line_fd))
+    import uvicorn  # noqa: F401 - while the node gets ready
+
+    import duebook.web.site  # noqa: F401
+
+    told = line.receive()
+    if told is None:  # the node could not start
+        return
+    begin_log(told["log_level"])
+    try:
+        _serve(told, line, socket.socket(fileno=listening_fd), node_pid)
+    except Exception as error:
+        from duebook.errors import DuebookError
+
+        if not isinstance(error, DuebookError):
+            raise
+        log.error("the API cannot start: %s", error)  # noqa: TRY400 - that is all there is to say
+        sys.exit(1)
+
+
+def _die_with(node_pid: int) -> None:
+    """Even while this process is stopped; elsewhere than on Linux the line tells it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != node_pid:
+        sys.exit(1)
+
+
+def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid: int) -> None:
+    from duebook.api.authenticator import BookAuthenticator
+    from duebook.api.origins import Hosts
+    from duebook.api.server import Place, Server
+    from duebook.engine.garbage import collect_seldom
+    from duebook.store.opening import open_store
+    from duebook.targets.task import Tasks
+    from duebook.web.site import create_site
+
+    os.chdir(told["cwd"])
+    link, over = NodeLink(line), threading.Event()
+    _begin(lambda: _listen(link, over))
+    store = open_store(told["database_url"], told["listen_url"], create=False)
+    names, any_address, origins = told["hosts"]
+    app = create_site(
+        store,
+        BookAuthenticator(store, told["local_token"]),
+        tasks=Tasks.load(told["tasks"]),
+        measures=link.measures,
+        trouble=link.trouble,
+        node_pid=node_pid,
+        hosts=Hosts(frozenset(names), any_address, frozenset(origins)),
+    )
+    place = Place(listening, told["host"], told["port"])
+    collect_seldom()
+    with Server(app, place) as server:
+        server.start()
+        while not over.wait(LOOK_EVERY):
+            if not server.alive:
+                sys.exit(1)  # the node starts another one
+    store.close()
+    logging.shutdown()
+    os._exit(0)  # whatever thread still computes for a reader that is gone
+
+
+def _listen(link: NodeLink, over: threading.Event) -> None:
+    try:
+        link.listen()
+    finally:
+        over.set()
+        timer = threading.Timer(END_WITHIN, os._exit, (1,))
+        timer.daemon = True
+        timer.start()
+
+
+def _begin(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="duebook-node-link", daemon=True).start()

@@ -1,0 +1,157 @@
+"""Keeps the web process of a node alive: starts it, answers it, starts it again, and ends it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import duebook
+from duebook.api.node_link import Line, answer_asks
+from duebook.chance import fraction
+from duebook.closing import Closing
+from duebook.patience import patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["WebProcess"]
+
+log = logging.getLogger(__name__)
+
+END_WITHIN: Final = 15.0
+"""Seconds after which a web process that does not end is killed; by itself it takes 12 at most."""
+WELL: Final = 60.0
+"""Seconds after which a web process that ends has not failed to start."""
+_ROOT: Final = str(Path(duebook.__file__).parents[1])
+# -P and the end of the path: nothing of the working directory is imported in place of ours
+_PROGRAM: Final = (
+    "import sys; sys.path.append({root!r}); from duebook.cli.web_process import main; "
+    "main({line}, {listening}, {node})"
+)
+
+
+class _Child:
+    """A web process, and the node's end of the line to it."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            fds = (theirs.fileno(), listening.fileno())
+            program = _PROGRAM.format(root=_ROOT, line=fds[0], listening=fds[1], node=os.getpid())
+            self.process = subprocess.Popen(  # noqa: S603  (our own program)
+                [sys.executable, "-P", "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # results are the node's
+                pass_fds=fds,
+                start_new_session=True,  # Ctrl-C is for the node, which then ends us in order
+            )
+        self.line = Line(ours)
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended; it is killed when it does not."""
+        try:
+            return self.process.wait(END_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class WebProcess(Closing):
+    """From its creation on the process imports what it needs; `start` lets it serve.
+
+    Create it in the thread that lives as long as the node: on Linux the process dies with it.
+    """
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._child = _Child(listening)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._child.process.pid
+
+    def start(
+        self,
+        told: Mapping[str, Any],
+        answers: Mapping[str, Callable[[], Any]],
+        restarted: Callable[[], None],
+    ) -> None:
+        """Serve as `told` says, and start again as often as it ends; `answers` are what it may ask
+        its node, and `restarted` is called each time."""
+        self._thread = threading.Thread(
+            target=self._supervise,
+            args=(told, answers, restarted),
+            name="duebook-web-process",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def _supervise(
+        self,
+        told: Mapping[str, Any],
+        answers: Mapping[str, Callable[[], Any]],
+        restarted: Callable[[], None],
+    ) -> None:
+        failures = 0
+        while True:
+            child, began = self._child, time.monotonic()
+            try:
+                child.line.send(told)
+                answer_asks(child.line, answers)
+            except OSError:  # it ended before it heard anything
+                pass
+            code = child.wait()
+            if self._over.is_set():
+                return
+            failures = 1 if time.monotonic() - began > WELL else failures + 1
+            log.warning("the web process ended (%s); starting it again", _ending(code))
+            child.line.close()
+            restarted()
+            if not self._start_again(failures):
+                return
+
+    def _start_again(self, failures: int) -> bool:
+        """False when the node ends meanwhile."""
+        while not self._over.wait(patience(failures, fraction(id(self), failures))):
+            with self._lock:
+                if self._over.is_set():
+                    return False
+                try:
+                    self._child = _Child(self._listening)
+                except OSError as error:  # out of processes, descriptors or memory
+                    log.warning("the web process could not be started: %s", error)
+                    failures += 1
+                else:
+                    return True
+        return False
+
+    def close(self) -> None:
+        """What it answers may end; returns when the process is gone."""
+        self._over.set()
+        with self._lock:
+            child = self._child
+        child.line.let_go()
+        child.wait()
+        if self._thread is not None:
+            self._thread.join()
+        child.line.close()
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
