@@ -137,6 +137,17 @@ def lose(store: Store, session_id: str, limit: int = 100) -> int:
     return store.transact(lambda tx: tx.take_over(limit))
 
 
+def overlap(store: Store, claimed: Claim, length: timedelta) -> datetime:
+    """Its node was lost and another took the run over, but its task went on for that long; returns
+    until when."""
+    assert lose(store, claimed.token.session_id) == 1
+    begin(store, "successor")
+    (again,) = claim(store, "successor", limit=1)
+    until = (again.run.started_at or BEGIN) + length
+    store.transact(lambda tx: tx.note_overlaps([(claimed.token, until)]))
+    return until
+
+
 def get_run(store: Store, run_id: str) -> Run:
     return store.read(lambda tx: tx.get_run(run_id))
 

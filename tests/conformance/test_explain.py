@@ -20,6 +20,7 @@ from tests.conformance.builders import (
     begin,
     claim,
     get_runs,
+    overlap,
     settle,
     tick,
 )
@@ -137,6 +138,24 @@ def test_a_failure_names_its_error_and_a_retry_its_attempt(book: Book, clock: Vi
     settle(book.store, work.token)
     told = explain(book, BEGIN + HOUR)
     assert told.text == ("ran at 13:00:20, for 20 s, succeeded on host-of-node-1 (attempt 2)")
+
+
+def test_an_attempt_that_went_on_beside_its_successor_is_told(
+    book: Book, clock: VirtualClock
+) -> None:
+    create(book)
+    clock.now = BEGIN + HOUR
+    tick(book.store)
+    begin(book.store)
+    (work,) = claim(book.store)
+    clock.advance(20 * SECOND)
+    overlap(book.store, work, 5 * SECOND)
+    clock.advance(10 * SECOND)
+    assert explain(book, BEGIN + HOUR).text == (
+        "running since 13:00:20, for 10 s, on host-of-successor (attempt 2); "
+        "attempt 1 on host-of-node-1 went on until 13:00:25 beside attempt 2, "
+        "because its node was paused or cut off for longer than its lease"
+    )
 
 
 def test_a_backfill_is_told_with_what_it_made_good(book: Book, clock: VirtualClock) -> None:

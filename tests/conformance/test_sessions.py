@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.model.run import overlapped
 from duebook.store.values import Neighbour
 from tests.conformance.builders import (
     BEGIN,
@@ -26,7 +27,10 @@ from tests.conformance.builders import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from duebook.book import Book
+    from duebook.model.run import Attempt, Token
     from duebook.store.base import Store
     from tests.conformance.conftest import Backend
 
@@ -138,6 +142,49 @@ def test_a_run_that_was_taken_over_waits_since_then(store: Store, clock: Virtual
     store.transact(lambda tx: tx.take_over(100))
     clock.advance(SECOND)
     assert store.read(lambda tx: tx.inventory()).waits_since == now
+
+
+# -- tasks that go on after their node was lost
+
+
+def test_the_account_of_a_lost_attempt_says_until_when_its_task_went_on(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    clock.advance(LEASE)
+    bury(store)
+    store.transact(lambda tx: tx.take_over(100))
+    begin(store, "node-2")
+    (again,) = claim(store, "node-2")
+
+    def note(token: Token, until: datetime) -> datetime | None:
+        store.transact(lambda tx: tx.note_overlaps([(token, until)]))
+        return attempts_of(store, claimed.run.id)[0].went_on_until
+
+    lost_at, later = clock.now, clock.advance(5 * SECOND)
+    assert note(claimed.token, lost_at) is None, "it had ended by then"
+    assert note(again.token, later) is None, "it is under way"
+    assert note(claimed.token._replace(session_id="node-3"), later) is None
+    assert note(claimed.token, later) == later
+    assert note(claimed.token, later - SECOND) == later
+    assert note(claimed.token, later + SECOND) == later + SECOND
+    run, attempts = get_run(store, claimed.run.id), attempts_of(store, claimed.run.id)
+    assert overlapped(attempts[0], attempts, run) == [2]
+    assert settle(store, again.token)
+
+
+def test_a_late_end_of_a_run_that_ended_for_good_says_nothing(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock)
+    assert settle(store, claimed.token, "failed")
+    later = clock.advance(SECOND)
+    store.transact(lambda tx: tx.note_overlaps([(claimed.token, later)]))
+    assert attempts_of(store, claimed.run.id) == []
+
+
+def attempts_of(store: Store, run_id: str) -> list[Attempt]:
+    return store.read(lambda tx: tx.list_attempts(run_id))
 
 
 # -- sessions of the same machine

@@ -19,6 +19,7 @@ from duebook.engine.node import new_session
 from duebook.machine import this_process
 from duebook.model.serving import ALL
 from duebook.store.sqlite import SqliteStore
+from tests.conformance.builders import begin, claim, overlap
 from tests.contract.conftest import Cli
 
 ANYWHERE = True
@@ -219,6 +220,20 @@ def test_tick_takes_over_what_a_process_of_this_machine_left_that_is_gone(cli: C
     cli.ok("tick")
     again = cli.json("show", run_id)
     assert (again["status"], again["losses"]) == ("queued", 1)
+
+
+@pytest.mark.on_file
+def test_a_run_is_shown_with_attempts_that_went_on(cli: Cli) -> None:
+    cli.ok(*HELLO)
+    run_id = cli.json("run", "hello")["id"]
+    with closing(SqliteStore(cli.path)) as store:
+        begin(store)
+        (claimed,) = claim(store)
+        overlap(store, claimed, timedelta(seconds=1))
+    told = " ".join(cli.ok("show", run_id).split())
+    assert "attempt 1 on host-of-node-1 went on until" in told
+    assert "beside attempt 2, because its node was paused" in told
+    assert cli.json("show", run_id)["attempts"][0]["went_on_until"]
 
 
 @pytest.mark.on_file

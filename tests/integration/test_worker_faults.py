@@ -147,6 +147,18 @@ def test_what_a_killed_worker_was_doing_is_done_by_another(world: World) -> None
     begun(world, 2)
     world.go.touch()
     check(world)
+    assert went_on(world) == set(), "nobody went on"
+
+
+def went_on(world: World) -> set[str]:
+    """The kinds of work of which an attempt went on after another had begun, as the books say."""
+    return {
+        kind
+        for kind in KINDS
+        for run in world.book.runs.list(kind, limit=1_000)
+        for attempt in world.book.runs.attempts(run.id)
+        if attempt.went_on_until is not None
+    }
 
 
 def test_a_worker_stopped_beyond_its_lease_and_continued_settles_nothing(world: World) -> None:
@@ -165,3 +177,4 @@ def test_a_worker_stopped_beyond_its_lease_and_continued_settles_nothing(world: 
         world.wait_evidence("cancelled", kind)
     world.go.touch()
     check(world)
+    assert went_on(world) == {"thread", "loop"}, "what could not be killed"

@@ -187,10 +187,14 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
         ]
     )
     if attempts:
+        from duebook.explain.runs import explain_overlaps  # seldom, and it takes its time
+
         click.echo("\nearlier attempts")
         rows = [
             (str(a.number), a.outcome.replace("_", " "), when(a.finished_at), a.error or "")
             for a in attempts
         ]
         print_table(("NO", "OUTCOME", "ENDED", "WHY"), rows)
+        for told in explain_overlaps(run, attempts, when):
+            click.echo(f"\n{click.wrap_text(told, 80)}")
     click.echo(f"\nits log: duebook logs {run.id}")

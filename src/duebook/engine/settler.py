@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from datetime import timedelta
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +17,9 @@ from duebook.model.run import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
-    from duebook.model.run import Claim
+    from duebook.model.run import Claim, Token
     from duebook.store.base import Store, Tx
 
     End = str | None
@@ -28,6 +31,8 @@ log = logging.getLogger(__name__)
 
 MOST: Final = 1_000
 """How many ends share a transaction at most."""
+_LATE: Final = Outcome("cancelled", "written_off")
+"""Stands for the end of a task whose attempt has ended on the books."""
 
 
 class Settler:
@@ -38,7 +43,11 @@ class Settler:
         store: Store,
         done: Callable[[Sequence[Claim]], None],
         measures: Measures | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
+        self._until: dict[Token, float] = {}
+        """when tasks ended here that nobody could have made to end"""
         self._store = store
         self._measures = Measures() if measures is None else measures
         self._done = done
@@ -47,9 +56,19 @@ class Settler:
         self._thread = threading.Thread(target=self._loop, name="duebook-settler", daemon=True)
         self._thread.start()
 
-    def put(self, claim: Claim, outcome: Outcome | None) -> None:
-        """None as an outcome hands the run back."""
+    def put(self, claim: Claim, outcome: Outcome | None, until: float | None = None) -> None:
+        """None as an outcome hands the run back.
+
+        `until` is when its task ended, by the monotonic clock, if it is one that cannot be made to
+        end: should others have taken the run over before, the books say that it went on.
+        """
+        if until is not None:
+            self._until[claim.token] = until
         self._queue.put((claim, outcome))
+
+    def put_late(self, claim: Claim, until: float) -> None:
+        """A task has ended whose attempt was settled long ago."""
+        self.put(claim, _LATE, until)
 
     def close(self) -> None:
         """What waits is settled first; what cannot be is taken over by others."""
@@ -71,6 +90,8 @@ class Settler:
 
     def _settle(self, batch: list[Ended]) -> None:
         final, others = [], []
+        self._note_late([claim for claim, outcome in batch if outcome is _LATE])
+        batch = [(claim, outcome) for claim, outcome in batch if outcome is not _LATE]
         for claim, outcome in batch:
             if outcome is not None and is_final(claim, outcome):
                 final.append((claim, outcome))
@@ -85,6 +106,28 @@ class Settler:
                 self._conclude(claim, outcome)
         finally:
             self._done([claim for claim, _ in batch])
+            for claim, _ in batch:
+                self._until.pop(claim.token, None)
+
+    def _note_late(self, claims: list[Claim]) -> None:
+        if not claims:
+            return
+        try:
+            persist(self._store, lambda tx: self._note_overlaps(tx, claims), lambda: self._closed)
+        except Exception:  # it says how things were, and no work depends on it
+            log.exception(
+                "%s ended late, and that could not be recorded", counted(len(claims), "run")
+            )
+        for claim in claims:
+            self._until.pop(claim.token, None)
+
+    def _note_overlaps(self, tx: Tx, claims: Sequence[Claim]) -> None:
+        now, tokens = self._monotonic(), [claim.token for claim in claims]
+        tx.note_overlaps(
+            (token, tx.now - timedelta(seconds=now - self._until[token]))
+            for token in tokens
+            if token in self._until
+        )
 
     def _conclude(self, claim: Claim, outcome: Outcome | None) -> None:
         """One that is tried again or handed back; whatever happens, the others get their turn."""
@@ -128,7 +171,14 @@ class Settler:
 
     def _persist(self, claims: list[Claim], work: Callable[[Tx], list[End]]) -> list[End]:
         """How each ended, once that is durable; None for each when it was given up."""
-        done = persist(self._store, lambda tx: (work(tx), tx.now), lambda: self._closed)
+
+        def write(tx: Tx) -> tuple[list[End], datetime]:
+            ends = work(tx)
+            refused = [claim for claim, end in zip(claims, ends, strict=True) if end is None]
+            self._note_overlaps(tx, refused)
+            return ends, tx.now
+
+        done = persist(self._store, write, lambda: self._closed)
         if done is None:
             return [None] * len(claims)
         self._measures.ended(claims, *done)

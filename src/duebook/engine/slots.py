@@ -109,7 +109,7 @@ class Slots(Generic[S]):
         self._queue: SimpleQueue[Claim | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = threading.Semaphore(0)
-        self._settler = Settler(store, self._settled, measures)
+        self._settler = Settler(store, self._settled, measures, monotonic)
 
     @property
     def free(self) -> int:
@@ -208,7 +208,7 @@ class Slots(Generic[S]):
         if reason == "timeout":
             told = "it took longer than its timeout, and did not end when it was asked to"
             outcome = Outcome("failed", "timeout", told)
-        self._settler.put(claim, outcome)
+        self._settler.put(claim, outcome, self._monotonic())
 
     def wait_idle(self, timeout: float) -> bool:
         """Whether all work ended, and was settled, within `timeout` seconds."""
@@ -241,6 +241,7 @@ class Slots(Generic[S]):
             return Outcome("failed", "error", f"{type(error).__name__}: {error}")
 
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
+        until = self._monotonic() if self._performer.is_cooperative(claim) else None
         with self._lock:
             self._watched.pop(claim.token, None)
             late = claim.token in self._written_off
@@ -249,9 +250,11 @@ class Slots(Generic[S]):
                 self._working[claim.token] = (claim, None)
         if late:
             log.warning("run %s, which was written off, has ended after all", claim.run.id)
+            if until is not None:
+                self._settler.put_late(claim, until)
             self._ring()
         else:
-            self._settler.put(claim, outcome)
+            self._settler.put(claim, outcome, until)
 
     def _settled(self, claims: Sequence[Claim]) -> None:
         """The places of these are free again; what could not be settled the keeper hands back."""

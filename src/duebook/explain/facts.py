@@ -20,7 +20,7 @@ from duebook.settings import RETENTION
 if TYPE_CHECKING:
     from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Plan, Snapshot, Unattended
-    from duebook.model.run import Run
+    from duebook.model.run import Attempt, Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
     from duebook.store.values import LedgerEntry, SessionSpan
@@ -120,6 +120,10 @@ class Facts:
 
     def runs_between(self, start: datetime, end: datetime, limit: int) -> list[Run]:
         return self._tx.list_runs_due(self.schedule.id, start, end, limit)
+
+    def attempts(self, run: Run) -> list[Attempt]:
+        """Those before the current one; most runs have none."""
+        return self._tx.list_attempts(run.id) if run.attempt > 1 or run.losses else []
 
     def entries_between(self, start: datetime, end: datetime, limit: int) -> list[LedgerEntry]:
         return self._tx.list_ledger_between(self.schedule.id, start, end, limit)

@@ -9,7 +9,7 @@ from duebook.errors import counted
 from duebook.explain.ahead import explain_coming, explain_deferred, explain_paused, explain_said
 from duebook.explain.answer import Explanation
 from duebook.explain.facts import Facts
-from duebook.explain.runs import explain_run, ran_briefly
+from duebook.explain.runs import explain_overlaps, explain_run, ran_briefly
 from duebook.explain.skips import Skipped, skip_text
 from duebook.explain.undue import (
     Asked,
@@ -101,7 +101,9 @@ def _explain(facts: Facts, at: datetime) -> Explanation:
 def _explain_run(facts: Facts, run: Run) -> Explanation:
     due_at = run.due_at or run.created_at
     clock, ripe_at = facts.clock_at(due_at), facts.ripe_at(due_at)
-    return explain_run(run, clock, facts.now, ripe_at, facts.lacks(run))
+    told = explain_run(run, clock, facts.now, ripe_at, facts.lacks(run))
+    overlaps = explain_overlaps(run, facts.attempts(run), clock.time)
+    return replace(told, text="; ".join([told.text, *overlaps])) if overlaps else told
 
 
 def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:

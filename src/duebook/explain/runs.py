@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import shorten
 from duebook.explain.answer import Explanation
 from duebook.explain.words import Clock, length_text
+from duebook.model.run import overlapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.model.run import Run
+    from duebook.model.run import Attempt, Run
 
-__all__ = ["explain_run", "ran_briefly"]
+__all__ = ["explain_overlaps", "explain_run", "ran_briefly"]
 
 _SECOND: Final = timedelta(seconds=1)
 _LONG: Final = timedelta(minutes=1)
@@ -51,6 +53,23 @@ def explain_run(
     else:
         verdict, text = "ran", _ran(run, clock, late)
     return Explanation(due_at, verdict, text, run.reason, run.id, run_status=run.status)
+
+
+def explain_overlaps(
+    run: Run, attempts: Sequence[Attempt], time: Callable[[datetime], str]
+) -> list[str]:
+    """Of attempts whose tasks went on after others had taken their run over."""
+    told = []
+    for attempt in attempts:
+        if (until := attempt.went_on_until) is not None:
+            words = _overlap_words(time(until), overlapped(attempt, attempts, run))
+            lost = "its node was paused or cut off for longer than its lease"
+            why = (
+                lost if attempt.outcome == "lost" else "its thread did not end when it was asked to"
+            )
+            where = f" on {attempt.node}" if attempt.node else ""
+            told.append(f"attempt {attempt.number}{where} {words}, because {why}")
+    return told
 
 
 def ran_briefly(run: Run, clock: Clock) -> str | None:
@@ -126,3 +145,10 @@ def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:
         waited = f"while it waited for attempt {run.attempt + 1}" if run.attempt else ""
         return "cancelled", f"cancelled{at} {waited or 'before it began'}{_why(run)}"
     return "ran", f"{run.status}{at}{_attempt(run)}{_why(run)}"
+
+
+def _overlap_words(until: str, beside: Sequence[int]) -> str:
+    """`went on until 12:03 beside attempt 2`"""
+    what = "attempts" if len(beside) > 1 else "attempt"
+    others = f" beside {what} {', '.join(map(str, beside))}" if beside else ""
+    return f"went on until {until}{others}"

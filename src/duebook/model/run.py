@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from duebook.model.event import Draft
@@ -25,6 +26,7 @@ __all__ = [
     "RunState",
     "RunStatus",
     "Token",
+    "overlapped",
     "run_state",
 ]
 
@@ -195,6 +197,19 @@ class Attempt:
     outcome: Literal["succeeded", "failed", "cancelled", "lost", "handed_back"]
     error: str | None = None
     exit_code: int | None = None
+    went_on_until: datetime | None = None
+    """its task went on after the attempt had ended on the books: a thread cannot be killed"""
+
+
+def overlapped(attempt: Attempt, attempts: Sequence[Attempt], run: Run) -> list[int]:
+    """The numbers of the later attempts that had begun when the task of this one ended."""
+    until = attempt.went_on_until
+    if until is None:
+        return []
+    begun = {other.number: other.claimed_at for other in attempts}
+    if run.claimed_at is not None:
+        begun[run.attempt] = run.claimed_at
+    return sorted(n for n, at in begun.items() if n > attempt.number and at < until)
 
 
 @dataclass(frozen=True, slots=True)

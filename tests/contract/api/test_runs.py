@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from duebook.book import Book
 from duebook.model.run import LogLine
-from tests.conformance.builders import begin, claim, settle
+from duebook.timetext import format_instant
+from tests.conformance.builders import SECOND, begin, claim, overlap, settle
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ def test_a_run_is_read_with_its_attempts(api: Api, store: Store) -> None:
     assert found["payload"] == {"a": 1}
     assert [attempt["exit_code"] for attempt in found["attempts"]] == [3]
     assert api.ok("GET", "runs", params={"schedule": "hello"})["items"][0]["id"] == found["id"]
+
+
+def test_an_attempt_says_until_when_it_went_on_beside_the_next(api: Api, store: Store) -> None:
+    claimed = running(api, store)
+    until = overlap(store, claimed, SECOND)
+    (attempt,) = api.ok("GET", f"runs/{claimed.run.id}")["attempts"]
+    assert (attempt["outcome"], attempt["went_on_until"]) == ("lost", format_instant(until))
 
 
 def test_a_run_is_cancelled_once(api: Api) -> None:

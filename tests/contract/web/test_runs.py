@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine
 from duebook.web.ansi import coloured, escaped, stripped
-from tests.conformance.builders import begin, claim, settle
+from tests.conformance.builders import SECOND, begin, claim, overlap, settle
 from tests.conformance.flow_builders import CHAIN, put_flow
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ def test_a_part_of_a_name_is_answered(viewer: Browser, book: Book) -> None:
     assert several.status == 404
     assert {"/runs?schedule=orders", "/runs?schedule=orders-eu"} <= set(several.links)
     assert "Did you mean" not in viewer.get("/runs", schedule="<b>").text
+
+
+def test_a_run_tells_that_an_earlier_attempt_went_on(viewer: Browser, book: Book) -> None:
+    claimed = begun(book)
+    overlap(book.store, claimed, SECOND)
+    page = viewer.ok(f"/runs/{claimed.run.id}")
+    assert "It went on until" in page.text
+    assert "beside attempt 2." in page.text
 
 
 def test_a_flow_that_failed_is_one_failure(viewer: Browser, book: Book) -> None:

@@ -13,15 +13,17 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
 from duebook.flows.shelf import Shelf
+from duebook.model.run import overlapped
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import START
 from duebook.targets.task import Tasks
-from tests.conformance.builders import add_run, add_schedule, begin, get_run
+from tests.conformance.builders import add_run, add_schedule, begin, get_run, lose
 from tests.conformance.flow_builders import put_flow, settle, start
 from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from duebook import Context
@@ -231,6 +233,38 @@ def test_a_run_that_is_written_off_before_its_thread_comes_to_it_never_begins(
     place.slots._add_thread()
     eventually(lambda: place.slots.free == 3)
     assert ran == []
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_task_that_goes_on_after_its_run_was_taken_over_says_so_on_the_books(
+    place: Place, deaf: bool
+) -> None:
+    """One that hears that its node was lost, and one that has to be written off first."""
+    go = threading.Event()
+
+    def works(ctx: Context) -> None:
+        while not (go.is_set() or (ctx.cancelled and not deaf)):
+            PAUSE.wait(0.01)
+
+    def until() -> datetime | None:
+        (attempt, *_) = place.store.read(lambda tx: tx.list_attempts(claim.run.id))
+        return attempt.went_on_until
+
+    (claim,) = place.begin(works)
+    lose(place.store, "node-1")
+    again = begin(place.store, "node-2")
+    assert place.store.transact(lambda tx: tx.claim(again, "default", 1, ["works"]))
+    place.slots.stop_all("lost")
+    if deaf:
+        place.advance(GRACE)
+        first = eventually(until)
+        go.set()
+        eventually(lambda: until() != first)
+        eventually(lambda: place.slots.free == 3)
+    run = place.ended(claim)
+    (attempt,) = place.store.read(lambda tx: tx.list_attempts(run.id))
+    assert (run.status, run.attempt, attempt.outcome) == ("running", 2, "lost")
+    assert overlapped(attempt, [attempt], run) == [2]
 
 
 def test_a_node_whose_slots_are_all_written_off_is_worn_out(place: Place) -> None:

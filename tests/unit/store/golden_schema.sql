@@ -270,6 +270,7 @@ CREATE TABLE run_attempts (
     outcome TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'handed_back')),
     error TEXT,
     exit_code INTEGER,
+    went_on_until INTEGER, -- its task did, after the attempt had ended here
     PRIMARY KEY (run_id, attempt)
 ) STRICT, WITHOUT ROWID;
 

@@ -73,6 +73,13 @@ class AttemptShape(Shape):
     outcome: Literal["succeeded", "failed", "cancelled", "lost", "handed_back"]
     error: str | None
     exit_code: int | None
+    went_on_until: Annotated[
+        Instant | None,
+        Field(
+            description="Its task went on until then, after the attempt had ended: a thread "
+            "cannot be killed."
+        ),
+    ]
 
 
 class RunDetails(RunShape):

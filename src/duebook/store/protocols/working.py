@@ -8,7 +8,7 @@ from duebook.model.serving import ALL
 from duebook.store.values import NO_DELAY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.queue import Queue, QueueLoad
@@ -59,6 +59,10 @@ class Working(Protocol):
 
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
         """As `settle`, for many; returns the tokens that were current."""
+
+    def note_overlaps(self, ended: Iterable[tuple[Token, datetime]]) -> None:
+        """Put down until when tasks went on whose attempts the books had ended before; one whose
+        run had no other attempt, or that had ended by then, changes nothing."""
 
     def expire(self, limit: int) -> int:
         """Cancel up to `limit` runs that nobody began by the time they were given."""

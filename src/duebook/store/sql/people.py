@@ -370,8 +370,10 @@ class People(Lists):
     def list_attempts(self, run_id: str) -> list[Attempt]:
         time = self._time
         return [
-            Attempt(number, node, time(claimed_at), time(finished_at), outcome, error, code)
-            for number, node, claimed_at, finished_at, outcome, error, code in self._all(
+            Attempt(
+                number, node, time(claimed_at), time(finished_at), outcome, error, code, time(until)
+            )
+            for number, node, claimed_at, finished_at, outcome, error, code, until in self._all(
                 "list_attempts", id=run_id
             )
         ]

@@ -503,6 +503,12 @@ SELECT id, attempt, coalesce(session_id, ''), coalesce(claimed_at, created_at), 
 FROM runs WHERE id = :id AND attempt > 0
 ON CONFLICT DO NOTHING
 
+-- name: note_overlap
+-- A task went on after its attempt had ended on the books.
+UPDATE run_attempts SET went_on_until = :until
+WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
+    AND finished_at < :until AND (went_on_until IS NULL OR went_on_until < :until)
+
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.
 UPDATE runs
@@ -561,7 +567,8 @@ SELECT (SELECT max(id) FROM runs WHERE id < :id), (SELECT min(id) FROM runs WHER
 
 -- name: list_attempts
 -- The attempts of a run that ended before its latest one.
-SELECT a.attempt, n.node, a.claimed_at, a.finished_at, a.outcome, a.error, a.exit_code
+SELECT a.attempt, n.node, a.claimed_at, a.finished_at, a.outcome, a.error, a.exit_code,
+    a.went_on_until
 FROM run_attempts AS a
 LEFT JOIN node_sessions AS n ON n.id = a.session_id
 WHERE a.run_id = :id

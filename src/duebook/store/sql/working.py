@@ -408,6 +408,10 @@ class Working(Planning):
     def _settled_before(self, token: Token) -> bool:
         return self._one("get_token_state", **_token(token)) is not None
 
+    def note_overlaps(self, ended: Iterable[tuple[Token, datetime]]) -> None:
+        for token, until in ended:
+            self._run("note_overlap", **_token(token), until=until)
+
     def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
         return {token for token, outcome in ended if self.settle(token, outcome)}
 

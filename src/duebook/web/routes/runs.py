@@ -17,7 +17,7 @@ from duebook.errors import Invalid, NotFound
 from duebook.model.access import Role
 from duebook.model.insight import fold_steps
 from duebook.model.listing import Listing
-from duebook.model.run import Origin, RunStatus
+from duebook.model.run import Origin, RunStatus, overlapped
 from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
 from duebook.web.flow_graph import HANDLER, draw_flow
@@ -147,6 +147,7 @@ def get_run(
         "run.html",
         run=run,
         attempts=seen["attempts"],
+        overlapped=overlapped,
         payload=seen["payload"],
         tz=seen["tz"],
         flow=seen["flow"],

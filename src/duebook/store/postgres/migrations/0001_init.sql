@@ -291,6 +291,7 @@ CREATE TABLE run_attempts (
         CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'handed_back')),
     error text,
     exit_code integer,
+    went_on_until timestamptz, -- its task did, after the attempt had ended here
     PRIMARY KEY (run_id, attempt)
 );
 
