@@ -254,20 +254,26 @@ def test_a_manual_run_waits_for_the_run_of_a_due_time(store: Store, clock: Virtu
     assert [c.run.id for c in claim(store)] == [manual]
 
 
-def test_the_run_of_a_due_time_waits_for_a_manual_run(store: Store, clock: VirtualClock) -> None:
+def test_a_manual_run_that_has_begun_keeps_the_run_of_a_due_time_out_and_no_other(
+    store: Store, clock: VirtualClock
+) -> None:
     schedule_id = add_schedule(store, overlap="skip")
     clock.advance(MINUTE)
     begin(store)
     manual = add_run(store, schedule_id)
     snapshot = store.transact(lambda tx: tx.snapshot(schedule_id))
     fired = replace(plan(snapshot, clock.now), decisions=(Fire(clock.now, "schedule"),))
+    (begun,) = claim(store)
+    assert begun.run.id == manual
+    waiting = add_run(store, schedule_id)
     clock.advance(SECOND)
     store.transact(lambda tx: tx.commit([fired], None))
-    (first,) = claim(store, limit=1)
-    assert first.run.id == manual
     assert claim(store) == []
-    settle(store, first.token)
-    assert [c.run.origin for c in claim(store)] == ["schedule"]
+    settle(store, begun.token)
+    (due,) = claim(store)
+    assert due.run.origin == "schedule"
+    settle(store, due.token)
+    assert [c.run.id for c in claim(store)] == [waiting]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

@@ -250,18 +250,36 @@ def test_a_due_time_that_cancels_ends_queued_runs_and_asks_running_ones_to_end(
     assert [c.run.due_at for c in claim(store)] == [BEGIN + 3 * MINUTE]
 
 
-def test_a_due_time_that_cancels_leaves_queued_manual_and_backfill_runs_alone(
+def test_a_due_time_that_cancels_leaves_manual_and_backfill_runs_alone(
     book: Book, clock: VirtualClock
 ) -> None:
+    """It waits for those that have begun, and for manual ones; it cancels its own kind at once."""
+    begin(book.store, lease=60 * MINUTE)
     job = add_schedule(book.store, overlap="cancel", catchup="skip")
     clock.advance(5 * MINUTE + 30 * SECOND)
     tick(book.store)
-    book.schedules.backfill("job", BEGIN + MINUTE, BEGIN + MINUTE)
-    add_run(book.store, job)
+    settle(book.store, claim(book.store)[0].token)
+    book.schedules.backfill("job", BEGIN + MINUTE, BEGIN + 2 * MINUTE)
+    (backfill,) = claim(book.store)
+    manual = add_run(book.store, job)
     clock.now = BEGIN + 6 * MINUTE
-    tick(book.store)
-    left = {run.origin for run in get_runs(book.store) if run.status == "queued"}
-    assert left == {"manual", "backfill", "schedule"}
+    assert tick(book.store) == 0
+    states = {run.origin: (run.status, run.cancel_requested_at) for run in get_runs(book.store)}
+    assert states["manual"] == ("queued", None)
+    assert get_run(book.store, backfill.run.id).cancel_requested_at is None
+    settle(book.store, backfill.token)
+    (by_hand,) = claim(book.store)
+    assert by_hand.run.id == manual
+    assert tick(book.store) == 0
+    settle(book.store, by_hand.token)
+    assert tick(book.store) == 1
+    (due,) = claim(book.store)
+    assert due.run.due_at == BEGIN + 6 * MINUTE
+    add_run(book.store, job)
+    clock.now = BEGIN + 7 * MINUTE
+    assert tick(book.store) == 0
+    assert get_run(book.store, due.run.id).cancel_requested_at == clock.now
+    assert get_run(book.store, due.run.id).reason == "superseded"
 
 
 def test_what_a_target_hides_stays_when_it_is_sent_back_as_it_was_shown(book: Book) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid
-from duebook.model.plan import Fire
+from duebook.model.plan import Fire, Lane
 from duebook.planner import DueTimes, instant_before
 from duebook.settings import RETENTION
 from duebook.targets.event import end_at_once
@@ -61,7 +61,7 @@ def fill(
     else:
         ids = tx.create_backfill(snapshot, missing)
     for run in again:
-        tx.reopen(run.id)
+        tx.reopen(run.id, Lane.BACKFILL)
     return [*ids, *(run.id for run in again)]
 
 

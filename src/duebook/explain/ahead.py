@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from duebook.explain.answer import Explanation
 from duebook.explain.words import Clock, as_moment, length_text, short_id
 from duebook.model.plan import Defer, Reason
+from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
+    from typing import Any
 
     from duebook.model.plan import DueException, Unattended
     from duebook.model.schedule import Schedule
@@ -101,9 +104,37 @@ def _why_deferred(defer: Defer, clock: Clock) -> str:
             f"waiting for {facts.get('schedule')} to succeed within {facts.get('within')}"
             f"{missing}, until {clock.time(defer.until)}"
         )
+    since = as_moment(facts.get("since"))
+    active = f"active since {clock.minute(since)}" if since else "active"
+    if "origin" in facts:
+        return f"waiting for {_extra(facts)} to finish, {active}"
+    if "late" in facts:
+        return f"waiting for {_own(facts, clock)} to finish, {_late(defer, clock)}"
     if "run" in facts:
-        since = as_moment(facts.get("since"))
-        active = f"is active since {clock.minute(since)}" if since else "is active"
-        return f"waiting: run {short_id(facts['run'])} {active}"
+        return f"waiting: run {short_id(facts['run'])} is {active}"
     first = as_moment(facts.get("due_at"))
     return f"waiting: the run of {clock.time(first)} goes first" if first else "waiting"
+
+
+def _extra(facts: Mapping[str, Any]) -> str:
+    """Work beside the schedule's own due times."""
+    run = short_id(facts["run"])
+    if facts["origin"] in ("manual", "backfill"):
+        return f"{facts['origin']} run {run}"
+    return f"run {run}, which a person opened again,"
+
+
+def _own(facts: Mapping[str, Any], clock: Clock) -> str:
+    if "run" in facts:
+        return f"run {short_id(facts['run'])}"
+    due_at = as_moment(facts.get("due_at"))
+    return f"the run of {clock.time(due_at)}" if due_at else "a run"
+
+
+def _late(defer: Defer, clock: Clock) -> str:
+    """Why a run that really overlaps holds up a due time and does not decide about it yet."""
+    lag = length_text(parse_duration(defer.facts["late"]))
+    return (
+        f"until {clock.time(defer.until)} at most: "
+        f"it started {lag} late because of manual or backfill work"
+    )

@@ -7,7 +7,8 @@ frozen all the same: that would make them four times as slow to make.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from datetime import timedelta
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec, Status
 
 __all__ = [
+    "LANES",
     "ActiveRun",
     "Decision",
     "Defer",
+    "Delay",
     "DueException",
     "Fire",
+    "Lane",
     "Owner",
     "Plan",
     "Reason",
@@ -59,6 +63,26 @@ class Reason(StrEnum):
     """only a reason to wait: no node has read the directory of the flow since one took it over"""
 
 
+class Lane(IntEnum):
+    """Which of a schedule's runs go first; the lower lane does. The numbers are stored."""
+
+    OWN = 0
+    """a due time of the schedule itself"""
+    EXTRA = 1
+    """work beside those: manual, opened again by a person, or a backfill that has begun"""
+    BACKFILL = 2
+    """a backfill that has not begun: it gives way to everything else"""
+
+
+LANES: Final[dict[str, Lane]] = {
+    "schedule": Lane.OWN,
+    "catchup": Lane.OWN,
+    "manual": Lane.EXTRA,
+    "backfill": Lane.BACKFILL,
+}
+"""Where runs of a schedule begin, by origin."""
+
+
 @dataclass(slots=True)
 class ActiveRun:
     """A run of the schedule that is queued, running or waiting for its retry."""
@@ -68,6 +92,24 @@ class ActiveRun:
     since: datetime
     origin: Origin = "schedule"
     status: RunStatus = "running"
+    lane: Lane = Lane.OWN
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How far manual and backfill work has put back a schedule's own due times.
+
+    They are judged as they would have been without that work, so they have a time of their own:
+    it stands still at `held_at` while such work keeps one waiting, and runs `lag` behind the
+    clock afterwards, until the schedule has been idle long enough to make up for it.
+    """
+
+    held_at: datetime | None = None
+    lag: timedelta = timedelta()
+
+    def own_time(self, now: datetime) -> datetime:
+        """What the time is for the schedule's own due times."""
+        return now - self.lag if self.held_at is None else self.held_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +182,8 @@ class Snapshot:
     watermark: datetime | None
     """every due time up to it is decided; None counts as new"""
     active: tuple[ActiveRun, ...] = ()
-    """the oldest; all of them where due times cancel runs"""
+    """the one that counts: a running one, else the first by lane and age; all of them, except for
+    backfills that have not begun, where due times cancel runs"""
     exceptions: tuple[DueException, ...] = ()
     seen: tuple[Stretch, ...] = ()
     """what plans have seen beyond the watermark and left waiting"""
@@ -150,6 +193,8 @@ class Snapshot:
     """how many of its due times became runs"""
     paused_until: datetime | None = None
     owner: Owner = NOBODY
+    delay: Delay | None = None
+    """None: its due times are on time"""
     settled_at: datetime | None = None
     """when the schedule's latest run ended, where there is a backlog"""
     by_hand: ActiveRun | None = None
@@ -206,6 +251,8 @@ class Defer:
     reason: Reason
     until: datetime
     facts: Mapping[str, Any] = field(default_factory=dict)
+    cancels: tuple[str, ...] = ()
+    """the runs that give way to it all the same"""
 
 
 Decision = Fire | Skip | Defer
@@ -230,6 +277,7 @@ class Plan:
     fired: int = 0
     resumed: bool = False
     """whether it was paused before"""
+    delay: Delay | None = None
 
     def deciding(self, decisions: tuple[Decision, ...]) -> Plan:
         """The same plan with other decisions; `replace` would take several times as long."""
@@ -247,6 +295,7 @@ class Plan:
             self.considered_at,
             self.fired,
             self.resumed,
+            self.delay,
         )
 
     @property

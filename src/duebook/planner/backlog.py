@@ -47,7 +47,8 @@ def pieces_until(
     if now <= place:
         return pieces
     missed_until = due.ripe_until(place, instant_before(now - snapshot.spec.grace))
-    if missed_until > place:
+    # an empty piece would only add to those that a due time which waits long leaves behind it
+    if missed_until > place and due.holds_any(place, missed_until):
         pieces.append(Piece(place, missed_until, "missed", now))
         place = missed_until
     horizon = due.ripe_until(place, now)

@@ -112,6 +112,11 @@ class DueTimes:
             return max(moved, default=None)
         return max([due, *moved])
 
+    def holds_any(self, after: datetime, until: datetime) -> bool:
+        """Whether there is anything to decide or record in the stretch."""
+        due_at = self.next_after(after)
+        return (due_at is not None and due_at <= until) or bool(self.left_out(after, until))
+
     def knows(self, instant: datetime) -> bool:
         """Whether it is a due time that nobody took out."""
         return self.next_after(instant - _TICK) == instant

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.plan import DueException, Plan, Reason, Skip, Stretch
+from duebook.model.plan import Delay, DueException, Plan, Reason, Skip, Stretch
 from duebook.planner.backlog import pieces_until, remaining
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.walk import Walk
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "end_of_pause",
     "first_plan",
+    "held",
     "plan_edit",
     "plan_end",
     "plan_pause",
@@ -49,7 +50,12 @@ def plan_pause(snapshot: Snapshot, now: datetime) -> Plan:
     if pieces and not any(due.last(*span) or due.left_out(*span) for span in waiting):
         watermark, pieces = pieces[-1].until, []
     planned = Walk(snapshot, due, pieces, watermark, now).plan()
-    return replace(planned, status="paused", wake_at=None)
+    return replace(planned, status="paused", wake_at=None, delay=held(snapshot, now))
+
+
+def held(snapshot: Snapshot, now: datetime) -> Delay | None:
+    """What is late stays as late as it is while nothing is decided."""
+    return None if snapshot.delay is None else Delay(held_at=snapshot.delay.own_time(now))
 
 
 def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:

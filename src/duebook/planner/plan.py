@@ -41,7 +41,7 @@ def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
     spec, watermark = snapshot.spec, snapshot.watermark
     if not spec.plain or watermark is None or snapshot.status != "active":
         return None
-    if snapshot.unattended or snapshot.exceptions or snapshot.seen:
+    if snapshot.unattended or snapshot.exceptions or snapshot.seen or snapshot.delay is not None:
         return None
     if snapshot.active and spec.overlap != "allow":
         return None

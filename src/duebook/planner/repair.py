@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from duebook.model.plan import Plan, Stretch
 from duebook.planner.due import instant_before
-from duebook.planner.lifecycle import end_of_pause, plan_edit
+from duebook.planner.lifecycle import end_of_pause, held, plan_edit
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,7 +36,7 @@ def pause_unread(snapshot: Snapshot, now: datetime) -> Plan:
     old, place = instant_before(now - snapshot.spec.grace), _seen_until(snapshot, now)
     fresh = (Stretch(old, "missed", now), Stretch(now, "live", now))
     seen = (*snapshot.seen, *(stretch for stretch in fresh if stretch.until > place))
-    return _plan(snapshot, now, "paused", seen)
+    return replace(_plan(snapshot, now, "paused", seen), delay=held(snapshot, now))
 
 
 def resume_unread(snapshot: Snapshot, now: datetime) -> Plan:
@@ -64,4 +64,5 @@ def _plan(snapshot: Snapshot, now: datetime, status: Status, seen: tuple[Stretch
         seen=seen,
         considered_at=snapshot.considered_at,
         fired=snapshot.fired,
+        delay=snapshot.delay,
     )

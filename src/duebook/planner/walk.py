@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from duebook.model.plan import ActiveRun, Decision, Defer, Fire, Plan, Reason, Skip
+from duebook.model.plan import ActiveRun, Decision, Defer, Delay, Fire, Lane, Plan, Reason, Skip
 from duebook.planner.backlog import remaining
 from duebook.planner.due import instant_before
 from duebook.timetext import format_duration
@@ -29,11 +29,16 @@ MOST_AT_ONCE: Final = 1_000
 RECHECK: Final = timedelta(minutes=1)
 """When to look again at a schedule that waits for a run to end; its settle wakes it earlier."""
 _MICRO: Final = timedelta(microseconds=1)
+_NOTHING: Final = timedelta()
 
 
 class Walk:
     """One plan in the making. Whoever asks a step gets True when the walk goes on, and False
-    when something must wait: nothing behind it is decided then."""
+    when something must wait: nothing behind it is decided then.
+
+    Due times are judged by the schedule's own time (see `Delay`): those that it has not reached
+    are seen, and wait. While no run of the schedule's own is active it leaps to the next of them.
+    """
 
     def __init__(
         self,
@@ -54,7 +59,17 @@ class Walk:
         self._overlap: Overlap = "allow" if self._spec.instant else self._spec.overlap
         self._pace = timedelta() if self._spec.instant else self._spec.catchup_pace
         active = () if self._spec.instant else snapshot.active
-        self._blocker: ActiveRun | Fire | None = next(iter(active), None)
+        self._busy = bool(active)
+        own = tuple(run for run in active if run.lane == Lane.OWN)
+        self._blocker: ActiveRun | Fire | None = next(iter(own), None)
+        self._gives_way = tuple(run.id for run in own) if self._overlap == "cancel" else ()
+        extra = next((run for run in active if run.lane == Lane.EXTRA), None)
+        waits = self._overlap == "cancel" or (self._overlap != "allow" and not own)
+        self._held_by = extra if waits else None
+        self._extra = extra
+        delay = None if self._overlap == "allow" else snapshot.delay
+        self._own_now = now if delay is None else delay.own_time(now)
+        self._delay, self._stands_still = snapshot.delay, False
         most = snapshot.spec.max_runs
         self._left = None if most is None else max(most - snapshot.fired, 0)
         self._considered_at = snapshot.considered_at
@@ -69,13 +84,17 @@ class Walk:
 
     def go(self) -> None:
         """Decide as much as can be decided now."""
+        self._decide_all()
+        self._delay = self._delay_now()
+
+    def _decide_all(self) -> None:
         self._skip_moved()
         for at in sorted(self._past - self._ahead):  # moved to the past: due at once
             if not self._consider(at, "schedule", self._watermark):
                 return
             self._past.discard(at)
         for piece in self._pieces:
-            if not self._decide_piece(piece):
+            if not self._decide_in_turn(piece):
                 return
 
     def _skip_moved(self) -> None:
@@ -87,6 +106,18 @@ class Walk:
             for e in said
             if e.kind == "skip" and e.due_at in moved
         ]
+
+    def _decide_in_turn(self, piece: Piece) -> bool:
+        """What the schedule's own time has reached of a piece, then what it reaches next."""
+        while (part := self._reached(piece)) is not piece:
+            if part.until > self._watermark and not self._decide_piece(part):
+                return False
+            due_at = self._due.next_after(self._watermark)
+            if due_at is None or due_at > piece.until:
+                return self._advance(piece.until)
+            if not self._reach(due_at, self._due.ripe_at(due_at)):
+                return False
+        return self._decide_piece(piece)
 
     def _decide_piece(self, piece: Piece) -> bool:
         if piece.kind == "done":
@@ -108,6 +139,48 @@ class Walk:
             return self._keep_newest(piece, self._last("missed"), Reason.SUPERSEDED)
         return self._backlog(piece)
 
+    # -- the schedule's own time
+
+    @property
+    def _lag(self) -> timedelta:
+        return max(self._now - self._own_now, _NOTHING)
+
+    def _reached(self, piece: Piece) -> Piece:
+        """The part of a piece that has arrived by the schedule's own time; what was missed is
+        sorted out at once, and its survivors wait by themselves."""
+        if not self._lag or piece.kind != "live":
+            return piece
+        until = self._due.ripe_until(piece.after, self._own_now)
+        return piece if until >= piece.until else replace(piece, until=max(until, piece.after))
+
+    def _reach(self, due_at: datetime, arrives_at: datetime) -> bool:
+        """Whether the schedule's own time gets there; a run that began late holds it up."""
+        if not self._lag or arrives_at <= self._own_now:
+            return True
+        if self._blocker is None:
+            self._own_now = min(arrives_at, self._now)
+            return True
+        late = {"late": format_duration(self._lag)}
+        until = arrives_at + self._lag
+        return self._defer(due_at, Reason.OVERLAP, until, _facts_of(self._blocker) | late)
+
+    def _next_arrival(self) -> datetime | None:
+        """When the schedule's own time, if it is late, reaches the next due time."""
+        if not self._lag or self._stands_still:
+            return None
+        place = self._due.ripe_until(self._watermark, self._own_now)
+        due_at = self._due.next_after(max(place, self._watermark))
+        return None if due_at is None else self._due.ripe_at(due_at) + self._lag
+
+    def _delay_now(self) -> Delay | None:
+        """By how much the schedule's own time is behind after this plan."""
+        waits = self._deferred is not None or self._again
+        if self._overlap == "allow" or not (waits or self._blocker is not None):
+            return None
+        if self._stands_still:
+            return Delay(held_at=self._own_now)
+        return Delay(lag=self._lag) if self._lag else None
+
     # -- pieces
 
     def _pass_decided(self, piece: Piece) -> bool:
@@ -124,7 +197,7 @@ class Walk:
         for due_at in self._turns(piece):
             if self._collapses():
                 return self._keep_newest(piece, self._last(), Reason.SUPERSEDED)
-            if self._blocks_the_rest():
+            if self._blocks_the_rest(due_at):
                 return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
             if not self._consider(due_at, "schedule", self._due.ripe_at(due_at)):
                 return False
@@ -146,7 +219,7 @@ class Walk:
         for due_at in self._turns(piece):
             if (ready_at := self._paced_until(due_at)) is not None:
                 return self._defer(due_at, Reason.PACE, ready_at, {})
-            if self._blocks_the_rest() and not self._pace:
+            if self._blocks_the_rest(piece.seen_at) and not self._pace:
                 return self._skip_rest(piece, Reason.OVERLAP, _facts_of(self._blocker))
             if not self._consider(due_at, "catchup", piece.seen_at):
                 return False
@@ -197,7 +270,7 @@ class Walk:
         if self._considered_now:
             return max(ready_at, self._now + _MICRO)
         settled_at = self._snapshot.settled_at
-        idle = self._blocker is None
+        idle = self._blocker is None and self._extra is None
         if idle and settled_at is not None and settled_at >= self._considered_at:
             return None
         return None if ready_at <= self._now else ready_at
@@ -211,6 +284,13 @@ class Walk:
         if origin == "schedule" and self._done_by_hand(due_at):
             by_hand = self._snapshot.by_hand
             return self._skip(due_at, Reason.ALREADY_SUCCEEDED, _facts_of(by_hand))
+        if self._held_by is not None:
+            facts, again = _facts_of(self._held_by), self._now + RECHECK
+            facts["origin"] = self._held_by.origin
+            self._stands_still = True
+            return self._defer(due_at, Reason.OVERLAP, again, facts, self._gives_way)
+        if not self._reach(due_at, since):
+            return False
         overlap, busy = self._overlap, self._blocker is not None
         if overlap == "skip" and busy:
             return self._skip(due_at, Reason.OVERLAP, _facts_of(self._blocker))
@@ -226,13 +306,16 @@ class Walk:
 
     def _collapses(self) -> bool:
         """Whether of several due times that wait only the newest counts."""
+        if self._held_by is not None:  # it stays open what will wait when that has ended
+            return False
         overlap = self._overlap
         return overlap == "cancel" or (overlap == "latest" and self._blocker is not None)
 
-    def _blocks_the_rest(self) -> bool:
-        """Whether every due time that follows in this plan meets the same fate."""
+    def _blocks_the_rest(self, since: datetime) -> bool:
+        """Whether every due time that follows in the piece meets the same fate."""
         blocks = self._blocker is not None and self._overlap == "skip"
-        return blocks and not self._spec.skip_if_successful
+        arrived = not self._lag or since <= self._own_now
+        return blocks and arrived and not self._spec.skip_if_successful
 
     def _done_by_hand(self, due_at: datetime) -> bool:
         by_hand = self._snapshot.by_hand
@@ -244,7 +327,7 @@ class Walk:
     def _met(self, dependency: Dependency) -> bool:
         upstream = self._snapshot.upstreams.get(dependency.schedule)
         succeeded_at = None if upstream is None else upstream.succeeded_at
-        return succeeded_at is not None and succeeded_at >= self._now - dependency.within
+        return succeeded_at is not None and succeeded_at >= self._own_now - dependency.within
 
     def _unmet(self, due_at: datetime, dependency: Dependency, since: datetime) -> bool:
         upstream = self._snapshot.upstreams.get(dependency.schedule)
@@ -255,16 +338,13 @@ class Walk:
             "succeeded_at": None if upstream is None else upstream.succeeded_at,
         }
         patience = since + dependency.wait
-        if self._now < patience:
-            return self._defer(due_at, Reason.DEPENDENCY, patience, facts)
+        if self._own_now < patience:
+            return self._defer(due_at, Reason.DEPENDENCY, patience + self._lag, facts)
         return self._skip(due_at, Reason.DEPENDENCY, facts)
 
     def _fire(self, due_at: datetime, origin: Origin) -> bool:
         wakes = self._overlap in ("queue", "latest") or self._spec.catchup == "all"
-        cancels: tuple[str, ...] = ()
-        if self._overlap == "cancel":
-            cancels = tuple(run.id for run in self._snapshot.active if _gives_way(run))
-        fire = Fire(due_at, origin, wakes, cancels)
+        fire = Fire(due_at, origin, wakes or self._lag > _NOTHING, self._gives_way)
         self._decisions.append(fire)
         self._judged += 1
         if not self._spec.instant:
@@ -285,11 +365,16 @@ class Walk:
         return self._pass(due_at)
 
     def _defer(
-        self, due_at: datetime, reason: Reason, until: datetime, facts: Mapping[str, Any]
+        self,
+        due_at: datetime,
+        reason: Reason,
+        until: datetime,
+        facts: Mapping[str, Any],
+        cancels: tuple[str, ...] = (),
     ) -> bool:
         if due_at > self._watermark:
             self._advance(instant_before(due_at))
-        self._deferred = Defer(due_at, reason, until, facts)
+        self._deferred = Defer(due_at, reason, until, facts, cancels)
         return False
 
     # -- the place of the walk
@@ -300,8 +385,9 @@ class Walk:
 
     def _last(self, kind: str | None = None) -> datetime:
         """The newest due time that waits, and that no bound drops."""
-        for piece in reversed(self._pieces):
-            if piece.kind not in ("done", "paused") and kind in (None, piece.kind):
+        for piece in map(self._reached, reversed(self._pieces)):
+            came = kind == "missed" or piece.seen_at <= self._own_now or piece.kind == "live"
+            if piece.kind not in ("done", "paused") and kind in (None, piece.kind) and came:
                 after = max(self._kept_after(piece), self._watermark)
                 found = self._due.last(after, piece.until)
                 if found is not None:
@@ -350,7 +436,7 @@ class Walk:
         decisions, status = tuple(self._decisions), snapshot.status
         if status == "active" and next_due_at is None and not waits:
             decisions = tuple(_waking(decision) for decision in decisions)
-            busy = self._blocker is not None
+            busy = self._busy or self._blocker is not None
             status = "active" if busy or wake_at else "completed"
             wake_at = wake_at or (self._now + RECHECK if busy else None)
         return Plan(
@@ -365,6 +451,7 @@ class Walk:
             seen=seen,
             considered_at=self._considered_at if seen else None,
             fired=snapshot.fired + self._fired,
+            delay=self._delay,
         )
 
     def _used(self) -> tuple[DueException, ...]:
@@ -378,7 +465,8 @@ class Walk:
         if self._deferred is None:
             return due
         # what comes next must be seen in time, also while it will have to wait
-        return self._deferred.until if due is None else min(due, self._deferred.until)
+        moments = (due, self._deferred.until, self._next_arrival())
+        return min(moment for moment in moments if moment is not None)
 
 
 def _first(moment: datetime | None, others: set[datetime]) -> datetime | None:
@@ -390,11 +478,6 @@ def _facts_of(blocker: ActiveRun | Fire | None) -> dict[str, object]:
     if isinstance(blocker, Fire):
         return {"due_at": blocker.due_at}
     return {} if blocker is None else {"run": blocker.id, "since": blocker.since}
-
-
-def _gives_way(run: ActiveRun) -> bool:
-    """Runs that people asked for are not taken from them before they have begun."""
-    return run.status == "running" or run.origin in ("schedule", "catchup")
 
 
 def _waking(decision: Decision) -> Decision:

@@ -6,7 +6,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.model.plan import ActiveRun, Defer, DueException, Fire, Plan, Skip, Snapshot, Upstream
+from duebook.model.plan import (
+    ActiveRun,
+    Defer,
+    DueException,
+    Fire,
+    Lane,
+    Plan,
+    Skip,
+    Snapshot,
+    Upstream,
+)
 from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
 
@@ -21,6 +31,7 @@ HOUR: Final = timedelta(hours=1)
 MINUTE: Final = timedelta(minutes=1)
 SECOND: Final = timedelta(seconds=1)
 TICK: Final = timedelta(microseconds=1)
+LANES: Final = {"manual": Lane.EXTRA, "backfill": Lane.BACKFILL}
 
 
 def clock(text: str, day: int = 1) -> datetime:
@@ -86,9 +97,11 @@ class History:
 
     def facts(self) -> Snapshot:
         """The snapshot that a store would take now."""
-        active = tuple(self.runs.values())
-        if self.snapshot.spec.overlap != "cancel":
-            active = active[:1]
+        running = [run for run in self.runs.values() if run.status == "running"]
+        active = tuple(sorted(running or self.runs.values(), key=lambda run: run.lane)[:1])
+        if self.snapshot.spec.overlap == "cancel":
+            begun = (run for run in self.runs.values() if run.lane != Lane.BACKFILL)
+            active = tuple(begun) or active
         waits = self.snapshot.considered_at is not None
         return replace(
             self.snapshot,
@@ -103,16 +116,21 @@ class History:
                 self._begin(decision)
             elif isinstance(decision, Skip):
                 self.skips.append(decision)
+            else:
+                self._cancel(decision.cancels)
         self._move(planned)
 
     def _begin(self, fire: Fire) -> None:
         assert fire.due_at not in {other.due_at for other in self.fires}, f"{fire} a second time"
-        for run_id in fire.cancels:
-            self.cancelled.append(run_id)
-            self.settle(run_id)
+        self._cancel(fire.cancels)
         self.fires.append(fire)
         run_id = f"run-{_time(fire.due_at)}" if fire.due_at.day == 1 else f"run-{fire.due_at}"
         self.runs[run_id] = ActiveRun(run_id, fire.due_at, self.now, fire.origin, "queued")
+
+    def _cancel(self, run_ids: Iterable[str]) -> None:
+        for run_id in run_ids:
+            self.cancelled.append(run_id)
+            self.settle(run_id)
 
     def _move(self, planned: Plan) -> None:
         self.wake_at = planned.wake_at
@@ -129,6 +147,7 @@ class History:
             considered_at=planned.considered_at,
             fired=planned.fired,
             paused_until=self.snapshot.paused_until if planned.status == "paused" else None,
+            delay=planned.delay,
         )
 
     # -- runs
@@ -136,10 +155,13 @@ class History:
     def add_run(
         self, run_id: str, origin: Origin = "manual", due_at: datetime | None = None
     ) -> None:
-        self.runs[run_id] = ActiveRun(run_id, due_at, self.now, origin, "queued")
+        lane = LANES.get(origin, Lane.OWN)
+        self.runs[run_id] = ActiveRun(run_id, due_at, self.now, origin, "queued", lane)
 
     def start(self, run_id: str) -> None:
-        self.runs[run_id] = replace(self.runs[run_id], status="running", since=self.now)
+        run = self.runs[run_id]
+        lane = min(run.lane, Lane.EXTRA)
+        self.runs[run_id] = replace(run, status="running", since=self.now, lane=lane)
 
     def settle(self, run_id: str | None = None, at: datetime | str | None = None) -> None:
         """The run ends (the oldest, if not said), at that time or now."""

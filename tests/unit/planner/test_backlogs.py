@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from duebook.model.plan import Defer, Skip
-from tests.unit.planner.histories import MINUTE, SECOND, TICK, History, clock, history
+from tests.unit.planner.histories import HOUR, MINUTE, NOON, SECOND, TICK, History, clock, history
 
 # -- grace: the class of a due time is fixed by the first plan that sees it
 
@@ -101,6 +101,19 @@ def test_beyond_the_limit_the_newest_are_kept_and_the_rest_expire_as_one_range()
     ]
     (skip,) = life.skips
     assert skip.facts == {"catchup_limit": 2}
+
+
+def test_however_many_live_due_times_wait_all_stay_live() -> None:
+    """Two days of hours, each seen in time, behind one run."""
+    life = history("11:30", overlap="queue", catchup="skip")
+    life.add_run("long", "schedule", clock("11:00"))
+    for number in range(48):
+        life.at(NOON + number * HOUR)
+    assert [stretch.kind for stretch in life.snapshot.seen] == ["live"]
+    while life.runs:
+        life.settle()
+        life.at(life.now + SECOND)
+    assert (len(life.fires), life.skips) == (48, [])
 
 
 def test_the_limit_holds_over_two_outages() -> None:

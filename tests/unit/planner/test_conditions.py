@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,22 +22,38 @@ from tests.unit.planner.histories import (
     told,
 )
 
+if TYPE_CHECKING:
+    from duebook.model.run import Origin
+
 # -- cancel
 
 
-def test_a_due_time_cancels_every_run_but_queued_ones_that_people_asked_for() -> None:
+def test_a_due_time_cancels_the_runs_of_other_due_times() -> None:
     life = history("11:30", overlap="cancel")
-    life.add_run("queued-manual")
-    life.add_run("running-manual")
-    life.start("running-manual")
     life.add_run("queued-backfill", "backfill", clock("03:00"))
-    life.add_run("running-backfill", "backfill", clock("04:00"))
-    life.start("running-backfill")
     life.add_run("queued-due", "schedule", clock("10:00"))
     life.add_run("caught-up", "catchup", clock("11:00"))
     (fire,) = life.plan(NOON).decisions
     assert isinstance(fire, Fire)
-    assert set(fire.cancels) == {"running-manual", "running-backfill", "queued-due", "caught-up"}
+    assert set(fire.cancels) == {"queued-due", "caught-up"}
+
+
+@pytest.mark.parametrize(
+    ("origin", "begun"), [("manual", False), ("manual", True), ("backfill", True)]
+)
+def test_a_due_time_that_cancels_runs_waits_for_those_that_people_asked_for(
+    origin: Origin, begun: bool
+) -> None:
+    """The run of an earlier due time gives way at once all the same: both would wait for it."""
+    life = history("11:30", overlap="cancel")
+    life.add_run("before", "schedule", clock("11:00"))
+    life.add_run("asked-for", origin, clock("04:00") if origin == "backfill" else None)
+    if begun:
+        life.start("asked-for")
+    assert life.at("12:00") == ["wait 12:00 overlap"]
+    assert (life.cancelled, list(life.runs)) == (["before"], ["asked-for"])
+    life.settle(at="12:20")
+    assert life.at("12:20") == ["fire 12:00 schedule"]
 
 
 def test_a_due_time_that_is_itself_dropped_cancels_nothing() -> None:
@@ -85,10 +101,12 @@ def test_a_missed_due_time_runs_though_somebody_did_it_by_hand() -> None:
     assert done_by_hand("11:40").at("12:30") == ["fire 12:00 catchup"]
 
 
-def test_a_run_by_hand_that_still_runs_is_an_overlap() -> None:
+def test_a_due_time_waits_for_a_run_by_hand_to_learn_whether_it_succeeds() -> None:
     life = history("11:30", skip_if_successful=True)
     life.add_run("by-hand")
-    assert life.at("12:00") == ["skip 12:00 overlap"]
+    assert life.at("12:00") == ["wait 12:00 overlap"]
+    life.settle(at="12:10")
+    assert life.at("12:10") == ["skip 12:00 already_succeeded"]
 
 
 def test_the_policy_is_off_by_default() -> None:

@@ -307,6 +307,7 @@ CREATE TABLE runs (
     priority INTEGER NOT NULL,
     task TEXT,
     exclusive INTEGER NOT NULL CHECK (exclusive IN (0, 1)),
+    lane INTEGER NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2)), -- the lower ones of a schedule go first
     max_concurrent INTEGER CHECK (max_concurrent >= 1),
     wakes INTEGER NOT NULL CHECK (wakes IN (0, 1)),
     max_takeovers INTEGER NOT NULL,
@@ -391,6 +392,7 @@ CREATE TABLE schedule_state (
     emitted INTEGER NOT NULL DEFAULT 0 CHECK (emitted >= 0), -- the version of its latest event
     seen TEXT CHECK (seen IS NULL OR json_valid(seen)),
     considered_at INTEGER,
+    delay TEXT CHECK (delay IS NULL OR json_valid(delay)), -- by manual and backfill work
     paused_at INTEGER,
     paused_until INTEGER,
     pause_reason TEXT,
@@ -465,9 +467,9 @@ CREATE INDEX ledger_of_schedule ON ledger (schedule_id, due_to);
 
 CREATE INDEX node_sessions_alive ON node_sessions (expires_at) WHERE ended_at IS NULL;
 
-CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
+CREATE INDEX runs_active ON runs (schedule_id, lane, created_at) WHERE status IN ('queued', 'running');
 
-CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
+CREATE INDEX runs_busy ON runs (schedule_id, lane, created_at) WHERE status = 'running';
 
 CREATE UNIQUE INDEX runs_by_key ON runs (namespace, key) WHERE key IS NOT NULL;
 

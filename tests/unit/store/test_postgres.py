@@ -17,6 +17,7 @@ from duebook.clock import utc_now
 from duebook.engine.ticker import Ticker
 from duebook.errors import DuebookError, Unavailable
 from duebook.model.run import LogLine, Outcome, Progress
+from duebook.planner import plan
 from duebook.store.postgres import PostgresStore, beginning
 from duebook.store.postgres import store as store_module
 from duebook.store.postgres.connection import SCHEMA
@@ -501,8 +502,9 @@ def test_many_runs_are_locked_in_the_order_of_their_ids(postgres_url: str, verb:
     clock = Clock()
     with opened(postgres_url, clock) as store:
         ids = [add_schedule(store, f"job-{number}", overlap="cancel") for number in range(4)]
-        for schedule_id in reversed(ids):
-            add_run(store, schedule_id)
+        clock.advance(MINUTE)
+        for id_ in reversed(ids):
+            store.transact(lambda tx, id_=id_: tx.commit([plan(tx.snapshot(id_), tx.now)], None))  # type: ignore[misc]
         begin(store, lease=timedelta(days=9))
         tokens = sorted((c.token for c in claim(store)), key=lambda t: t.run_id, reverse=True)
         clock.advance(MINUTE)
@@ -517,6 +519,44 @@ def test_many_runs_are_locked_in_the_order_of_their_ids(postgres_url: str, verb:
         }
         with waiting_for(postgres_url, tokens[-1].run_id, verbs[verb]):
             assert all(is_free(postgres_url, "runs", token.run_id) for token in tokens[:-1])
+
+
+@pytest.mark.parametrize("first", ["plan", "claim"])
+def test_of_a_plan_and_the_claim_of_a_backfill_one_sees_what_the_other_did(
+    postgres_url: str, first: str
+) -> None:
+    """So that no backfill begins while a due time waits, however close they come."""
+    clock = Clock()
+    with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
+        begin(store, lease=timedelta(days=9))
+        job = add_schedule(store, catchup="skip", grace="30s")
+        clock.advance(2 * MINUTE)
+        tick(store)
+        settle(store, claim(store)[0].token)
+        tick(store)
+        before = clock.now - MINUTE
+        store.transact(lambda tx: tx.create_backfill(tx.snapshot(job), [before]))
+
+        def plan_first(tx: Tx) -> None:
+            clock.advance(MINUTE)
+            snapshots = tx.take(10).snapshots
+            assert claim(other) == [], "somebody decides about due times"
+            assert tx.commit([plan(s, clock.now) for s in snapshots], None) == 1
+
+        def claim_first(tx: Tx) -> None:
+            assert [c.run.due_at for c in tx.claim("node-1", "default", 9)] == [before]
+            clock.advance(MINUTE)
+            assert tick(other) == 0, "somebody begins a backfill"
+
+        store.transact(plan_first if first == "plan" else claim_first)
+        assert tick(other) == 0
+        active = {(run.status, run.origin) for run in get_runs(store) if run.is_active}
+        assert active == (
+            {("queued", "schedule"), ("queued", "backfill")}
+            if first == "plan"
+            else {("running", "backfill")}
+        )
+        assert [c.run.origin for c in claim(other)] == (["schedule"] if first == "plan" else [])
 
 
 def test_an_update_locks_runs_before_their_schedule_as_a_claim_does(postgres_url: str) -> None:

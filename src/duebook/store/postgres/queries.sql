@@ -3,7 +3,7 @@
 
 -- name: take_due
 -- What wants to be looked at, the most overdue first; not the dead entries of what was taken.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, wake_at
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay, wake_at
 FROM schedule_state
 WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
 ORDER BY wake_at, schedule_id
@@ -12,7 +12,7 @@ FOR UPDATE SKIP LOCKED
 
 -- name: lock_state
 -- One schedule's state, for what people do to it.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = :id
 FOR UPDATE
 
@@ -119,33 +119,34 @@ JOIN schedules AS s ON s.id = wanted.id
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.id AND r.version = wanted.version
 
 -- name: list_active
--- The oldest active run of each of the given schedules that has one, however many there are.
-SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
+-- Of each of the given schedules a running run, else the first that waits, however many there are.
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status,
+    r.lane
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status FROM runs
+    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM runs
         WHERE schedule_id = wanted.id AND status = 'running' AND status IN ('queued', 'running')
-        ORDER BY created_at LIMIT 1)
+        ORDER BY lane, created_at LIMIT 1)
     UNION ALL
-    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status FROM runs
+    (SELECT schedule_id, id, due_at, started_at, created_at, origin, status, lane FROM runs
         WHERE schedule_id = wanted.id AND status = 'queued' AND status IN ('queued', 'running')
-        ORDER BY created_at LIMIT 1)
-    ORDER BY created_at LIMIT 1) AS r
+        ORDER BY lane, created_at LIMIT 1)
+    ORDER BY status DESC LIMIT 1) AS r
 
 -- name: list_all_active
--- All active runs of the given schedules, for policies that cancel them.
-SELECT schedule_id, id, due_at, coalesce(started_at, created_at), origin, status
+-- All active runs of the given schedules but backfills to come, for policies that cancel them.
+SELECT schedule_id, id, due_at, coalesce(started_at, created_at), origin, status, lane
 FROM runs
-WHERE schedule_id = ANY (:ids::text[]) AND status IN ('queued', 'running')
+WHERE schedule_id = ANY (:ids::text[]) AND status IN ('queued', 'running') AND lane < 2
 ORDER BY created_at, place
 
 -- name: list_by_hand
 -- Of each schedule's newest runs without a due time that succeeded, the one that began last.
-SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status
+SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status, r.lane
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    SELECT schedule_id, id, due_at, started_at, origin, status FROM (
-        SELECT schedule_id, id, due_at, started_at, origin, status FROM runs
+    SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM (
+        SELECT schedule_id, id, due_at, started_at, origin, status, lane FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NULL
             AND status = 'succeeded' AND origin IN ('manual', 'enqueue')
         ORDER BY created_at DESC, place DESC LIMIT 100) AS newest
@@ -183,11 +184,11 @@ SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::t
 -- Active schedules that stay active move on; only the version that was planned.
 UPDATE schedule_state AS st
 SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
-    problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at
+    problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at, delay = v.delay
 FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::timestamptz[],
-    :fired::integer[], :seen::text[], :considered_at::timestamptz[],
+    :fired::integer[], :seen::text[], :considered_at::timestamptz[], :delay::text[],
     :schedule_id::text[], :version::integer[])
-    AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, schedule_id, version)
+    AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, delay, schedule_id, version)
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
 
 -- name: move_and_count
@@ -195,11 +196,12 @@ WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 
 UPDATE schedule_state AS st
 SET watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
     problem = NULL, fired = v.fired, seen = v.seen, considered_at = v.considered_at,
-    emitted = st.emitted + v.emits
+    delay = v.delay, emitted = st.emitted + v.emits
 FROM unnest(:watermark::timestamptz[], :next_due_at::timestamptz[], :wake_at::timestamptz[],
-    :fired::integer[], :seen::text[], :considered_at::timestamptz[],
+    :fired::integer[], :seen::text[], :considered_at::timestamptz[], :delay::text[],
     :schedule_id::text[], :version::integer[], :emits::integer[])
-    AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, schedule_id, version, emits)
+    AS v (watermark, next_due_at, wake_at, fired, seen, considered_at, delay, schedule_id, version,
+        emits)
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version AND st.status = 'active'
 RETURNING st.schedule_id, st.emitted
 
@@ -207,52 +209,52 @@ RETURNING st.schedule_id, st.emitted
 -- Schedules' state after their plans; only the version that was planned.
 UPDATE schedule_state AS st
 SET status = v.status, watermark = v.watermark, next_due_at = v.next_due_at, wake_at = v.wake_at,
-    fired = v.fired, seen = v.seen, considered_at = v.considered_at, paused_at = v.paused_at,
-    paused_until = v.paused_until, pause_reason = v.pause_reason, problem = NULL
+    fired = v.fired, seen = v.seen, considered_at = v.considered_at, delay = v.delay,
+    paused_at = v.paused_at, paused_until = v.paused_until, pause_reason = v.pause_reason, problem = NULL
 FROM unnest(:status::text[], :watermark::timestamptz[], :next_due_at::timestamptz[],
     :wake_at::timestamptz[], :fired::integer[], :seen::text[], :considered_at::timestamptz[],
-    :paused_at::timestamptz[], :paused_until::timestamptz[], :pause_reason::text[],
+    :delay::text[], :paused_at::timestamptz[], :paused_until::timestamptz[], :pause_reason::text[],
     :schedule_id::text[], :version::integer[])
-    AS v (status, watermark, next_due_at, wake_at, fired, seen, considered_at, paused_at,
+    AS v (status, watermark, next_due_at, wake_at, fired, seen, considered_at, delay, paused_at,
         paused_until, pause_reason, schedule_id, version)
 WHERE st.schedule_id = v.schedule_id AND st.version = v.version
 
 -- name: insert_run
 -- Due times that fire become runs, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, status)
-SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.wakes, v.payload, v.created_at,
+SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
     v.max_concurrent, v.max_takeovers, 'queued'
 FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-    :origin::text[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
+    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
     :ready_at::timestamptz[], :expires_at::timestamptz[], :namespace::text[], :trigger::text[],
     :queue::text[], :priority::integer[], :task::text[], :exclusive::boolean[],
     :max_concurrent::integer[], :max_takeovers::integer[])
-    AS v (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+    AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
         expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
         max_takeovers)
 ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 
 -- name: insert_ended_run
 -- Due times that only write an event become runs that have ended, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
     finished_at, attempt)
-SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.wakes, v.payload, v.created_at,
+SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
     v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
     v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id,
     v.failures, v.claimed_at, v.started_at, v.finished_at, 1
 FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-    :origin::text[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
+    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
     :ready_at::timestamptz[], :expires_at::timestamptz[], :namespace::text[], :trigger::text[],
     :queue::text[], :priority::integer[], :task::text[], :exclusive::boolean[],
     :max_concurrent::integer[], :max_takeovers::integer[], :status::text[], :reason::text[],
     :error::text[], :session_id::text[], :failures::integer[], :claimed_at::timestamptz[],
     :started_at::timestamptz[], :finished_at::timestamptz[])
-    AS v (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+    AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
         expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
         max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
         finished_at)
@@ -626,8 +628,8 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
 WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: list_claimable
--- Ready work by priority, within its limits; whether its schedule has one.
-SELECT r.id, r.schedule_id, r.exclusive, r.max_concurrent IS NOT NULL
+-- Ready work by priority, within its limits; its lane and limits. IS NULL, for EXISTS may read a table.
+SELECT r.id, r.schedule_id, r.lane, r.exclusive, r.max_concurrent IS NOT NULL
 FROM runs AS r
 WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND r.ready_at <= :now
     AND (r.expires_at IS NULL OR r.expires_at > :now OR r.attempt > 0)
@@ -636,13 +638,25 @@ WHERE r.status = 'queued' AND r.queue = :queue AND r.namespace = :namespace AND 
     AND (NOT r.exclusive OR NOT EXISTS (
         SELECT 1 FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
-            AND (other.status = 'running'
-                OR (other.attempt > 0 AND r.attempt = 0)
-                OR (other.exclusive AND other.queue = r.queue AND other.ready_at <= :now
-                    AND (other.attempt > 0 OR r.attempt = 0)
+            AND (other.status = 'running' OR other.lane < r.lane
+                OR (other.lane = r.lane AND other.attempt > 0 AND r.attempt = 0)
+                OR (other.lane = r.lane AND other.exclusive AND other.queue = r.queue
+                    AND other.ready_at <= :now AND (other.attempt > 0 OR r.attempt = 0)
                     AND (other.priority > r.priority
                         OR (other.priority = r.priority
                             AND (other.ready_at, other.place) < (r.ready_at, r.place)))))))
+    AND (r.lane < 2 OR r.exclusive OR (
+        SELECT true FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running') AND other.lane < 2
+            AND other.queue = r.queue AND other.ready_at <= :now LIMIT 1) IS NULL)
+    AND (r.lane < 2 OR NOT r.exclusive OR (
+        SELECT true FROM schedule_state AS st
+        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
+            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
+                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
+                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
+                        AND e.due_at <= :now))) IS NULL)
     AND (r.exclusive OR r.max_concurrent IS NULL OR r.max_concurrent > (
         SELECT count(*) FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'
@@ -680,6 +694,16 @@ SELECT id FROM schedules WHERE id = ANY (:ids::text[])
 ORDER BY id
 FOR NO KEY UPDATE SKIP LOCKED
 
+-- name: lock_decided
+-- Of schedules with backfills to begin, those that nobody plans just now, nor until the commit.
+WITH free AS (
+    SELECT schedule_id FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
+    FOR SHARE SKIP LOCKED)
+SELECT schedule_id FROM free
+UNION ALL
+SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
+WHERE NOT EXISTS (SELECT 1 FROM schedule_state AS st WHERE st.schedule_id = wanted.id)
+
 -- name: lock_limited
 -- One claim at a time counts the runs of a schedule with a limit.
 SELECT id FROM schedules WHERE id = ANY (:ids::text[])
@@ -689,8 +713,8 @@ FOR NO KEY UPDATE
 -- name: claim_runs
 -- The runs are this session's until they settle; no limit of a schedule concerns them.
 UPDATE runs AS r
-SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
-    started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
+    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE r.id = ANY (:ids::text[]) AND r.status || '' = 'queued'
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
@@ -699,19 +723,30 @@ RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.tri
 -- name: claim_limited
 -- As claim_runs, as far as the limits of their schedules allow now.
 UPDATE runs AS r
-SET status = 'running', attempt = r.attempt + 1, session_id = :session_id, claimed_at = :now,
-    started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+SET status = 'running', attempt = r.attempt + 1, lane = least(r.lane, 1), session_id = :session_id,
+    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
 FROM (
     SELECT c.id, CASE WHEN c.exclusive THEN 1 ELSE c.max_concurrent END AS most,
         row_number() OVER (
             PARTITION BY c.schedule_id
-            ORDER BY c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
+            ORDER BY c.lane, c.attempt > 0 DESC, c.priority DESC, c.ready_at, c.place) AS rank,
         (SELECT count(*) FROM runs AS other
             WHERE other.schedule_id = c.schedule_id AND other.status = 'running'
                 AND other.status IN ('queued', 'running')) AS running
     FROM runs AS c WHERE c.id = ANY (:ids::text[])) AS ranked
 WHERE r.id = ranked.id AND r.status || '' = 'queued'
     AND ranked.running + ranked.rank <= ranked.most
+    AND (r.lane = 0 OR NOT r.exclusive OR NOT EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running') AND other.lane < r.lane))
+    AND (r.lane < 2 OR NOT r.exclusive OR (
+        SELECT true FROM schedule_state AS st
+        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
+            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
+                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
+                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
+                        AND e.due_at <= :now))) IS NULL)
 RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.trigger, r.queue,
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
     r.expires_at, r.task, r.parent_run_id, r.step, r.flow
@@ -954,7 +989,7 @@ WHERE namespace = :namespace AND name = ANY (:names::text[]) AND deleted_at IS N
 
 -- name: take_states
 -- The states of the given schedules, for what people do to them.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 ORDER BY schedule_id
 FOR UPDATE
@@ -1183,7 +1218,8 @@ WHERE r.id = ANY (:ids::text[])
 
 -- name: lock_beginning
 -- Runs of flows that wait to begin, with the limits of their schedules.
-SELECT id, namespace, flow, schedule_id, exclusive, max_concurrent, priority, ready_at, created_at
+SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
+    created_at
 FROM runs
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 ORDER BY id
@@ -1209,10 +1245,27 @@ SELECT v.namespace, v.flow, (
         AND r.namespace = v.namespace AND r.flow = v.flow)
 FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
 
+-- name: list_yielding
+-- Of the given runs those that give way to others of their schedule, or to due times that wait.
+SELECT r.id FROM runs AS r
+WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
+    EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running') AND other.lane < r.lane
+            AND (r.exclusive OR (r.lane = 2 AND other.ready_at <= :now)))
+    OR (r.exclusive AND r.lane = 2 AND EXISTS (
+        SELECT 1 FROM schedule_state AS st
+        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
+            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
+                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
+                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
+                        AND e.due_at <= :now)))))
+
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
-UPDATE runs SET status = 'running', attempt = attempt + 1, session_id = '', claimed_at = :now,
-    started_at = :now
+UPDATE runs SET status = 'running', attempt = attempt + 1, lane = least(lane, 1), session_id = '',
+    claimed_at = :now, started_at = :now
 WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 
 -- name: insert_step_run

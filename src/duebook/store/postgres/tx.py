@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.finding import Finding
+from duebook.model.plan import Lane
 from duebook.model.run import Run
 from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
@@ -72,13 +73,16 @@ class PostgresTx(
         tasks: Sequence[str],
         labels: Labels,
     ) -> list[Run]:
-        """Runs of limited schedules are counted again under a lock of their schedule."""
+        """Runs of limited schedules are counted again under a lock of their schedule; a backfill
+        begins only where nobody decides about due times at the same time."""
         found = self._claimable("take_claimable", queue, namespace, limit, tasks, labels)
-        exclusive = {schedule_id for _, schedule_id, alone, _ in found if alone}
-        limited = {schedule_id for _, schedule_id, _, limited in found if limited} - exclusive
+        exclusive = {schedule_id for _, schedule_id, _, alone, _ in found if alone}
+        limited = {schedule_id for _, schedule_id, _, _, limited in found if limited} - exclusive
+        filling = {owner for _, owner, lane, alone, _ in found if alone and lane == Lane.BACKFILL}
         free = self._locked("lock_exclusive", exclusive) | self._locked("lock_limited", limited)
-        without = [id_ for id_, _, *limits in found if not any(limits)]
-        within = [id_ for id_, owner, *limits in found if any(limits) and owner in free]
+        free -= filling - self._locked("lock_decided", filling)
+        without = [id_ for id_, _, _, *limits in found if not any(limits)]
+        within = [id_ for id_, owner, _, *limits in found if any(limits) and owner in free]
         given = self._given("claim_runs", without, claimer)
         given += self._given("claim_limited", within, claimer)
         places = {row[0]: place for place, row in enumerate(found)}
@@ -181,6 +185,9 @@ class PostgresTx(
 
     def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
         return {Gate(id_) for id_ in self._locked("lock_exclusive", {gate.owner for gate in gates})}
+
+    def _decided_schedules(self, gates: set[Gate]) -> set[Gate]:
+        return {Gate(id_) for id_ in self._locked("lock_decided", {gate.owner for gate in gates})}
 
     def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:
         """A flow has no row that only this would lock, so its name is locked."""

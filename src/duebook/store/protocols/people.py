@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from duebook.model.plan import Lane
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime, timedelta
@@ -153,8 +155,11 @@ class People(Protocol):
     def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
         """Runs for due times that have none; returns their ids."""
 
-    def reopen(self, run_id: str) -> None:
-        """Queue a run again that has ended, as another attempt; raises NotFound and Conflict."""
+    def reopen(self, run_id: str, lane: Lane = Lane.EXTRA) -> None:
+        """Queue a run again that has ended, as another attempt; raises NotFound and Conflict.
+
+        In the lane of backfills it gives way to due times that wait.
+        """
 
     def cancel(self, run_id: str, reason: str) -> str:
         """Cancel a run; returns `cancelled`, or `requested` when it runs.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
+from duebook.model.plan import Lane
 from duebook.store.sql.people import People
 from duebook.store.sql.rows import clean, read_output, read_run
 from duebook.store.values import Begun, BegunWith, FlowControl, FlowWake, News
@@ -32,11 +33,21 @@ class Waiting(NamedTuple):
     namespace: str
     flow: str
     schedule_id: str | None
+    lane: int
     exclusive: bool
     max_concurrent: int | None
     priority: int
     ready_at: Any
     created_at: Any
+
+    @property
+    def fills(self) -> bool:
+        """Whether it is a backfill to begin, of a schedule whose runs exclude each other."""
+        return self.exclusive and self.lane == Lane.BACKFILL
+
+    def turn(self) -> tuple[Any, ...]:
+        """The order in which they begin."""
+        return self.lane, -self.priority, self.ready_at, self.created_at
 
 
 class Gate(NamedTuple):
@@ -71,10 +82,17 @@ class Advancing(People):
         schedules = {gate for gate in all_gates if gate.flow is None}
         free = self._alone_with_schedules(schedules)
         free |= self._alone_with_flows(all_gates - schedules) if all_gates - schedules else set()
+        filling = {Gate(row.schedule_id) for row in rows if row.schedule_id and row.fills}
+        free -= filling - self._decided_schedules(filling)
         busy = self._count_under_way(free)
+        extra = [row.id for row in rows if row.lane > Lane.OWN]
+        yielding = self._all("list_yielding", ids=extra, now=self.now) if extra else []
+        gives_way = {id_ for (id_,) in yielding}
         begun, held = list[str](), set[str]()
-        for row in sorted(rows, key=lambda row: (-row.priority, row.ready_at, row.created_at)):
+        for row in sorted(rows, key=Waiting.turn):
             mine = gates[row.id]
+            if row.id in gives_way:
+                continue
             if not mine.keys() <= free:
                 held.add(row.id)
             elif all(busy[gate] < most for gate, most in mine.items()):
@@ -96,6 +114,10 @@ class Advancing(People):
 
     def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
         """Those of the schedules with limits that nobody else counts the runs of just now."""
+        return gates
+
+    def _decided_schedules(self, gates: set[Gate]) -> set[Gate]:
+        """Those of the schedules about whose due times nobody else decides just now."""
         return gates
 
     def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import SHORT_ID, looks_like_id, new_id
 from duebook.model.flow_target import FlowTarget
-from duebook.model.plan import DueException, Fire, Plan, Reason, Skip, Snapshot
+from duebook.model.plan import DueException, Fire, Lane, Plan, Reason, Skip, Snapshot
 from duebook.model.run import Attempt, LogLine, Run
 from duebook.model.schedule import Revision
 from duebook.model.unreadable import read_spec
@@ -214,6 +214,7 @@ class People(Lists):
         for row, moment in zip(rows, since, strict=True):
             row["paused_at"] = moment
         self._many("commit_state", rows)
+        self._tell(News.WORK)  # a backfill may begin while nothing is decided
         if until is not None:
             self._tell(News.WAKE, until)
 
@@ -318,12 +319,14 @@ class People(Lists):
             new_run(run_id, definition, snapshot, fire, stamp(fire.due_at), stamp(self.now), None)
         )
 
-    def reopen(self, run_id: str) -> None:
+    def reopen(self, run_id: str, lane: Lane = Lane.EXTRA) -> None:
         run = self.get_run(run_id)
         if run.is_active:
             raise Conflict(f"run {run_id} has not ended: {run.status}")
+        if run.schedule_id is not None and lane == Lane.EXTRA:
+            self._states(run.schedule_id)  # whoever decides about due times sees it, or goes first
         self._end_attempt(run_id, run.status, run.error, run.exit_code)
-        if not self._run("reopen_run", id=run_id, now=self.now):
+        if not self._run("reopen_run", id=run_id, now=self.now, lane=int(lane)):
             raise Conflict(f"run {run_id} has been opened again already")
         self._run("drop_output", run_id=run_id)
         self._tell(News.WORK)

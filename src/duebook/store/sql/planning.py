@@ -12,9 +12,11 @@ from duebook.errors import Conflict, NotFound, shorten
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import (
+    LANES,
     ActiveRun,
     DueException,
     Fire,
+    Lane,
     Owner,
     Plan,
     Reason,
@@ -38,7 +40,9 @@ from duebook.store.sql.rows import (
     NewRun,
     clean,
     copied,
+    delay_text,
     facts_text,
+    read_delay,
     read_stretches,
     stretches_text,
 )
@@ -203,10 +207,11 @@ class Planning(Telling, Flowing, Directories):
                 () if seen is None else read_stretches(seen),
                 time(considered_at),
                 fired,
-                time(paused_until),
+                time(until),
                 definition.owner,
+                None if delay is None else read_delay(delay),
             )
-            for (id_, version, status, watermark, seen, considered_at, fired, paused_until), (
+            for (id_, version, status, watermark, seen, considered_at, fired, until, delay), (
                 definition
             ) in zip(rows, known, strict=True)
             if definition
@@ -230,14 +235,14 @@ class Planning(Telling, Flowing, Directories):
         for name, asking, read in kinds:
             ids = [snapshot.schedule_id for snapshot in asking]
             found = read(ids) if ids else {}
-            for id_ in ids:
-                facts[id_][name] = found[id_]
+            for id_, fact in found.items():
+                facts[id_][name] = fact
         return facts
 
     def _all_active(self, ids: list[str]) -> Mapping[str, tuple[ActiveRun, ...]]:
-        active: dict[str, tuple[ActiveRun, ...]] = dict.fromkeys(ids, ())
+        active: dict[str, tuple[ActiveRun, ...]] = {}
         for row in self._all("list_all_active", ids=ids):
-            active[row[0]] += (_active_run(row, self._time),)
+            active[row[0]] = (*active.get(row[0], ()), _active_run(row, self._time))
         return active
 
     def _settled(self, ids: list[str]) -> Mapping[str, datetime | None]:
@@ -301,6 +306,7 @@ class Planning(Telling, Flowing, Directories):
         fires: list[Firing] = []
         ended: list[Firing] = []
         skips: list[tuple[tuple[str, int], Skip]] = []
+        waited_for: list[str] = []
         for plan in plans:
             for decision in plan.decisions:
                 if isinstance(decision, Fire):
@@ -310,6 +316,8 @@ class Planning(Telling, Flowing, Directories):
                         ended.append((decision.ended.run_id, plan, decision))
                 elif isinstance(decision, Skip):
                     skips.append(((plan.schedule_id, plan.version), decision))
+                else:
+                    waited_for += decision.cancels
         inserted = self._insert(
             "insert_run",
             [
@@ -340,10 +348,10 @@ class Planning(Telling, Flowing, Directories):
             if fire.cancels and (plan.schedule_id, fire.due_at) not in kept_out
             for run_id in fire.cancels
         ]
-        for run_id in sorted(replaced):  # in the order in which others lock runs
+        for run_id in sorted(replaced + waited_for):  # in the order in which others lock runs
             self._give_way(run_id)
         self._record(skips + doubled, session_id)
-        self._tell_of(plans, inserted)
+        self._tell_of(plans, inserted, bool(skips))
         self._tell_changes(plans, fires)
         return len(fires) + len(ended) - len(doubled)
 
@@ -359,10 +367,12 @@ class Planning(Telling, Flowing, Directories):
     def _expiry(self, spec: ScheduleSpec) -> Any:
         return None if spec.expire_after is None else self._stamp(self.now + spec.expire_after)
 
-    def _tell_of(self, plans: Sequence[Plan], inserted: int) -> None:
-        if inserted:
+    def _tell_of(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
+        if inserted or skipped:  # a backfill may begin when nothing waits any more
             self._tell(News.WORK)
-        elif not self._taken and (wakes := [plan.wake_at for plan in plans if plan.wake_at]):
+        if inserted or self._taken:
+            return
+        if wakes := [plan.wake_at for plan in plans if plan.wake_at]:
             self._tell(News.WAKE, min(wakes))
 
     def _give_way(self, run_id: str) -> None:
@@ -528,8 +538,8 @@ def _definition(text: str, namespace: str, name: str, user: str) -> Definition:
 
 
 def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:
-    _, id_, due_at, since, origin, status = row
-    return ActiveRun(id_, time(due_at), time(since), origin, status)
+    _, id_, due_at, since, origin, status, lane = row
+    return ActiveRun(id_, time(due_at), time(since), origin, status, Lane(lane))
 
 
 def moved_row(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
@@ -543,6 +553,7 @@ def moved_row(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
         plan.fired,
         stretches_text(plan.seen) if plan.seen else None,
         stamp(plan.considered_at),
+        None if plan.delay is None else delay_text(plan.delay),
         plan.schedule_id,
         plan.version,
     )
@@ -570,6 +581,7 @@ def new_run(
         owner.version,
         due_at,
         fire.origin,
+        int(LANES[fire.origin]),
         fire.wakes,
         None,
         now,

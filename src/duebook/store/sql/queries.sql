@@ -23,7 +23,7 @@ RELEASE SAVEPOINT part
 
 -- name: get_state
 -- One schedule's state, for what people do to it.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay
 FROM schedule_state WHERE schedule_id = :id
 
 -- name: get_any_exception
@@ -432,10 +432,10 @@ SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
 WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
 
 -- name: reopen_run
--- A person opens a run again that had ended, as another attempt.
+-- A person opens a run again that had ended, as another attempt; due times may wait for it.
 UPDATE runs
-SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
+SET status = 'queued', lane = :lane, wakes = wakes OR schedule_id IS NOT NULL,
+    session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
     cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
@@ -1358,9 +1358,9 @@ SELECT digest, params FROM flow_runs WHERE run_id = :id
 -- name: insert_flow_start
 -- A run of a flow that somebody starts.
 INSERT INTO runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
-    exclusive, max_concurrent, wakes, max_takeovers, status, created_at, ready_at)
+    exclusive, max_concurrent, wakes, lane, max_takeovers, status, created_at, ready_at)
 VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', :priority,
-    :exclusive, :max_concurrent, :wakes, 0, 'queued', :now, :now)
+    :exclusive, :max_concurrent, :wakes, 1, 0, 'queued', :now, :now)
 
 -- name: insert_called
 -- The flow that a step called: of the caller's file, or the newest there is.

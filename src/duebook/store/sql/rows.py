@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.model.flow_run import Apart
 from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
-from duebook.model.plan import Stretch
+from duebook.model.plan import Delay, Stretch
 from duebook.model.queue import Begun, Gate, Queue, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule, Schedule
@@ -34,12 +34,14 @@ __all__ = [
     "begun_text",
     "clean",
     "copied",
+    "delay_text",
     "facts_text",
     "from_micros",
     "inline",
     "is_large",
     "micros",
     "moment",
+    "read_delay",
     "read_gate",
     "read_output",
     "read_run",
@@ -71,6 +73,7 @@ class MovedState(NamedTuple):
     fired: int
     seen: str | None
     considered_at: Any
+    delay: str | None
     schedule_id: str
     version: int
 
@@ -96,6 +99,7 @@ class NewRun(NamedTuple):
     version: int
     due_at: Any
     origin: str
+    lane: int
     wakes: bool
     payload: str | None
     created_at: Any
@@ -219,6 +223,15 @@ def stretches_text(stretches: Sequence[Stretch]) -> str | None:
     if not stretches:
         return None
     return json.dumps([(to_micros(s.until), s.kind, to_micros(s.seen_at)) for s in stretches])
+
+
+def read_delay(text: str) -> Delay:
+    held_at, lag = json.loads(text)
+    return Delay(from_micros(held_at), _MICRO * lag)
+
+
+def delay_text(delay: Delay) -> str:
+    return json.dumps([to_micros(delay.held_at), delay.lag // _MICRO])
 
 
 def clean(text: str | None) -> str | None:

@@ -11,7 +11,7 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
 -- name: take_due
 -- The schedules that want to be looked at, the most overdue first.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, wake_at
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay, wake_at
 FROM schedule_state
 WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
 ORDER BY wake_at, schedule_id
@@ -102,25 +102,30 @@ JOIN schedules AS s ON s.id = wanted.value
 LEFT JOIN schedule_revisions AS r ON r.schedule_id = wanted.value AND r.version = latest.value
 
 -- name: list_active
--- The oldest active run of each of the given schedules that has one, however many there are.
-SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
+-- Of each of the given schedules a running run, else the first that waits, however many there are.
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status,
+    r.lane
 FROM json_each(:ids) AS wanted
-JOIN runs AS r ON r.rowid = (
+JOIN runs AS r ON r.rowid = coalesce((
+    SELECT busy.rowid FROM runs AS busy INDEXED BY runs_busy
+    WHERE busy.schedule_id = wanted.value AND busy.status = 'running'
+    ORDER BY busy.lane, busy.created_at LIMIT 1), (
     SELECT oldest.rowid FROM runs AS oldest INDEXED BY runs_active
     WHERE oldest.schedule_id = wanted.value AND oldest.status IN ('queued', 'running')
-    ORDER BY oldest.created_at LIMIT 1)
+    ORDER BY oldest.lane, oldest.created_at LIMIT 1))
 
 -- name: list_all_active
--- All active runs of the given schedules, for policies that cancel them.
-SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status
+-- All active runs of the given schedules but backfills to come, for policies that cancel them.
+SELECT r.schedule_id, r.id, r.due_at, coalesce(r.started_at, r.created_at), r.origin, r.status,
+    r.lane
 FROM json_each(:ids) AS wanted
 JOIN runs AS r INDEXED BY runs_active
-    ON r.schedule_id = wanted.value AND r.status IN ('queued', 'running')
+    ON r.schedule_id = wanted.value AND r.lane < 2 AND r.status IN ('queued', 'running')
 ORDER BY r.created_at
 
 -- name: list_by_hand
 -- Of each schedule's newest runs without a due time that succeeded, the one that began last.
-SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status
+SELECT r.schedule_id, r.id, r.due_at, r.started_at, r.origin, r.status, r.lane
 FROM json_each(:ids) AS wanted
 JOIN runs AS r ON r.rowid = (
     SELECT place FROM (
@@ -163,35 +168,35 @@ WHERE schedule_id IN (SELECT value FROM json_each(:ids))
 -- An active schedule that stays active moves on; only the version that was planned.
 UPDATE schedule_state
 SET watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at, problem = NULL,
-    fired = :fired, seen = :seen, considered_at = :considered_at
+    fired = :fired, seen = :seen, considered_at = :considered_at, delay = :delay
 WHERE schedule_id = :schedule_id AND version = :version AND status = 'active'
 
 -- name: commit_state
 -- A schedule's state after its plan; only the version that was planned.
 UPDATE schedule_state
 SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_at = :wake_at,
-    fired = :fired, seen = :seen, considered_at = :considered_at,
+    fired = :fired, seen = :seen, considered_at = :considered_at, delay = :delay,
     paused_at = :paused_at, paused_until = :paused_until, pause_reason = :pause_reason,
     problem = NULL
 WHERE schedule_id = :schedule_id AND version = :version
 
 -- name: insert_run
 -- A due time that fires becomes a run, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, status)
-VALUES (:id, :schedule_id, :version, :due_at, :origin, :wakes, :payload, :created_at, :ready_at,
+VALUES (:id, :schedule_id, :version, :due_at, :origin, :lane, :wakes, :payload, :created_at, :ready_at,
     :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
     :max_takeovers, 'queued')
 ON CONFLICT (schedule_id, due_at) DO NOTHING
 
 -- name: insert_ended_run
 -- A due time that only writes an event becomes a run that has ended, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, wakes, payload, created_at, ready_at,
+INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
     finished_at, attempt)
-VALUES (:id, :schedule_id, :version, :due_at, :origin, :wakes, :payload, :created_at, :ready_at,
+VALUES (:id, :schedule_id, :version, :due_at, :origin, :lane, :wakes, :payload, :created_at, :ready_at,
     :expires_at, :namespace, :trigger, :queue, :priority, :task, :exclusive, :max_concurrent,
     :max_takeovers, :status, :reason, :error, :session_id, :failures, :claimed_at, :started_at,
     :finished_at, 1)
@@ -460,13 +465,25 @@ WHERE status = 'queued' AND queue = :queue AND namespace = :namespace AND ready_
     AND (exclusive = 0 OR NOT EXISTS (
         SELECT 1 FROM runs AS other INDEXED BY runs_active
         WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
-            AND (other.status = 'running'
-                OR (other.attempt > 0 AND r.attempt = 0)
-                OR (other.exclusive = 1 AND other.queue = r.queue AND other.ready_at <= :now
-                    AND (other.attempt > 0 OR r.attempt = 0)
+            AND (other.status = 'running' OR other.lane < r.lane
+                OR (other.lane = r.lane AND other.attempt > 0 AND r.attempt = 0)
+                OR (other.lane = r.lane AND other.exclusive = 1 AND other.queue = r.queue
+                    AND other.ready_at <= :now AND (other.attempt > 0 OR r.attempt = 0)
                     AND (other.priority > r.priority
                         OR (other.priority = r.priority
                             AND (other.ready_at, other.rowid) < (r.ready_at, r.rowid)))))))
+    AND (lane < 2 OR exclusive = 1 OR NOT EXISTS (
+        SELECT 1 FROM runs AS other INDEXED BY runs_active
+        WHERE other.schedule_id = r.schedule_id AND other.status IN ('queued', 'running')
+            AND other.lane < 2 AND other.status = 'queued' AND other.queue = r.queue
+            AND other.ready_at <= :now))
+    AND (lane < 2 OR exclusive = 0 OR NOT EXISTS (
+        SELECT 1 FROM schedule_state AS st
+        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
+            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
+                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
+                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
+                        AND e.due_at <= :now))))
     AND (exclusive = 1 OR max_concurrent IS NULL OR max_concurrent > (
         SELECT count(*) FROM runs AS other INDEXED BY runs_busy
         WHERE other.schedule_id = r.schedule_id AND other.status = 'running'))
@@ -476,8 +493,8 @@ LIMIT :limit
 -- name: claim_run
 -- The run is this session's until it settles.
 UPDATE runs
-SET status = 'running', attempt = attempt + 1, session_id = :session_id, claimed_at = :now,
-    started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
+SET status = 'running', attempt = attempt + 1, lane = min(lane, 1), session_id = :session_id,
+    claimed_at = :now, started_at = :now, progress = NULL, progress_text = NULL, beat_at = NULL
 WHERE id = :id AND status = 'queued'
 
 -- name: wake_dependents
@@ -670,7 +687,7 @@ WHERE s.namespace = :namespace AND s.name = wanted.value AND s.deleted_at IS NUL
 -- name: take_states
 -- The states of the given schedules, for what people do to them.
 SELECT st.schedule_id, st.version, st.status, st.watermark, st.seen, st.considered_at, st.fired,
-    st.paused_until
+    st.paused_until, st.delay
 FROM json_each(:ids) AS wanted CROSS JOIN schedule_state AS st ON st.schedule_id = wanted.value
 
 -- name: delete_dependencies
@@ -931,7 +948,8 @@ WHERE r.id IN (SELECT value FROM json_each(:ids))
 
 -- name: lock_beginning
 -- Runs of flows that wait to begin, with the limits of their schedules.
-SELECT id, namespace, flow, schedule_id, exclusive, max_concurrent, priority, ready_at, created_at
+SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
+    created_at
 FROM runs
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
 ORDER BY id
@@ -950,10 +968,27 @@ SELECT n.value, f.value, (
         AND r.namespace = n.value AND r.flow = f.value)
 FROM json_each(:namespaces) AS n JOIN json_each(:flows) AS f ON f.key = n.key
 
+-- name: list_yielding
+-- Of the given runs those that give way to others of their schedule, or to due times that wait.
+SELECT r.id FROM runs AS r
+WHERE r.id IN (SELECT value FROM json_each(:ids)) AND r.lane > 0 AND (
+    EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running') AND other.lane < r.lane
+            AND (r.exclusive OR (r.lane = 2 AND other.ready_at <= :now)))
+    OR (r.exclusive AND r.lane = 2 AND EXISTS (
+        SELECT 1 FROM schedule_state AS st
+        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
+            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
+                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
+                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
+                        AND e.due_at <= :now)))))
+
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
-UPDATE runs SET status = 'running', attempt = attempt + 1, session_id = '', claimed_at = :now,
-    started_at = :now
+UPDATE runs SET status = 'running', attempt = attempt + 1, lane = min(lane, 1), session_id = '',
+    claimed_at = :now, started_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
 
 -- name: insert_step_run

@@ -52,6 +52,7 @@ CREATE TABLE schedule_state (
     emitted integer NOT NULL DEFAULT 0 CHECK (emitted >= 0), -- the version of its latest event
     seen text CHECK (seen IS NULL OR seen::json IS NOT NULL),
     considered_at timestamptz,
+    delay text CHECK (delay IS NULL OR delay::json IS NOT NULL), -- by manual and backfill work
     paused_at timestamptz,
     paused_until timestamptz,
     pause_reason text,
@@ -219,6 +220,7 @@ CREATE TABLE runs (
     priority integer NOT NULL,
     task text COLLATE "C",
     exclusive boolean NOT NULL,
+    lane smallint NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2)), -- the lower ones of a schedule go first
     max_concurrent integer CHECK (max_concurrent >= 1),
     wakes boolean NOT NULL,
     max_takeovers integer NOT NULL,
@@ -258,7 +260,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_due ON runs (schedule_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at, place) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
-CREATE INDEX runs_active ON runs (schedule_id, status, created_at)
+CREATE INDEX runs_active ON runs (schedule_id, status, lane, created_at)
     WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)

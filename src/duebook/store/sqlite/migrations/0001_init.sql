@@ -55,6 +55,7 @@ CREATE TABLE schedule_state (
     emitted INTEGER NOT NULL DEFAULT 0 CHECK (emitted >= 0), -- the version of its latest event
     seen TEXT CHECK (seen IS NULL OR json_valid(seen)),
     considered_at INTEGER,
+    delay TEXT CHECK (delay IS NULL OR json_valid(delay)), -- by manual and backfill work
     paused_at INTEGER,
     paused_until INTEGER,
     pause_reason TEXT,
@@ -222,6 +223,7 @@ CREATE TABLE runs (
     priority INTEGER NOT NULL,
     task TEXT,
     exclusive INTEGER NOT NULL CHECK (exclusive IN (0, 1)),
+    lane INTEGER NOT NULL DEFAULT 0 CHECK (lane IN (0, 1, 2)), -- the lower ones of a schedule go first
     max_concurrent INTEGER CHECK (max_concurrent >= 1),
     wakes INTEGER NOT NULL CHECK (wakes IN (0, 1)),
     max_takeovers INTEGER NOT NULL,
@@ -261,9 +263,9 @@ CREATE TABLE runs (
 ) STRICT;
 CREATE INDEX runs_queued ON runs (queue, namespace, priority DESC, ready_at) WHERE status = 'queued';
 CREATE INDEX runs_delayed ON runs (ready_at) WHERE status = 'queued' AND ready_at > created_at;
-CREATE INDEX runs_active ON runs (schedule_id, created_at) WHERE status IN ('queued', 'running');
+CREATE INDEX runs_active ON runs (schedule_id, lane, created_at) WHERE status IN ('queued', 'running');
 CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
-CREATE INDEX runs_busy ON runs (schedule_id) WHERE status = 'running';
+CREATE INDEX runs_busy ON runs (schedule_id, lane, created_at) WHERE status = 'running';
 CREATE INDEX runs_expiring ON runs (expires_at)
     WHERE status = 'queued' AND attempt = 0 AND expires_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_of_parent ON runs (parent_run_id, step) WHERE parent_run_id IS NOT NULL;
