@@ -14,6 +14,11 @@ DuebookError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
 __all__ = [
     "Conflict",
     "DuebookError",
@@ -28,8 +33,12 @@ __all__ = [
     "counted",
     "printable",
     "quoted",
+    "refuse_keys",
     "shorten",
 ]
+
+MOST_NAMED: Final = 20
+"""Unknown keys that an error names."""
 
 
 class DuebookError(Exception):
@@ -117,6 +126,18 @@ def quoted(value: object) -> str:
 def counted(number: int, noun: str) -> str:
     """A number and its noun: `1 run`, `2,000 due times`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def refuse_keys(
+    given: Iterable[object], known: Container[object], told: Callable[[str], str]
+) -> dict[str, str]:
+    """What is wrong with keys that are unknown: a sentence for each of the first few, and how many
+    more there are. A caller may send a million of them."""
+    unknown = [key for key in given if key not in known]
+    problems = {shorten(key): told(shorten(key)) for key in unknown[:MOST_NAMED]}
+    if (more := len(unknown) - MOST_NAMED) > 0:
+        problems["…"] = f"and {more:,} more that are unknown"
+    return problems
 
 
 def printable(text: str) -> str:

@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from duebook.engine.measures import Measures
     from duebook.store.base import Store
 
-__all__ = ["MAX_BODY", "create_app", "operations_of"]
+__all__ = ["MAX_BODY", "MAX_BULK", "create_app", "operations_of"]
 
-MAX_BODY: Final = 16 * 1024 * 1024
+MAX_BODY: Final = 2 * 1024 * 1024
+"""Bytes: room for the largest payload, with all that stands beside it."""
+MAX_BULK: Final = 16 * 1024 * 1024
+"""Bytes of a body with many things."""
 
 
 def create_app(
@@ -49,6 +52,7 @@ def create_app(
     trouble: Callable[[], str | None] | None = None,
     node_pid: int | None = None,
     max_body: int = MAX_BODY,
+    max_bulk: int = MAX_BULK,
     pages: Iterable[Operations] = (),
     explain: Explain = explain_problem,
 ) -> FastAPI:
@@ -83,6 +87,8 @@ def create_app(
         open_paths=_paths(operation for operation in operations if operation.role is None),
         any_host=_paths(operation for operation in operations if operation.any_host),
         max_body=max_body,
+        max_bulk=max_bulk,
+        bulk_paths=_paths(operation for operation in operations if operation.bulk),
         explain=explain,
     )
     if hosts is not None and hosts.origins:

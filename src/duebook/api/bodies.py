@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from duebook.api.problems import InvalidFields, Malformed, WrongMediaType
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, refuse_keys, shorten
+from duebook.model.fields import has_nul
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +49,8 @@ def parse_body(content: bytes) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        numbers = Counter(name for name, _ in pairs)
+        twice = next(name for name, number in numbers.items() if number > 1)
         raise Malformed(f'the body has "{shorten(twice)}" twice in one object')
     return found
 
@@ -59,17 +61,9 @@ def _no_number(text: str) -> NoReturn:
 
 def _refuse_half_characters(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False)
-    if "\\u0000" in text and "\0" in "".join(_texts(value)):
+    if has_nul(text):
         raise Malformed("the body has a NUL character, which no database keeps")
     text.encode()  # half of a character is an UnicodeEncodeError, which is a ValueError
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for pair in value.items() for item in pair for text in _texts(item)]
-    return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
 
 
 def read_as_it_is(_: str, value: Any) -> Any:
@@ -83,11 +77,9 @@ def read_fields(
     """The fields that an action takes; None is as good as none. Raises InvalidFields with all that
     is wrong."""
     known = ", ".join(readers) or "none"
-    problems = {
-        shorten(name): f"{shorten(name)} is no field here; known are {known}"
-        for name in body
-        if name not in readers
-    }
+    problems = refuse_keys(
+        body, readers, lambda name: f"{name} is no field here; known are {known}"
+    )
     values: dict[str, Any] = {}
     for name, read in readers.items():
         if body.get(name) is not None:

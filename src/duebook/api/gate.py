@@ -76,7 +76,8 @@ class Authenticator(Protocol):
 
 class Gate:
     """ASGI middleware around the whole app. `open_paths` maps what needs no credentials to the
-    methods that it has, and `any_host` what may be called by any name."""
+    methods that it has, `any_host` what may be called by any name, and `bulk_paths` what takes a
+    body of up to `max_bulk` bytes instead of `max_body`."""
 
     def __init__(
         self,
@@ -87,6 +88,8 @@ class Gate:
         max_body: int,
         explain: Explain = explain_problem,
         any_host: Mapping[str, frozenset[str]] = _NOWHERE,
+        bulk_paths: Mapping[str, frozenset[str]] = _NOWHERE,
+        max_bulk: int = 0,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
@@ -94,6 +97,8 @@ class Gate:
         self._open = open_paths
         self._any_host = any_host
         self._max_body = max_body
+        self._bulk = bulk_paths
+        self._max_bulk = max_bulk
         self._explain = explain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,7 +118,7 @@ class Gate:
             looks_again = LIVE in headers and scope["method"] == "GET"
             scope[CALLER] = await self._admit(scope, still if looks_again else check)
             scope[STILL] = still
-            await self._app(scope, self._bounded(headers, receive), answer)
+            await self._app(scope, self._bounded(scope, headers, receive), answer)
         except ClientDisconnect:
             log.debug("%s %s: the client has disconnected", scope["method"], scope["path"])
         except Exception as error:
@@ -169,9 +174,11 @@ class Gate:
         check = partial(self._authenticator.check, token.strip())
         return check, check, False
 
-    def _bounded(self, headers: Headers, receive: Receive) -> Receive:
+    def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
-        most, told = self._max_body, f"a body has at most {self._max_body:,} bytes"
+        is_bulk = scope["method"] in self._bulk.get(scope["path"], ())
+        most = self._max_bulk if is_bulk else self._max_body
+        told = f"a body has at most {most:,} bytes here; send less"
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > most:
             raise TooLarge(told)

@@ -42,6 +42,8 @@ class Operation:
     """statuses of refusals besides those that every operation has"""
     also: tuple[int, ...]
     """other statuses with the same shape"""
+    bulk: bool
+    """whether it takes many things at once, and so a larger body than others"""
 
     @property
     def writes(self) -> bool:
@@ -97,6 +99,7 @@ class Operations:
         errors: tuple[int, ...] = (),
         also: tuple[int, ...] = (),
         everywhere: bool = False,
+        bulk: bool = False,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self.all.append(
@@ -113,6 +116,7 @@ class Operations:
                     body,
                     errors,
                     also,
+                    bulk,
                 )
             )
             return handler

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
-from duebook.errors import Invalid, quoted, shorten
+from duebook.errors import Invalid, quoted, refuse_keys, shorten
 from duebook.model.fields import (
     one_of,
     read_flag,
@@ -197,11 +197,9 @@ def check_page(limit: Any) -> None:
 
 def _read(form: dict[str, Any], readers: dict[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    problems = {
-        str(key): f"{shorten(key)} is no filter; known are {', '.join(readers)}"
-        for key in form
-        if key not in readers
-    }
+    problems = refuse_keys(
+        form, readers, lambda key: f"{key} is no filter; known are {', '.join(readers)}"
+    )
     for key, read in readers.items():
         if form.get(key) is not None:
             try:

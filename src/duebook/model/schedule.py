@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import Invalid, refuse_keys, shorten
 from duebook.model.aliases import canonical
 from duebook.model.fields import (
     DateRange,
@@ -234,8 +234,8 @@ def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[s
     names in the form. Raises InvalidSchedule for fields that contradict each other."""
     form = canonical(form)
     values: dict[str, Any] = {}
-    unknown = [str(key) for key in form if key not in _READERS]
-    problems = {key: _unknown(key, alone=len(unknown) == 1) for key in unknown}
+    alone = len(form.keys() - _READERS.keys()) == 1
+    problems = refuse_keys(form, _READERS, lambda key: _unknown(key, alone))
     for key, read in _READERS.items():
         if form.get(key) is not None:
             try:

@@ -36,6 +36,7 @@ operations = Operations(f"{V1}/bulk", "bulk")
     body=BulkCreation,
     status=201,
     errors=(409,),
+    bulk=True,
 )
 def create_schedules(ask: Writing) -> Response:
     """Up to 10,000 new schedules, all or none.
