@@ -215,6 +215,9 @@ def test_beyond_loopback_only_the_tokens_of_the_books_open(world: World) -> None
     node = world.start("web", "--host", "0.0.0.0", "--port", "0").wait_ready()  # noqa: S104
     found = re.search(r"open: http://127\.0\.0\.1:([0-9]+)/login$", node.output, re.MULTILINE)
     assert found is not None, node.output
+    assert re.search(
+        rf"^from other machines: http://\S+:{found[1]}/login$", node.output, re.MULTILINE
+    )
     base = f"http://127.0.0.1:{found[1]}"
     headers = {"Authorization": f"Bearer {text}"}
     with httpx2.Client(base_url=base, timeout=PATIENCE) as client:
