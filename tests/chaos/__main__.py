@@ -1,5 +1,5 @@
-"""A long storm over a fleet, then one while the books move, and the verdict: `make chaos`,
-`make chaos SEED=7 MINUTES=5`.
+"""A long storm over a fleet, then one while the books move and one in which the database's clock
+steps back and forth, and the verdict: `make chaos`, `make chaos SEED=7 MINUTES=5`.
 
 The number decides which faults come in which order; their moments are real time.
 """
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from random import SystemRandom
 
+from tests.chaos.clock_storm import ClockStorm
 from tests.chaos.fleet import open_fleet
 from tests.chaos.move_storm import MoveStorm
 from tests.chaos.storm import Storm
@@ -20,6 +21,9 @@ from tests.postgres import Server
 
 MOVE_KILLS = 4
 """How often the copy is killed before it may end."""
+
+CLOCK_SECONDS = 10
+"""How long the database's clock steps about, for each minute of the first storm."""
 
 
 def tell(text: str) -> None:
@@ -44,6 +48,12 @@ def main() -> int:
         with open_fleet(folder / "move", server, "template0") as fleet:
             tell("now the books move from a file to PostgreSQL")
             wrong += MoveStorm(fleet, number, tell).blow(kills=MOVE_KILLS)
+            runs += len(fleet.books().runs)
+            lines += len(fleet.seen.evidence)
+        (folder / "clock").mkdir()
+        with open_fleet(folder / "clock", server, "template0") as fleet:
+            tell("now the clock of the database steps back and forth")
+            wrong += ClockStorm(fleet, number, tell).blow(minutes * CLOCK_SECONDS)
             runs += len(fleet.books().runs)
             lines += len(fleet.seen.evidence)
     finally:

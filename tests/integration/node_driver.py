@@ -3,7 +3,8 @@ an identity that others have too, an end or a stop at a named point of its work 
 
 Usage: python node_driver.py BOOKS '{"lease": 2, "slots": 10, ...}'. A point is the name of a thread
 and of a crash hook, such as "ticker before:COMMIT"; * is any thread. `clock`: a file with the
-seconds by which the clock is wrong. `kill_at`, `stop_at`: a point, when it is first reached, or
+seconds by which the clock is wrong. `database_clock`: such a file for the clock of PostgreSQL, the
+same for all nodes. `kill_at`, `stop_at`: a point, when it is first reached, or
 first after the point `armed_by`. `seen`: a file for every point that was reached. `deaf`: no hint
 comes or goes. `descriptors`: the most that it may have. `stop_within`: how long it waits, when it
 ends, for runs that it has stopped.
@@ -98,12 +99,16 @@ def _open(place: str, options: dict[str, Any]) -> Store:
         _scale_timeouts(options["lease"] / 30)
         if options.get("deaf"):
             _hear_nothing()
-        return PostgresStore(place, hook=_hook(options))
+        return PostgresStore(place, _database_clock(options), hook=_hook(options))
     if "kill_at" in options:
         from duebook.store.sqlite import SqliteStore
 
         return SqliteStore(Path(place), hook=_hook(options))
     return open_store(place, options.get("listen_url"))
+
+
+def _database_clock(options: dict[str, Any]) -> Callable[[], datetime] | None:
+    return _shifted(Path(options["database_clock"])) if "database_clock" in options else None
 
 
 def _scale_timeouts(factor: float) -> None:
@@ -162,11 +167,11 @@ def _be_a_clone(name: str) -> None:
 
 def _shift_clock(file: Path) -> None:
     """Before anything else is imported: every module then gets this clock."""
+    vars(duebook.clock)["utc_now"] = _shifted(file)
 
-    def shifted() -> datetime:
-        return datetime.now(UTC) + timedelta(seconds=float(file.read_text()))
 
-    vars(duebook.clock)["utc_now"] = shifted
+def _shifted(file: Path) -> Callable[[], datetime]:
+    return lambda: datetime.now(UTC) + timedelta(seconds=float(file.read_text()))
 
 
 if __name__ == "__main__":

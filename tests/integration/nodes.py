@@ -150,6 +150,10 @@ class World:
             self._book = Book(open_store(self.place))
         return self._book
 
+    def use(self, book: Book) -> None:
+        """These instead of those that it would open itself; they are closed with the world."""
+        self._book = book
+
     @property
     def env(self) -> dict[str, str]:
         return {

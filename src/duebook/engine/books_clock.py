@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.clock import utc_now
+from duebook.engine.clock_watch import ClockWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ class BooksClock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.monotonic = monotonic
+        self.watch = ClockWatch()
         self._heard: tuple[datetime, datetime, float] | None = None
         """what the books said when the monotonic clock was at zero, at most: of late and before,
         and since when it is of late"""
@@ -45,6 +47,7 @@ class BooksClock:
 
     def heard(self, now: datetime, asked_at: float) -> None:
         """The books said `now`, when asked at `asked_at` of the monotonic clock."""
+        self.watch.heard(now, asked_at, self.monotonic())
         most, least = now - timedelta(seconds=asked_at), now - timedelta(seconds=self.monotonic())
         if (heard := self._heard) is None or least > min(heard[:2]):
             self._heard = most, most, asked_at

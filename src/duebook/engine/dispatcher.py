@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from duebook.engine.books_clock import BooksClock
 from duebook.engine.measures import Measures
 from duebook.engine.verbose import tell_claims
 from duebook.model.serving import ALL
@@ -56,6 +57,7 @@ class Dispatcher:
         measures: Measures | None = None,
         labels: Labels = (),
         namespaces: Serving = ALL,
+        clock: BooksClock | None = None,
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -66,6 +68,7 @@ class Dispatcher:
         self._queues = queues
         self._monotonic = monotonic
         self._measures = Measures() if measures is None else measures
+        self._clock = BooksClock() if clock is None else clock
         self._turn = 0
         self._known: Work | None = None
         """what the last look found, as long as there is plenty"""
@@ -99,11 +102,15 @@ class Dispatcher:
     def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place
         with self._slots.claiming:
-            asked_at = self._monotonic()
-            claims = self._store.transact(
-                lambda tx: tx.claim(self.session_id, queue, share, tasks, namespace, self._labels)
+            asked_at, heard_from = self._monotonic(), self._clock.monotonic()
+            claims, now = self._store.transact(
+                lambda tx: (
+                    tx.claim(self.session_id, queue, share, tasks, namespace, self._labels),
+                    tx.now,
+                )
             )
             seconds = self._monotonic() - asked_at
+            self._clock.heard(now, heard_from)
             self._slots.begin(claims)
         self._measures.took(claims, seconds)
         tell_claims(log, claims)

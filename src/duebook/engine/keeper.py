@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
-from duebook.engine.clock_watch import ClockWatch, note_step
+from duebook.engine.clock_watch import note_step
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.engine.neighbours import TAKE_OVER_BATCH, find_gone
@@ -84,7 +84,6 @@ class Keeper:
         self._trusted_since = self._renewed_at = monotonic()
         self._last_renewal: tuple[datetime, float] | None = None
         self._told_of_clock = False
-        self._watch = ClockWatch(lease)
         self.pulse: Pulse | None = None
         """what it saw when it renewed last"""
         self.changes = 0
@@ -133,6 +132,7 @@ class Keeper:
                 self._purge()
             else:
                 self.obey()
+                self._note_steps()
         finally:
             self.guard()
 
@@ -162,11 +162,11 @@ class Keeper:
         self._renewed_at = before
         self._clock.heard(pulse.now, before)
         self._tell(before, self._lease.total_seconds())
-        self._notice_step(pulse, before)
         self._notice_interruption(pulse.now)
         self._notice_leadership(pulse.term)
         self.pulse = pulse
         self._notice_clock(pulse.behind)
+        self._note_steps()
         self._stop_cancelled(pulse.own)
         self._hand_back(strays)
         gone = find_gone(pulse.neighbours, self._is_gone)
@@ -198,7 +198,7 @@ class Keeper:
     def renew_as_ever(self) -> None:
         """Renew as if that had been done all the time: nobody was away, time was simulated."""
         self._last_renewal = None
-        self._watch.forget()
+        self._clock.watch.forget()
         self.renew()
 
     def _bury(self, gone: Sequence[str]) -> None:
@@ -244,11 +244,12 @@ class Keeper:
                 self._trusted_since = moment
         self._last_renewal = (now, moment)
 
-    def _notice_step(self, pulse: Pulse, asked_at: float) -> None:
+    def _note_steps(self) -> None:
         """A clock that is kept from running back stands still instead: that is no step."""
-        step = self._watch.heard(pulse.now, asked_at, self._monotonic())
-        if step is not None and not pulse.behind:
-            note_step(self._store, step, self._lease)
+        for step in self._clock.watch.take():
+            if self.pulse is not None and not self.pulse.behind:
+                since = timedelta(seconds=self._monotonic() - step.heard_at)
+                note_step(self._store, step, self._lease, since)
 
     def _notice_clock(self, behind: timedelta) -> None:
         """Nothing is due while a clock that was set back catches up: say so, once."""

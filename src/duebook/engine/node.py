@@ -242,6 +242,7 @@ class Node:
             measures=self.measures,
             labels=options.labels,
             namespaces=options.namespaces,
+            clock=self._clock,
         )
 
     def _term(self) -> int | None:

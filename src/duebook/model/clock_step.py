@@ -15,7 +15,7 @@ from duebook.timetext import format_duration, format_instant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ClockStep", "Span", "has_step_between", "overlap", "repeated"]
+__all__ = ["ClockStep", "Span", "overlap", "repeated", "shown_before"]
 
 IN_FLIGHT: Final = timedelta(minutes=2)
 """Runs that were created so shortly before a step may have been committed after it."""
@@ -71,15 +71,10 @@ def overlap(steps: Sequence[ClockStep], one: Span, other: Span, slack: timedelta
     )
 
 
-def has_step_between(steps: Sequence[ClockStep], span: Span) -> bool:
-    """Whether the clock may have stepped back after the first time and before the second."""
-    assert span.ended is not None  # noqa: S101 - both times are asked about
-    return any(
-        first < second
-        for first in _sides(steps, span, span.began)
-        for second in _sides(steps, span, span.ended)
-        if _unrolled(steps, span.began, first) <= _unrolled(steps, span.ended, second)
-    )
+def shown_before(steps: Sequence[ClockStep], span: Span, moment: datetime) -> bool:
+    """Whether the clock may have shown a time before the span began, and stepped back since."""
+    most = max(_sides(steps, span, span.began))
+    return any(step.before >= moment for step in steps[:most])
 
 
 def _laid_out(steps: Sequence[ClockStep], span: Span) -> list[tuple[datetime, datetime]]:

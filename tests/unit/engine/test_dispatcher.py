@@ -46,6 +46,8 @@ def test_a_single_slot_goes_round(places: list[tuple[str, str]], turn: int) -> N
 class Queue:
     """Stands for a store in which so many runs of one place are ready."""
 
+    now = NOW
+
     def __init__(self, ready: int) -> None:
         self.ready = ready
         self.looks = 0
@@ -57,7 +59,7 @@ class Queue:
         self.looks += 1
         return Work((("default", "default"),) if self.ready else (), None, NOW)
 
-    def transact(self, work: Callable[[Any], list[Claim]]) -> list[Claim]:
+    def transact(self, work: Callable[[Any], Any]) -> Any:
         return work(self)
 
     def claim(self, _session_id: str, _queue: str, limit: int, *_: object) -> list[Any]:

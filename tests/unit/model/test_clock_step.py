@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duebook.model.clock_step import ClockStep, Span, has_step_between, overlap, repeated
+from duebook.model.clock_step import ClockStep, Span, overlap, repeated, shown_before
 
 SLACK = timedelta(seconds=10)
 
@@ -56,7 +56,7 @@ def test_only_what_overlaps_on_any_reading_counts(one: Span, other: Span, overla
 def test_without_a_step_times_are_what_they_are() -> None:
     one, other = span("a50", "09:30", "09:40"), span("a150", "09:35", "09:45")
     assert overlap([], one, other, SLACK)
-    assert not has_step_between([], Span("a50", 50, at("10:05"), at("10:05"), at("09:20")))
+    assert not shown_before([], one, at("09:35"))
 
 
 def test_a_run_that_was_under_way_may_lie_on_either_side() -> None:
@@ -65,12 +65,18 @@ def test_a_run_that_was_under_way_may_lie_on_either_side() -> None:
     assert not overlap([STEP], under_way, later, SLACK)
 
 
-def test_a_start_is_explained_by_a_step_only_for_runs_from_before_it() -> None:
-    for place, run_id, explained in ((100, "a100", True), (150, "a150", False)):
-        queued = Span(run_id, place, at("10:05"), at("10:05"), at("09:20"))
-        assert has_step_between([STEP], queued) is explained
-    old = Span("a10", 10, at("08:05"), at("08:05"), at("08:00"))
-    assert not has_step_between([STEP], old)
+@pytest.mark.parametrize(
+    ("one", "due", "shown"),
+    [
+        (span("a100", "09:20", "09:30", "10:05"), "10:05", True),
+        (span("a150", "09:20", "09:30"), "10:05", True),
+        (span("a150", "09:20", "09:30"), "10:07", False),
+        (span("a50", "09:30", "09:40"), "10:05", False),
+    ],
+    ids=["queued before", "waited before", "not shown yet", "long before the step"],
+)
+def test_a_due_time_that_the_clock_had_shown_before(one: Span, due: str, shown: bool) -> None:
+    assert shown_before([STEP], one, at(due)) is shown
 
 
 def test_a_clock_that_steps_twice() -> None:

@@ -51,11 +51,10 @@ RETURNING schedule_id
 -- name: insert_clock_step
 -- The database's clock stepped back; when another node has noticed that already, nothing.
 INSERT INTO clock_steps (before, earliest, noticed, place, active)
-SELECT :before::timestamptz, :earliest::timestamptz, :now::timestamptz, coalesce(pg_sequence_last_value(pg_get_serial_sequence('runs', 'place')), 0), :active
+SELECT :before::timestamptz, :earliest::timestamptz, :noticed::timestamptz, coalesce(pg_sequence_last_value(pg_get_serial_sequence('runs', 'place')), 0), :active
 WHERE NOT EXISTS (
     SELECT 1 FROM clock_steps AS c
-    WHERE c.before BETWEEN :before_low::timestamptz AND :before_high::timestamptz
-        AND c.noticed BETWEEN :now_low::timestamptz AND :now_high::timestamptz)
+    WHERE c.earliest <= :noticed::timestamptz AND c.noticed >= :earliest::timestamptz)
 
 -- name: rebase_sessions
 -- Leases of nodes that were seen before the clock stepped back end as if they were seen now.
@@ -99,6 +98,16 @@ JOIN runs AS r ON r.id = a.run_id JOIN schedules AS s ON s.id = r.schedule_id
 WHERE r.exclusive AND a.started_at IS NOT NULL AND a.finished_at >= :since
     AND ((a.started_at <= :before AND a.finished_at >= :earliest)
         OR a.finished_at BETWEEN :earliest AND :before)
+LIMIT :limit
+
+-- name: check_planned_early
+-- Nothing is planned before it is due.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END,
+    r.due_at, r.id, r.created_at, r.place, r.created_at
+FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.created_at < r.due_at AND r.origin <> 'backfill' AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
 LIMIT :limit
 
 -- name: check_early

@@ -218,12 +218,15 @@ class People(Protocol):
         """Wake up to `limit` schedules that are active, or paused for a while, and that no node
         would ever look at again; returns their ids."""
 
-    def note_clock_step(self, before: datetime, earliest: datetime, lease: timedelta) -> bool:
-        """The database's clock stepped back: it would show `before` now, and showed at least
-        `earliest` right after the step.
+    def note_clock_step(
+        self, before: datetime, earliest: datetime, noticed: datetime, lease: timedelta
+    ) -> bool:
+        """The database's clock stepped back: it would have shown `before` when it showed `noticed`,
+        and it showed at least `earliest` right after the step.
 
-        Leases from before it end in time, and runs wait no longer than they would have. Returns
-        False when somebody has noted it already: steps within a `lease` of each other are one.
+        After a step of more than a `lease`, leases from before it end in time, and runs wait no
+        longer than they would have. Returns False when somebody has noted it already: then the
+        times from `earliest` to `noticed` of both overlap.
         """
 
     def last_seen(self) -> datetime | None:

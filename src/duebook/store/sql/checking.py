@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid
-from duebook.model.clock_step import ClockStep, Span, has_step_between, overlap, repeated
+from duebook.model.clock_step import ClockStep, Span, overlap, repeated, shown_before
 from duebook.model.finding import Finding
 from duebook.model.schedule import Revision
 from duebook.model.unreadable import read_spec
@@ -39,7 +39,6 @@ _PROBLEMS: Final = {
     "check_overlaps": ("I3", "{0} runs that exclude each other are under way"),
     "check_unknown_owners": ("I8", "runs under session {0}, which the books do not know"),
     "check_doubled": ("I2", "ran, and was recorded as {0} as well"),
-    "check_planned_early": ("I7", "was queued at {0}, before it was due"),
     "check_order": ("I2", "is next, but decided already: all is up to {0}"),
     "check_asleep": ("I2", "no node will look at it again, until a keeper wakes it"),
     "check_states": ("I6", "has no state: it is never looked at"),
@@ -50,6 +49,10 @@ _PROBLEMS: Final = {
     "check_attempts": ("I4", "is {0} in attempt {1}, but {2} attempts are on record"),
     "check_losses": ("I4", "has {0} losses, but {1} are on record"),
     "check_event_order": ("I5", "event {0} comes after a later one of {1}"),
+}
+_EARLY: Final = {
+    "check_early": "started at {0}, before it was due",
+    "check_planned_early": "was queued at {0}, before it was due",
 }
 _DEEP: Final = {
     "check_doubled_runs": ("I1", "has {0} runs"),
@@ -65,7 +68,6 @@ _NOTES: Final = {
 
 _SINCE: Final = {
     "check_doubled",
-    "check_planned_early",
     "check_run_definitions",
     "check_attempts",
     "check_losses",
@@ -134,14 +136,14 @@ class Checking(People):
         ]
 
     def _early(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
-        """Runs that started before they were due; one that was queued in time may have started
-        after the clock stepped back."""
-        for *row, place, created_at in self._all("check_early", since=since, limit=MOST):
-            _, due_at, run_id, started_at = row
-            created = self._time(created_at)
-            span = Span(run_id, place, created, created, self._time(started_at))
-            if created < self._time(due_at) or not has_step_between(steps, span):
-                yield self._finding("I7", "started at {0}, before it was due", tuple(row), True)
+        """Runs that were queued or started before they were due; unless the clock had shown that
+        time already, and stepped back."""
+        for query, text in _EARLY.items():
+            for *row, place, created_at in self._all(query, since=since, limit=MOST):
+                _, due_at, run_id, moment = row
+                span = Span(run_id, place, self._time(created_at), self._time(moment), None)
+                if not shown_before(steps, span, self._time(due_at)):
+                    yield self._finding("I7", text, tuple(row), problem=True)
 
     def _overlapped(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
         """Attempts that were under way together; an edit may have allowed that once. Those with

@@ -725,15 +725,6 @@ WHERE r.due_at IS NOT NULL
 GROUP BY s.namespace, s.name, s.id, r.due_at HAVING count(*) > 1
 LIMIT :limit
 
--- name: check_planned_early
--- Nothing is planned before it is due.
-SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.created_at FROM runs AS r
-JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.created_at < r.due_at AND r.origin <> 'backfill' AND r.id IN (
-    SELECT id FROM runs WHERE finished_at >= :since
-    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
-LIMIT :limit
-
 -- name: check_order
 -- What is next lies after everything decided.
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, st.next_due_at, NULL, st.watermark FROM schedule_state AS st

@@ -55,18 +55,16 @@ class Upkeep(Statements):
             self._tell(News.WAKE, self.now)
         return woken
 
-    def note_clock_step(self, before: datetime, earliest: datetime, lease: timedelta) -> bool:
+    def note_clock_step(
+        self, before: datetime, earliest: datetime, noticed: datetime, lease: timedelta
+    ) -> bool:
         ids = [id_ for (id_,) in self._all("list_unended", limit=MOST_UNENDED + 1)]
         noted = self._run(
             "insert_clock_step",
             before=before,
             earliest=earliest,
-            now=self.now,
+            noticed=noticed,
             active=None if len(ids) > MOST_UNENDED else json.dumps(ids),
-            before_low=before - lease,
-            before_high=before + lease,
-            now_low=self.now - lease,
-            now_high=self.now + lease,
         )
         if noted and before - self.now > lease:
             until = self.now + max(lease, LONGEST_LEASE)
