@@ -103,7 +103,7 @@ class Fleet:
     def load(self, names: tuple[str, ...] = tuple(LOAD)) -> None:
         """Schedules that go on until `end_load`."""
         if "narrow" in names:
-            self.world.book.queues.limit("narrow", concurrency=1)
+            self.world.book.queues.limit("narrow", concurrency=1, rate="100/s")
         self._loaded = names
         for name in names:
             shell, definition = LOAD[name]

@@ -11,19 +11,26 @@ STATEMENTS: Final = {
     "dispatcher": (
         "get_session_alive",
         "get_gate",
+        "read_clock",
         "count_running",
         "take_claimable",
         "lock_exclusive",
         "lock_limited",
         "claim_runs",
         "claim_limited",
-        "use_tokens",
+        "note_begun",
     ),
     "settler": ("lock_wakes", "settle_runs", "wake_schedules", "insert_attempt", "retry_run"),
     "slot": ("insert_log",),
     "keeper": ("renew_all", "end_expired_sessions"),
     "advancer": ("use_wakes", "begin_flow_run", "insert_step_run", "end_flow_runs"),
-    "*": ("list_orphans", "take_orphans", "insert_lost_attempts", "requeue_runs"),
+    "*": (
+        "end_gone_sessions",
+        "list_orphans",
+        "take_orphans",
+        "insert_lost_attempts",
+        "requeue_runs",
+    ),
 }
 POINTS: Final = [
     f"{thread} {when}:{statement}"

@@ -53,7 +53,7 @@ def test_a_node_stopped_between_claim_and_commit_holds_nobody_up(fleet: Fleet) -
     fleet.load(("all-1", "narrow", "pair", "queue"))
     lease = 5 * LEASE  # which no busy machine takes from them
     fleet.node(slots=3, lease=lease)
-    for point in ("dispatcher before:use_tokens", "dispatcher after:claim_limited"):
+    for point in ("dispatcher before:note_begun", "dispatcher after:claim_limited"):
         stopped = fleet.start(stop_at=point, lease=lease)
         fleet.wait_stopped(stopped)
         fleet.wait_more("all-1", 2, timeout=lease)
