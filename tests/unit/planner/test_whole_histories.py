@@ -73,6 +73,7 @@ OF_NO_MATTER = {
     "payload",
     "description",
     "labels",
+    "title",
     "max_concurrent",
     "queue",
     "priority",

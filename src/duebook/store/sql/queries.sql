@@ -1129,8 +1129,7 @@ GROUP BY status ORDER BY status
 SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM ledger), (SELECT count(*) FROM run_logs)
 
 -- name: get_waiting
--- The oldest run that may begin, and the schedule that wants to be looked at first. One that was
--- taken over keeps its place in the queue, and waits since its last attempt ended.
+-- Since when the oldest run waits, or its last attempt ended; the first schedule to look at.
 SELECT (
         SELECT min(coalesce((
             SELECT max(a.finished_at) FROM run_attempts AS a
