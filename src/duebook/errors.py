@@ -3,7 +3,8 @@
 DuebookError
 ├── Invalid            the caller's input is wrong; the message says what would be right
 │   ├── InvalidTime    a text or value that is no instant, duration or time of day
-│   └── InvalidTrigger a trigger that cannot be built
+│   ├── InvalidTrigger a trigger that cannot be built
+│   └── OverBudget     a question that takes more processor time than it may
 ├── NotFound           the named thing does not exist
 ├── Conflict           the thing exists, but not in the state the caller assumed
 │   ├── KeyReused      an idempotency key that came with another request before
@@ -28,6 +29,7 @@ __all__ = [
     "InvalidTrigger",
     "KeyReused",
     "NotFound",
+    "OverBudget",
     "QuotaReached",
     "Unavailable",
     "counted",
@@ -93,6 +95,12 @@ class InvalidTime(Invalid):
     """A text or value that is no instant, duration or time of day."""
 
     code = "invalid_time"
+
+
+class OverBudget(Invalid):
+    """A question that takes more processor time than it may."""
+
+    code = "over_budget"
 
 
 class InvalidTrigger(Invalid):

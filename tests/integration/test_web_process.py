@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from duebook.book.tokens import Tokens
+from tests.attack import readers
 from tests.integration.nodes import World, children_of, cmdline, world
 from tests.integration.test_web import door
 from tests.waiting import eventually
@@ -76,3 +78,22 @@ def test_no_web_process_outlives_its_node_even_one_that_stands_still(world: Worl
     os.kill(web, signal.SIGSTOP)
     node.end(signal.SIGKILL)
     eventually(lambda: web not in node.family())
+
+
+def test_readers_that_compute_all_the_time_take_neither_the_lease_nor_the_time_of_the_node(
+    world: World,
+) -> None:
+    """Judged by processor time and the node's own count of stalls: this machine may be busy."""
+    world.add("job", "true", trigger={"cron": "* * * * * *"})
+    _, viewer = Tokens(world.book.store).create("reader", "viewer", "*")
+    node = world.start("up", "--port", "0")
+    with door(node) as api:
+        tokens = {"viewer": viewer, "admin": api.headers["authorization"].partition(" ")[2]}
+        sessions = world.sessions(node)
+        found = readers.run(str(api.base_url), tokens, seconds=2.0, parallel=20)
+        assert world.sessions(node) == sessions
+    assert found["lost"] == found["stalls"] == 0
+    assert set(found["answers"]) <= readers.FINE
+    assert 200 in found["answers"]
+    assert found["node_cpu"] < found["web_cpu"]
+    assert node.end() == 0

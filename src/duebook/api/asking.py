@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from duebook.api.answers import Answer
 from duebook.api.bodies import parse_body, refuse_media_type
+from duebook.api.computing import Computing
 from duebook.api.gate import CALLER
 from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
 from duebook.api.problems import Malformed
@@ -22,11 +24,12 @@ from duebook.errors import NotFound, shorten
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from starlette.responses import Response
 
     from duebook.api.operations import Operation
+    from duebook.budget import Budget
     from duebook.model.target import Target
     from duebook.store.base import Store
 
@@ -54,6 +57,7 @@ class Services:
 
     store: Store
     tasks: Tasks
+    computing: Computing = field(default_factory=Computing)
 
 
 class Admission:
@@ -114,8 +118,15 @@ class Ask:
     def book(self) -> Book:
         return self._book(self.services.store)
 
-    def _book(self, store: Store) -> Book:
-        return Book(store, self.namespace, self.services.tasks, self.caller.by)
+    def _book(self, store: Store, budget: Budget | None = None) -> Book:
+        return Book(store, self.namespace, self.services.tasks, self.caller.by, budget)
+
+    @contextmanager
+    def computing(self) -> Iterator[Book]:
+        """For previews and explanations: waits for a turn, and gives books that compute for a
+        bounded time. Raises Busy; they raise OverBudget."""
+        with self.services.computing.turn(self.caller.id) as budget:
+            yield self._book(self.services.store, budget)
 
     def write(self, work: Callable[[Book], Answer]) -> Response:
         """Do what the request asks for; with an Idempotency-Key once, with its answer in the same

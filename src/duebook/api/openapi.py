@@ -38,6 +38,7 @@ REFUSALS: Final = {
     415: "The body is not JSON.",
     422: "Something in the request is wrong; `errors` names every field.",
     428: "The version that is replaced must be given.",
+    429: "Other requests compute due times already; `Retry-After` says when to try again.",
     503: "The books do not answer; worth repeating.",
 }
 

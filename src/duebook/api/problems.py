@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Explain = Callable[[Scope, Exception], Response]
 
 __all__ = [
+    "Busy",
     "InvalidFields",
     "Malformed",
     "Problem",
@@ -44,6 +45,7 @@ __all__ = [
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER: Final = "5"
+RETRY_SOON: Final = "1"
 
 
 class Malformed(Invalid):
@@ -68,6 +70,12 @@ class WrongMediaType(Invalid):
     """The body of a request is said to be something else than JSON."""
 
     code = "media_type"
+
+
+class Busy(Unavailable):
+    """Others ask for the same kind of work already."""
+
+    code = "busy"
 
 
 class VersionNeeded(Invalid):
@@ -98,7 +106,7 @@ _STATUSES: Final[tuple[tuple[type[DuebookError], int], ...]] = (
 )
 """The first family that fits."""
 
-_CODES: Final = {"bad_cursor": 400, "invalid_filter": 400, "key_reused": 422}
+_CODES: Final = {"bad_cursor": 400, "invalid_filter": 400, "key_reused": 422, "busy": 429}
 """Codes whose status is not their family's."""
 
 _TITLES: Final = {
@@ -112,6 +120,7 @@ _TITLES: Final = {
     415: "JSON is needed",
     422: "Something in the request is wrong",
     428: "A version is needed",
+    429: "Too many requests",
     500: "Duebook failed",
     503: "Not available now",
 }
@@ -172,6 +181,8 @@ def _fields(error: DuebookError) -> Mapping[str, str]:
 def _headers(status: int) -> dict[str, str]:
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="duebook"'}
+    if status == 429:
+        return {"Retry-After": RETRY_SOON}
     return {"Retry-After": RETRY_AFTER} if status == 503 else {}
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from duebook.book.flows import Flows
+    from duebook.budget import Budget
     from duebook.model.readiness import Readiness
     from duebook.model.run import Run
     from duebook.store.base import Store, Tx
@@ -54,7 +55,8 @@ class Book(Closing):
     """A namespace of the books; safe to use from several threads.
 
     `tasks` are those whose payloads can be checked here. `by` is who uses it, such as `token:ci`
-    or `cli:alice`: it stands beside everything that is made or changed.
+    or `cli:alice`: it stands beside everything that is made or changed. `budget` bounds the time
+    that previews and explanations compute, which raise OverBudget beyond it.
     """
 
     def __init__(
@@ -63,8 +65,10 @@ class Book(Closing):
         namespace: str = "default",
         tasks: Tasks | None = None,
         by: str = "",
+        budget: Budget | None = None,
     ) -> None:
         self._opened = store
+        self.budget = budget
         self.by = by
         self.namespace = check_name(namespace, "namespace")
         self.tasks = tasks or Tasks()
@@ -76,7 +80,7 @@ class Book(Closing):
 
     @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self.store, self.namespace, self.tasks, self.by)
+        return Schedules(self.store, self.namespace, self.tasks, self.by, self.budget)
 
     @cached_property
     def templates(self) -> Templates:

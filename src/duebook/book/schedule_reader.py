@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Unpack
 
+    from duebook.budget import Budget
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
     from duebook.model.plan import DueException
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
@@ -71,7 +72,14 @@ _SHAPES: Final = {
 class ScheduleReader:
     """Nothing here changes the books. Every method takes a name or an id; raises NotFound."""
 
-    def __init__(self, store: Store, namespace: str, tasks: Tasks | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        tasks: Tasks | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self._budget = budget
         self._store = store
         self._namespace = namespace
         self._tasks = tasks or Tasks()
@@ -138,7 +146,7 @@ class ScheduleReader:
             snapshot = tx.snapshot(self._find(tx, name))
             most = snapshot.spec.max_runs
             left = count if most is None else min(count, max(most - snapshot.fired, 0))
-            return list(islice(upcoming(snapshot, tx.now), left))
+            return list(islice(upcoming(snapshot, tx.now, self._budget), left))
 
         return self._store.read(work)
 
@@ -159,7 +167,7 @@ class ScheduleReader:
             refuse_payload(self._tasks, spec)
             place = upcoming_after(snapshot, tx.now)
             was, will = (
-                list(islice(DueTimes.of(of, tx.now).among(place, LAST), count))
+                list(islice(DueTimes.of(of, tx.now, self._budget).among(place, LAST), count))
                 for of in (snapshot, replace(snapshot, spec=spec))
             )
             missed = find_missed(tx, schedule, snapshot, spec)
@@ -186,11 +194,11 @@ class ScheduleReader:
         def work(tx: Tx) -> Explanation | Explanations:
             schedule_id = self._find(tx, name, deleted=True)
             if at is not None:
-                return explain_at(tx, schedule_id, at, told_in)
+                return explain_at(tx, schedule_id, at, told_in, self._budget)
             if start is None or end is None:
                 raise Invalid("explain needs `at`, or `start` and `end`")
             span = read_range(start, end)
-            return explain_between(tx, schedule_id, *span, MOST_EXPLAINED, told_in)
+            return explain_between(tx, schedule_id, *span, MOST_EXPLAINED, told_in, self._budget)
 
         return self._store.read(work)
 

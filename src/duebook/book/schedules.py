@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from duebook.book.schedule_reader import Listed, Moments
+    from duebook.budget import Budget
     from duebook.model.acted import Acted, Action
     from duebook.model.plan import Snapshot
     from duebook.model.policies import Definition
@@ -86,9 +87,14 @@ class Schedules(ScheduleReader):
     """What people do with schedules. Every method takes a name or an id; raises NotFound."""
 
     def __init__(
-        self, store: Store, namespace: str, tasks: Tasks | None = None, by: str = ""
+        self,
+        store: Store,
+        namespace: str,
+        tasks: Tasks | None = None,
+        by: str = "",
+        budget: Budget | None = None,
     ) -> None:
-        super().__init__(store, namespace, tasks)
+        super().__init__(store, namespace, tasks, budget)
         self._audit = ScheduleAudit(namespace, by)
 
     @overload
@@ -138,7 +144,7 @@ class Schedules(ScheduleReader):
             new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
             if self._exists(tx, name):
                 raise Conflict(f'schedule "{name}" exists already; choose another name')
-            due = DueTimes(new.spec, (), tx.now, name).among(tx.now, LAST)
+            due = DueTimes(new.spec, (), tx.now, name, self._budget).among(tx.now, LAST)
             most = count if spec.max_runs is None else min(count, spec.max_runs)
             return Drafted(new.spec, list(islice(due, most)))
 

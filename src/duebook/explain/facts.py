@@ -18,6 +18,7 @@ from duebook.planner import DueTimes, plan
 from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
+    from duebook.budget import Budget
     from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Plan, Snapshot, Unattended
     from duebook.model.run import Attempt, Run
@@ -36,8 +37,12 @@ _MISSED: Final = (Reason.MISSED, Reason.COALESCED, Reason.EXPIRED)
 class Facts:
     """What the books know about one schedule."""
 
-    def __init__(self, tx: Tx, schedule_id: str, tz: str | None = None) -> None:
+    def __init__(
+        self, tx: Tx, schedule_id: str, tz: str | None = None, budget: Budget | None = None
+    ) -> None:
         """`tz`: the zone that sentences tell times in, where that is not the schedule's."""
+        self._budget = budget
+        self._due_times: dict[tuple[int, bool], DueTimes] = {}
         self._tx = tx
         self._tz = tz
         self.now = tx.now
@@ -88,7 +93,9 @@ class Facts:
 
     def entry_among(self, entries: list[LedgerEntry], at: datetime) -> LedgerEntry | None:
         """The one of several that covers a due time best: what is said about it alone."""
-        covering = [entry for entry in entries if self.covers(entry, at)]
+        until = _until(at)
+        near = [entry for entry in entries if entry.due_from <= until and entry.due_to >= at]
+        covering = [entry for entry in near if self.covers(entry, at)]
         return min(covering, key=lambda e: (e.due_to - e.due_from, -e.at.timestamp()), default=None)
 
     def covers(self, entry: LedgerEntry, at: datetime) -> bool:
@@ -106,12 +113,28 @@ class Facts:
         if spec is None:
             return None
         if entry.reason == Reason.EXCLUDED:
-            return raw_due_times(spec)
+            return self.raw_due_times(spec)
         return self.due_times(spec)
 
     def due_times(self, spec: ScheduleSpec) -> DueTimes:
         """What a definition yields, but for what people said."""
-        return DueTimes(spec, (), self.now, self.schedule.name)
+        key = (id(spec), False)
+        if key not in self._due_times:  # a thousand excluded days are read once
+            made = DueTimes(spec, (), self.now, self.schedule.name, self._budget)
+            self._due_times[key] = made
+        return self._due_times[key]
+
+    def raw_due_times(self, spec: ScheduleSpec) -> DueTimes:
+        """What its triggers yield within the bounds, whatever days are excluded."""
+        key = (id(spec), True)
+        if key not in self._due_times:
+            self._due_times[key] = raw_due_times(spec, self._budget)
+        return self._due_times[key]
+
+    def spend(self) -> None:
+        """One more due time to explain; raises OverBudget."""
+        if self._budget is not None:
+            self._budget.spend()
 
     def ripe_at(self, due_at: datetime) -> datetime:
         """When the due time was to be planned."""

@@ -17,7 +17,6 @@ from duebook.explain.undue import (
     gap_text,
     in_fold,
     omitted_at,
-    raw_due_times,
     read_asked,
     undue_text,
     zone_of,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from duebook.budget import Budget
     from duebook.model.plan import DueException
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
@@ -43,13 +43,19 @@ LONG_RANGE: Final = 20
 """Due times of one ledger entry that are told one by one; more are told at once."""
 
 
-def explain_at(tx: Tx, schedule_id: str, at: str | datetime, tz: str | None = None) -> Explanation:
+def explain_at(
+    tx: Tx,
+    schedule_id: str,
+    at: str | datetime,
+    tz: str | None = None,
+    budget: Budget | None = None,
+) -> Explanation:
     """What became of the due time `at`, or why it is none.
 
     A wall time without an offset is read in the schedule's zone; the sentence tells times in
-    `tz`, or in that one. Raises InvalidTime.
+    `tz`, or in that one. Raises InvalidTime, and OverBudget when it takes longer than `budget`.
     """
-    facts = Facts(tx, schedule_id, tz)
+    facts = Facts(tx, schedule_id, tz, budget)
     asked = read_asked(at, zone_of(facts.schedule.spec))
     check_years(asked.at)
     asked = read_asked(at, zone_of(facts.spec_at(asked.at)))
@@ -58,7 +64,13 @@ def explain_at(tx: Tx, schedule_id: str, at: str | datetime, tz: str | None = No
 
 
 def explain_between(
-    tx: Tx, schedule_id: str, start: datetime, end: datetime, limit: int, tz: str | None = None
+    tx: Tx,
+    schedule_id: str,
+    start: datetime,
+    end: datetime,
+    limit: int,
+    tz: str | None = None,
+    budget: Budget | None = None,
 ) -> list[Explanation]:
     """One explanation for each due time from `start` to `end`, in order; the first `limit`.
 
@@ -66,13 +78,14 @@ def explain_between(
     """
     check_years(start)
     check_years(end)
-    facts = Facts(tx, schedule_id, tz)
+    facts = Facts(tx, schedule_id, tz, budget)
     runs = facts.runs_between(start, end, limit)
     have = {run.due_at for run in runs}
     found = [_explain_run(facts, run) for run in runs]
     entries = facts.entries_between(start, end, limit)
     most = len(found) + limit
     for entry in entries:
+        facts.spend()
         if len(found) >= most:
             break
         for told in _explain_entry(facts, entry, entries, start, end):
@@ -80,8 +93,9 @@ def explain_between(
                 have.add(told.at)
                 found.append(told)
     for at in _undecided(facts, start, end, limit):
+        facts.spend()
         if at not in have and facts.entry_among(entries, at) is None:
-            found.append(_unrecorded(facts, at))  # noqa: PERF401 - clearer with its condition
+            found.append(_unrecorded(facts, at))
     found.sort(key=lambda explanation: explanation.at)
     return [replace(told, tz=facts.zone_at(told.at)) for told in found[:limit]]
 
@@ -172,7 +186,7 @@ def _undecided(facts: Facts, start: datetime, end: datetime, limit: int) -> list
     if spec is None or watermark is None or facts.schedule.status == "completed":
         return []
     found = {e.due_at for e in facts.exceptions if start <= e.due_at <= end}
-    regular = raw_due_times(spec).among(max(instant_before(start), watermark), end)
+    regular = facts.raw_due_times(spec).among(max(instant_before(start), watermark), end)
     for at, _ in zip(regular, range(limit), strict=False):
         found.add(at)
     return sorted(found)[:limit]
@@ -214,12 +228,11 @@ def _not_due(facts: Facts, spec: ScheduleSpec, at: datetime) -> Explanation | No
     due, clock = facts.due_times(spec), Clock(zone_of(spec), at)
     if due.knows(at):
         return None
-    if raw_due_times(spec).knows(at):
+    raw = facts.raw_due_times(spec)
+    if raw.knows(at):
         text = f"excluded: {day_text(clock.wall(at))} is left out by the definition"
         return Explanation(at, "skipped", text, Reason.EXCLUDED)
-    text = in_fold(spec, at, clock, facts.now) or undue_text(
-        spec, due, at, clock.wall(at), clock.tz
-    )
+    text = in_fold(raw, at, clock, facts.now) or undue_text(spec, due, at, clock.wall(at), clock.tz)
     return Explanation(at, "not_due", text)
 
 

@@ -25,6 +25,7 @@ from duebook.triggers.zones import (
 )
 
 if TYPE_CHECKING:
+    from duebook.budget import Budget
     from duebook.model.schedule import ScheduleSpec
     from duebook.triggers import Trigger
 
@@ -119,16 +120,16 @@ def _why_left_out(trigger: Trigger) -> str:
     return "a jump this long brings nothing back"
 
 
-def raw_due_times(spec: ScheduleSpec) -> DueTimes:
+def raw_due_times(spec: ScheduleSpec, budget: Budget | None = None) -> DueTimes:
     """What the triggers yield within the bounds, whatever days are excluded."""
-    return DueTimes(replace(spec, exclude=()), (), FIRST, "")
+    return DueTimes(replace(spec, exclude=()), (), FIRST, "", budget)
 
 
-def in_fold(spec: ScheduleSpec, at: datetime, clock: Clock, now: datetime) -> str | None:
+def in_fold(raw: DueTimes, at: datetime, clock: Clock, now: datetime) -> str | None:
     """What to say about the second pass of a wall time that is due the first time only."""
     wall = clock.wall(at)
     first = zone(clock.tz).first_at(wall_second(wall))
-    if first >= to_seconds(at) or not raw_due_times(spec).knows(from_seconds(first)):
+    if first >= to_seconds(at) or not raw.knows(from_seconds(first)):
         return None
     came = "came" if at <= now else "comes"
     where = f"{day_text(wall)} in {clock.tz}"

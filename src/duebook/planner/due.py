@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
+    from duebook.budget import Budget
     from duebook.model.fields import DateRange
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
@@ -53,7 +54,10 @@ def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Interv
 
 
 class DueTimes:
-    """Stretches are open at their start and closed at their end: (after, until]."""
+    """Stretches are open at their start and closed at their end: (after, until].
+
+    With a `budget` every method raises OverBudget once that is used up.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,9 @@ class DueTimes:
         exceptions: Iterable[DueException],
         decided: datetime,
         seed: str,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget
         self._triggers: tuple[Trigger, ...] = spec.triggers
         self._start_at, self._end_at = spec.start_at, spec.end_at
         self._jitter, self._seed = spec.jitter, seed
@@ -76,10 +82,10 @@ class DueTimes:
             self._except(tuple(exceptions), decided)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, now: datetime) -> DueTimes:
+    def of(cls, snapshot: Snapshot, now: datetime, budget: Budget | None = None) -> DueTimes:
         """The due times of a schedule as it stands."""
         decided = snapshot.decided_until(now)
-        return cls(snapshot.spec, snapshot.exceptions, decided, snapshot.name)
+        return cls(snapshot.spec, snapshot.exceptions, decided, snapshot.name, budget)
 
     def _except(self, exceptions: tuple[DueException, ...], decided: datetime) -> None:
         put_in = {e.due_at for e in exceptions if e.kind == "moved_here"}
@@ -232,7 +238,9 @@ class DueTimes:
 
     def _excluded_entries(self, after: datetime, until: datetime) -> list[Skip]:
         entries = []
-        for start, end in self._excluded:
+        begin = bisect_right(self._excluded, after, key=itemgetter(1))
+        end_at = bisect_right(self._excluded, until, key=itemgetter(0))
+        for start, end in self._excluded[begin:end_at]:
             low, high = max(after, instant_before(start)), min(until, instant_before(end))
             first = self._next(low) if low < high else None
             last = self.before(high + _TICK) if first and first <= high else None
@@ -335,6 +343,8 @@ class DueTimes:
         return due
 
     def _next_of_all(self, instant: datetime) -> datetime | None:
+        if self._budget is not None:
+            self._budget.spend()
         if self._start_at is not None and instant < self._start_at:
             instant = instant_before(self._start_at)
         if len(self._triggers) == 1:
@@ -346,6 +356,8 @@ class DueTimes:
 
     def before(self, instant: datetime) -> datetime | None:
         """The last due time before `instant` that the triggers yield, whatever became of it."""
+        if self._budget is not None:
+            self._budget.spend()
         if self._end_at is not None and instant > self._end_at:
             instant = self._end_at + _TICK
         found = (trigger.previous_before(instant) for trigger in self._triggers)
@@ -353,6 +365,8 @@ class DueTimes:
         return None if due is None or (self._start_at and due < self._start_at) else due
 
     def _count_raw(self, after: datetime, until: datetime) -> Count:
+        if self._budget is not None:
+            self._budget.spend()
         if self._start_at is not None:
             after = max(after, instant_before(self._start_at))
         if self._end_at is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from duebook.budget import Budget
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
 
@@ -94,10 +95,10 @@ def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
     return pieces[-1].until if pieces else watermark
 
 
-def upcoming(snapshot: Snapshot, now: datetime) -> Iterator[datetime]:
+def upcoming(snapshot: Snapshot, now: datetime, budget: Budget | None = None) -> Iterator[datetime]:
     """The due times that are still to come, in order; after the clock stepped back, also those
-    that were moved before the watermark."""
-    due, place = DueTimes.of(snapshot, now), upcoming_after(snapshot, now)
+    that were moved before the watermark. Raises OverBudget when `budget` is used up."""
+    due, place = DueTimes.of(snapshot, now, budget), upcoming_after(snapshot, now)
     yield from (at for at in due.put_in_until(place) if at > now)
     yield from due.among(place, datetime.max.replace(tzinfo=now.tzinfo))
 

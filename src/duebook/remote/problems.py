@@ -13,6 +13,7 @@ from duebook.errors import (
     InvalidTrigger,
     KeyReused,
     NotFound,
+    OverBudget,
     QuotaReached,
     Unavailable,
     shorten,
@@ -36,6 +37,7 @@ _KNOWN: Final = {
         InvalidTime,
         KeyReused,
         NotFound,
+        OverBudget,
         QuotaReached,
         Unavailable,
     )

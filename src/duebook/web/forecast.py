@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from duebook.errors import DuebookError
+from duebook.errors import DuebookError, OverBudget
 from duebook.model.insight import HourLoad
 from duebook.planner import DueTimes, instant_before
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from duebook.book.insights import Insights
+    from duebook.budget import Budget
     from duebook.model.insight import Planned
 
 __all__ = ["Calendar", "Week", "coming_hours", "hours_from"]
@@ -63,10 +64,12 @@ def coming_hours(
     durations: dict[str, timedelta],
     now: datetime,
     counted: dict[Hashable, Counter[datetime]] | None = None,
+    budget: Budget | None = None,
 ) -> dict[datetime, tuple[int, timedelta]]:
     """How many due times of these schedules each hour of a week has, and how long they may take.
 
-    Those that are due at the same times are counted once; `counted` remembers that.
+    Those that are due at the same times are counted once; `counted` remembers that. Raises
+    OverBudget when it takes longer than `budget`.
     """
     hours = hours_from(now)
     until = instant_before(hours[-1] + HOUR)
@@ -78,7 +81,7 @@ def coming_hours(
         key = (*times, schedule.name if spec.jitter else "")
         counts = known.get(key)
         if counts is None:
-            due = DueTimes(spec, (), now, schedule.name).among(now, until)
+            due = DueTimes(spec, (), now, schedule.name, budget).among(now, until)
             counts = known[key] = _by_hour(list(islice(due, EACH)), hours, until)
         each = durations.get(schedule.id, timedelta())
         for hour, number in counts.items():
@@ -110,9 +113,13 @@ class Calendar:
         self._past: dict[str, dict[datetime, HourLoad]] = {}
         self._counting: set[str] = set()
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
 
-    def week(self, namespace: str, insights: Insights) -> Week:
-        """The week past and the one to come; counts anew when what is known is old."""
+    def week(self, namespace: str, insights: Insights, budget: Budget | None = None) -> Week:
+        """The week past and the one to come; counts anew when what is known is old.
+
+        What takes longer than `budget` is counted behind the page.
+        """
         now = insights.now()
         past = self._past_hours(namespace, insights, now)
         with self._lock:
@@ -121,9 +128,11 @@ class Calendar:
             return Week(past, found[1].coming, found[1].schedules, found[1].complete)
         durations = insights.durations()
         planned, after = insights.planned("", AT_ONCE)
-        week = Week(
-            past, _loads(coming_hours(planned, durations, now)), len(planned), after is None
-        )
+        try:
+            hours = coming_hours(planned, durations, now, budget=budget)
+        except OverBudget:
+            planned, after, hours = [], "", {}
+        week = Week(past, _loads(hours), len(planned), after is None)
         if after is not None and found is not None:
             week = Week(past, found[1].coming, found[1].schedules, found[1].complete)
         self._keep(namespace, week)
@@ -168,15 +177,17 @@ class Calendar:
             after: str | None = ""
             counted: dict[Hashable, Counter[datetime]] = {}
             while after is not None:
-                began = self._clock()
-                planned, after = insights.planned(after, PORTION)
+                with self._turn:  # of one namespace at a time
+                    began = self._clock()
+                    planned, after = insights.planned(after, PORTION)
+                    hours = coming_hours(planned, durations, now, counted)
+                    self._rest(RESTS * (self._clock() - began))
                 schedules += len(planned)
-                for hour, (runs, busy) in coming_hours(planned, durations, now, counted).items():
+                for hour, (runs, busy) in hours.items():
                     before = total.get(hour, (0, timedelta()))
                     total[hour] = (before[0] + runs, before[1] + busy)
                 if len(counted) > MOST_COUNTED:
                     counted.clear()
-                self._rest(RESTS * (self._clock() - began))
             self._keep(namespace, Week((), _loads(total), schedules, complete=True))
         except DuebookError:
             pass  # the books do not answer: the next page tries again

@@ -123,13 +123,19 @@ def restore_due_time(ask: Writing, name: str) -> Response:
 
 
 @operations(
-    "POST", "/preview-update", Role.OPERATOR, EditShape, body=ScheduleChange, errors=(404, 409)
+    "POST",
+    "/preview-update",
+    Role.OPERATOR,
+    EditShape,
+    body=ScheduleChange,
+    errors=(404, 409, 429),
 )
 def preview_update(ask: Here, name: str) -> Response:
     """What a PATCH would do to the definition and the next ten due times; nothing is changed."""
     changes = read_definition(ask.body)
     refuse_new_target(ask, name, changes)
-    return Answer(edit_form(ask.book.schedules.preview_update(name, **changes))).response()
+    with ask.computing() as book:
+        return Answer(edit_form(book.schedules.preview_update(name, **changes))).response()
 
 
 @operations(
@@ -183,17 +189,19 @@ def undo_backfill(ask: Writing, name: str) -> Response:
     return ask.write(lambda book: Answer(asdict(book.schedules.undo_backfill(name, **given))))
 
 
-@operations("GET", "/preview", Role.VIEWER, DueTimes, errors=(404,))
+@operations("GET", "/preview", Role.VIEWER, DueTimes, errors=(404, 429))
 def preview_schedule(
     ask: Here,
     name: str,
     count: Annotated[int, Query(ge=1, le=MOST_PREVIEWED, description="How many.")] = 10,
 ) -> Response:
     """The next due times, with what was said about single ones."""
-    return listed([format_instant(at) for at in ask.book.schedules.preview(name, count)]).response()
+    with ask.computing() as book:
+        due = book.schedules.preview(name, count)
+        return listed([format_instant(at) for at in due]).response()
 
 
-@operations("GET", "/explain", Role.VIEWER, ExplanationList, errors=(404,))
+@operations("GET", "/explain", Role.VIEWER, ExplanationList, errors=(404, 429))
 def explain_schedule(
     ask: Here,
     name: str,
@@ -211,9 +219,10 @@ def explain_schedule(
 
     Deleted schedules answer as well.
     """
-    told = ask.book.schedules.explain(name, at, start, end, tz)
-    explanations = [told] if isinstance(told, Explanation) else told
-    return listed([explanation_form(explanation) for explanation in explanations]).response()
+    with ask.computing() as book:
+        told = book.schedules.explain(name, at, start, end, tz)
+        explanations = [told] if isinstance(told, Explanation) else told
+        return listed([explanation_form(explanation) for explanation in explanations]).response()
 
 
 @operations("GET", "/runs", Role.VIEWER, RunList, errors=(404,))

@@ -43,7 +43,8 @@ def do_new(visit: Visiting, form: Submitted) -> Response:
         definition = definition_of(given)
         _refuse_target(visit, definition)
         if form["step"] != "save":
-            return _page(visit, given, visit.book.schedules.preview_create(name, **definition))
+            with visit.ask.computing() as book:
+                return _page(visit, given, book.schedules.preview_create(name, **definition))
         return visit.write(form, lambda book: _made(visit, book, "create", name, definition))
     except InvalidSchedule as error:
         return _page(visit, given, problems=error.problems, status=422)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
@@ -15,6 +15,10 @@ from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
 from duebook.web.visits import Visiting
 from duebook.web.week import DAYS, fullest, week_table
+
+if TYPE_CHECKING:
+    from duebook.book import Book
+    from duebook.web.forecast import Week
 
 __all__ = ["operations"]
 
@@ -29,7 +33,13 @@ AMISS: Final = timedelta(seconds=2)
 def get_calendar(visit: Visiting) -> Response:
     """The load of each hour, of the week past and of the one to come."""
     calendar = visit.request.app.state.calendar
-    week = visit.shared(lambda book: calendar.week(visit.ask.namespace, book.insights))
+
+    def load(_: Book) -> Week:
+        with visit.ask.computing() as book:
+            found: Week = calendar.week(visit.ask.namespace, book.insights, book.budget)
+            return found
+
+    week = visit.shared(load)
     clock = visit.clock()
     today = local_datetime(clock.now, clock.zone).date()
     return visit.render(

@@ -337,8 +337,9 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
     try:
         changes = {} if began is not None else _allowed_changes(visit, spec, given)
         if not saves:
-            edited = visit.book.schedules.preview_update(schedule.id, **changes)
-            return _preview_page(visit, schedule, given, edited)
+            with visit.ask.computing() as book:
+                edited = book.schedules.preview_update(schedule.id, **changes)
+                return _preview_page(visit, schedule, given, edited)
         return visit.write(form, work)  # who sends it twice made the newer version himself
     except InvalidSchedule as error:
         return _edit_page(visit, schedule, spec, given, error.problems, 422)
@@ -433,15 +434,20 @@ def ask_version(
     spec, earlier = schedule.spec, _revision(visit, name, version)
     visit.ask.refuse_targets([earlier.to_json()["target"]], spec.target if spec else None)
     given = {"over": str(schedule.version), "version": version}
-    if spec is None:
-        now = visit.book.insights.now()
-        will = list(islice(DueTimes(earlier, (), now, schedule.name).among(now, LAST), 10))
-        edited = Edited(blank_spec(), earlier, [], will)
-    else:
-        names = {**spec.to_json(), **earlier.to_json()}
-        changes: dict[str, Any] = {name: earlier.to_json().get(name) for name in names}
-        edited = visit.book.schedules.preview_update(schedule.id, **changes)
-    return _preview_page(visit, schedule, given, edited, version)
+    with visit.ask.computing() as book:
+        edited = _edited(book, schedule, earlier)
+        return _preview_page(visit, schedule, given, edited, version)
+
+
+def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
+    """What an earlier definition would change."""
+    if schedule.spec is None:
+        now = book.insights.now()
+        due = DueTimes(earlier, (), now, schedule.name, book.budget).among(now, LAST)
+        return Edited(blank_spec(), earlier, [], list(islice(due, 10)))
+    names = {**schedule.spec.to_json(), **earlier.to_json()}
+    changes: dict[str, Any] = {name: earlier.to_json().get(name) for name in names}
+    return book.schedules.preview_update(schedule.id, **changes)
 
 
 @operations("POST", "/version", Role.OPERATOR, None)

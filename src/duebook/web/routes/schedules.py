@@ -137,7 +137,11 @@ def get_schedule(
     """A schedule: when it is due and was, and what became of that; `times=schedule` asks about
     and tells times of its zone, and not of the viewer's."""
 
-    def load(book: Book) -> dict[str, Any]:
+    def load(_: Book) -> dict[str, Any]:
+        with visit.ask.computing() as book:
+            return look(book)
+
+    def look(book: Book) -> dict[str, Any]:
         schedule, now = book.schedules.get(name), book.insights.now()
         spec = schedule.spec
         zone = spec.tz if spec and times == "schedule" else visit.zone

@@ -1,0 +1,1 @@
+"""Attacks on a running node, each for as long as one likes; the short forms are among the tests."""
