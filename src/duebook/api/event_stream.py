@@ -44,8 +44,9 @@ class EventStream(Stream):
         asked: dict[str, Any],
         streams: Streams,
         still: Callable[[], Caller | None],
+        who: str,
     ) -> None:
-        super().__init__(streams, still)
+        super().__init__(streams, still, who)
         self._log = book.events
         self._after = after
         self._asked = asked

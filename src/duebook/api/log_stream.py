@@ -7,6 +7,8 @@ import asyncio
 import json
 import re
 import time
+from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +20,7 @@ from duebook.model.forms import log_form, run_form
 from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from duebook.api.permissions import Caller
     from duebook.api.tails import Tail
@@ -31,6 +33,8 @@ CHECK_EVERY: Final = 15.0
 """Seconds after which the token is looked at again, and the stream says that it lives, so that
 nobody in between cuts it."""
 MOST: Final = 200
+MOST_OF_ONE: Final = 20
+"""Streams of one token, so that nobody takes the places of all others."""
 _PLACE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,12})", re.ASCII)
 
 
@@ -52,23 +56,43 @@ class Streams:
     """The streams of a server: bounded in number, and ended with it."""
 
     def __init__(self) -> None:
-        self.open = 0
+        self._of: Counter[str] = Counter()
         self.tails = Tails()
         self.ending = False
 
-    def refuse_more(self) -> None:
-        """Raises Unavailable when there are too many."""
+    @property
+    def open(self) -> int:
+        return self._of.total()
+
+    def refuse_more(self, who: str) -> None:
+        """Raises Unavailable when there are too many, or too many of one token."""
         if self.open >= MOST:
             raise Unavailable(f"{MOST} streams are open already; read the log page by page")
+        if self._of[who] >= MOST_OF_ONE:
+            told = f"this token has {MOST_OF_ONE} streams open already"
+            raise Unavailable(f"{told}; close one, or read page by page")
+
+    @contextmanager
+    def count(self, who: str) -> Iterator[None]:
+        """Counts a stream while it is open; raises Unavailable as `refuse_more`."""
+        self.refuse_more(who)
+        self._of[who] += 1
+        try:
+            yield
+        finally:
+            self._of[who] -= 1
+            if not self._of[who]:
+                del self._of[who]
 
 
 class Stream:
-    """What one reader gets; `_look` says what comes next."""
+    """What one reader gets; `_look` says what comes next. `who` is the id of its token."""
 
-    def __init__(self, streams: Streams, still: Callable[[], Caller | None]) -> None:
+    def __init__(self, streams: Streams, still: Callable[[], Caller | None], who: str) -> None:
         self._streams = streams
         self._still = still
-        streams.refuse_more()
+        self._who = who
+        streams.refuse_more(who)
 
     async def _look(self) -> tuple[list[str], str | None]:
         """What is new; and the last words, when nothing will come after it."""
@@ -80,14 +104,12 @@ class Stream:
 
     async def events(self) -> AsyncIterator[str]:
         """Ends with what is told, with the server, or with an event `problem`."""
-        self._streams.open += 1
         try:
-            async for event in self._events():
-                yield event
+            with self._streams.count(self._who):
+                async for event in self._events():
+                    yield event
         except DuebookError as error:
             yield sent("problem", problem_of(error).form())
-        finally:
-            self._streams.open -= 1
 
     async def _events(self) -> AsyncIterator[str]:
         checked_at = time.monotonic()
@@ -118,8 +140,9 @@ class LogStream(Stream):
         place: Page,
         streams: Streams,
         still: Callable[[], Caller | None],
+        who: str,
     ) -> None:
-        super().__init__(streams, still)
+        super().__init__(streams, still, who)
         self._runs = book.runs
         self._run_id = run_id
         self._place = place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import Auditor
 from duebook.book.flow_registry import FlowRegistry
@@ -49,6 +49,9 @@ MOST_TOLD = 3
 """Runs that a message speaks of."""
 _SHELF = Shelf()
 """Revisions never change, so whoever asks shares what was read before."""
+
+MOST_SECONDS: Final = 5.0
+"""Of the processor, to check a text that somebody sends."""
 
 
 class Flows:
@@ -146,7 +149,7 @@ class Flows:
         """What is wrong with the text of a file; nothing is kept."""
         if not isinstance(source, str):
             raise Invalid(f"source {shorten(source)} is no text")
-        built = build(source, f"{check_name(name)}.yaml", name)
+        built = build(source, f"{check_name(name)}.yaml", name, MOST_SECONDS)
         return [problem.to_json() for problem in built.problems]
 
     def forget(self, directory: str) -> NameList:

@@ -10,7 +10,7 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.actions import SHELL, read_shell
 from duebook.flows.graph import before, circle, in_order
 from duebook.flows.parse import Node, parse, plain
-from duebook.flows.problems import Problem, Problems, Refused, did_you_mean, with_lines
+from duebook.flows.problems import Enough, Problem, Problems, Refused, did_you_mean, with_lines
 from duebook.flows.section import Section, read_description, text_of, whole_of
 from duebook.flows.steps import (
     Defaults,
@@ -64,37 +64,45 @@ class Built:
     problems: tuple[Problem, ...]
 
 
-def build(text: str, file: str, default_name: str) -> Built:
+def build(text: str, file: str, default_name: str, seconds: float | None = None) -> Built:
     """The flows of a text: the first document, and those after it that only it can run.
 
-    `file` is how problems name it, `default_name` what the first flow is called without a name.
+    `file` is how problems name it, `default_name` what the first flow is called without a name,
+    and `seconds` is how long the processor may work on it.
     """
-    built = _build(text, file, default_name)
+    built = _build(text, Problems(file, seconds), default_name)
     return replace(built, problems=with_lines(built.problems, text)) if built.problems else built
 
 
-def _build(text: str, file: str, default_name: str) -> Built:
+def _build(text: str, problems: Problems, default_name: str) -> Built:
     try:
-        documents = parse(text, file)
+        documents = parse(text, problems.file)
     except Refused as error:
         return Built((), (), (error.problem,))
-    problems = Problems(file)
     if not documents:
         hint = "write `steps:` and what it does"
-        return Built((), (), (Problem(file, 1, 1, "", "it is empty", hint),))
+        return Built((), (), (Problem(problems.file, 1, 1, "", "it is empty", hint),))
     names = _names(documents, default_name, problems)
-    flows = []
+    try:
+        flows = _flows(documents, names, problems)
+    except Enough:
+        flows = []
+    return Built(() if problems else tuple(flows), tuple(names), problems.sorted())
+
+
+def _flows(documents: list[Node], names: list[str], problems: Problems) -> list[Flow]:
+    flows, local = [], _local(names)
     for node, name in zip(documents, names, strict=True):
         if node.value is None:
             problems.add(node, "", "after this `---` comes nothing", "delete it")
             continue
-        builder = _Builder(node, name, problems, _local(names))
+        builder = _Builder(node, name, problems, local)
         if (flow := builder.flow()) is not None:
             flows.append(flow)
     if not problems and (found := calls_in_circle(flows)):
         told = f"flows run each other in a circle: {' → '.join(found)}"
         problems.add(documents[0], "steps", told, "take one of these calls away")
-    return Built(() if problems else tuple(flows), tuple(names), problems.sorted())
+    return flows
 
 
 def _names(documents: list[Node], default_name: str, problems: Problems) -> list[str]:
@@ -317,7 +325,7 @@ class _Builder:
                 found.append(named[name])
             else:
                 told = f'"{shorten(draft.name)}" depends on "{shorten(name)}", which is no step'
-                hint = "" if self._problems.is_full else did_you_mean(name, named)
+                hint = did_you_mean(name, named) if self._problems.may_guess else ""
                 hint = hint or f"the steps are {shorten(', '.join(named), 200)}"
                 draft.section.problem(node, "depends", told, hint)
         return tuple(dict.fromkeys(found))

@@ -15,6 +15,7 @@ import yaml
 from yaml.events import (
     AliasEvent,
     DocumentEndEvent,
+    DocumentStartEvent,
     MappingEndEvent,
     MappingStartEvent,
     NodeEvent,
@@ -36,6 +37,7 @@ MOST_BYTES: Final = 1_000_000
 SMALLER: Final = "put long scripts into files of their own"
 MOST_NODES: Final = 50_000
 """All documents of a file together, with aliases written out."""
+MOST_DOCUMENTS: Final = 100
 DEEPEST: Final = 40
 LONGEST_NUMBER: Final = 40
 
@@ -119,6 +121,10 @@ class _Reader:
                 self._add(node, anchor, counted=True)
             case AliasEvent():
                 self._alias(event)
+            case DocumentStartEvent():
+                if len(self._done) >= MOST_DOCUMENTS:
+                    told = f"it has more than {MOST_DOCUMENTS} documents"
+                    raise self._refused(event, told, "put the others into files of their own")
             case DocumentEndEvent():
                 self._anchors.clear()
 

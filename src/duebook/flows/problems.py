@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duebook.errors import shorten
@@ -13,7 +16,15 @@ from duebook.model.secret import hide_in_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Problem", "Problems", "Refused", "did_you_mean", "lines_of", "with_lines"]
+__all__ = [
+    "Enough",
+    "Problem",
+    "Problems",
+    "Refused",
+    "did_you_mean",
+    "lines_of",
+    "with_lines",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +84,44 @@ MOST: Final = 200
 """Problems of a file that are told; whoever has more has one cause."""
 
 
-class Problems:
-    """Collects what is wrong with one file, so that all of it can be told at once."""
+MOST_GUESSED: Final = 20
+"""Unknown words of a file for which what was meant is looked for."""
+MOST_KNOWN: Final = 200
+"""Words among which it is looked for."""
+LONGEST_WORD: Final = 60
 
-    def __init__(self, file: str) -> None:
+
+class Enough(Exception):
+    """The rest of a file need not be looked at: so much is wrong with it, or it takes too long."""
+
+
+class Problems:
+    """Collects what is wrong with one file, so that all of it can be told at once. `seconds` is
+    how long the processor may work on it."""
+
+    def __init__(self, file: str, seconds: float | None = None) -> None:
         self.file = file
         self._found: list[Problem] = []
+        self._seconds = seconds
+        self._until = inf if seconds is None else time.thread_time() + seconds
 
     def add(self, node: Placed, key: str, message: str, hint: str = "") -> None:
-        if len(self._found) < MOST:
-            self._found.append(Problem(self.file, node.line, node.column, key, message, hint))
+        """Raises Enough when there are too many."""
+        if len(self._found) >= MOST:
+            raise Enough
+        self._found.append(Problem(self.file, node.line, node.column, key, message, hint))
+
+    def go_on(self) -> None:
+        """Raises Enough when the processor has worked for too long."""
+        if time.thread_time() > self._until:
+            told = f"it takes more than {self._seconds:g} s to check; the rest was not looked at"
+            self._found.append(Problem(self.file, 0, 0, "", told, "split it into several files"))
+            raise Enough
 
     @property
-    def is_full(self) -> bool:
-        return len(self._found) >= MOST
+    def may_guess(self) -> bool:
+        """Whether to look for what an unknown word probably means."""
+        return len(self._found) < MOST_GUESSED
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -104,7 +139,8 @@ def lines_of(text: str) -> list[str]:
 def with_lines(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
     """The problems of a text, each with the line where it is; secrets are hidden."""
     lines = lines_of(text)
-    shown = hide_in_lines(lines)
+    problems = list(problems)
+    shown = hide_in_lines(lines, {problem.line - 1 for problem in problems})
     found = []
     for problem in problems:
         if 0 < problem.line <= len(lines):
@@ -116,5 +152,8 @@ def with_lines(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint that names what was probably meant; empty when nothing is close."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    if len(word) > LONGEST_WORD:
+        return ""
+    likely = [name for name in islice(known, MOST_KNOWN) if len(name) <= LONGEST_WORD]
+    found = get_close_matches(word, likely, n=1, cutoff=0.6)
     return f"did you mean `{shorten(found[0])}`?" if found else ""

@@ -37,6 +37,7 @@ class Section:
         self.problems = problems
         self._values: dict[str, Node] = {}
         self._said: dict[str, str] = {}
+        problems.go_on()
         self.is_whole = True
         """whether all of its keys are taken, so that what is missing is not told twice"""
         if not isinstance(node.value, dict):
@@ -52,7 +53,7 @@ class Section:
         word, place = table.find(key), self.node.keys[key]
         if word is None:
             self.is_whole = False
-            hint = "" if self.problems.is_full else _meant(key, table)
+            hint = _meant(key, table) if self.problems.may_guess else ""
             self.problems.add(place, self.at(key), f"unknown key `{shorten(key)}`", hint)
         elif word.instead is not None:
             self.is_whole = False

@@ -22,6 +22,8 @@ _STEERING: Final = re.compile(
     r"PATH|IFS|ENV|CDPATH|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|LD_.*|DYLD_.*|GCONV_PATH"
     r"|PYTHON.*|PERL5.*|PERLLIB|RUBY.*|NODE_.*|GIT_.*|DUEBOOK_.*|DAG_.*"
 )
+MOST_VALUES: Final = 1_000
+"""Params of a flow, and variables of one `env`."""
 _KINDS: Final[dict[str, ParamKind]] = {
     "string": "text",
     "integer": "integer",
@@ -55,6 +57,10 @@ def read_pairs(section: Section, key: str) -> list[tuple[str, Node, Any]]:
         else:
             told = f"{key} {shorten(plain(item))} is neither NAME: value nor NAME=value"
             section.problem(item, key, told)
+    if len(found) > MOST_VALUES:
+        told = f"{key} has {len(found):,} values; at most {MOST_VALUES:,} are allowed"
+        section.problem(node, key, told)
+        return []
     return found
 
 
@@ -117,11 +123,19 @@ def read_params(section: Section) -> list[tuple[Param, Node]]:
             told, hint = f"key `{key}` is not supported", "name the params with types"
             section.problem(node.keys[key], f"params.{key}", told, hint)
             return []
+    names: set[str] = set()
+    places = 0
     for item in items(node):
-        for param in _params(section, item, len([p for p, _ in found if p.name.isdigit()])):
-            if any(param.name == other.name for other, _ in found):
+        for param in _params(section, item, places):
+            if param.name in names:
                 section.problem(item, "params", f'param "{shorten(param.name)}" stands twice')
+            names.add(param.name)
+            places += param.name.isdigit()
             found.append((param, item))
+    if len(found) > MOST_VALUES:
+        told = f"it has {len(found):,} params; at most {MOST_VALUES:,} are allowed"
+        section.problem(node, "params", told)
+        return []
     for param, item in found:
         if not param.name.isdigit():
             section.judge(item, "params", "", check_variable, param.name, "param")

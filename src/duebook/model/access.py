@@ -36,6 +36,7 @@ __all__ = [
 
 EVERYWHERE: Final = "*"
 """Stands for all namespaces, also those to come."""
+MOST_NAMESPACES: Final = 1_000
 _SECRET: Final = re.compile(r"dbk_([0-9a-f]{32})_([A-Za-z0-9_-]{43})", re.ASCII)
 
 
@@ -147,6 +148,9 @@ def read_namespaces(value: Any) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, list | tuple | set | frozenset) or not names:
         raise Invalid(f'namespaces {shorten(value)} is no list of names; ["*"] means all')
+    if len(names) > MOST_NAMESPACES:
+        told = f"namespaces has {len(names):,} names; at most {MOST_NAMESPACES:,} are allowed"
+        raise Invalid(f'{told}; ["*"] means all')
     if EVERYWHERE in names:
         return (EVERYWHERE,)
     return tuple(sorted({check_name(name, "namespace") for name in names}))

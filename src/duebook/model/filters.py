@@ -217,7 +217,7 @@ def _label(key: str, value: Any) -> tuple[tuple[str, str], ...]:
         pairs = list(value.items())
     else:
         items = value if isinstance(value, list | tuple) else [value]
-        pairs = [_pair(key, item) for item in items]
+        pairs = [_pair(key, item) for item in items[: MOST_ASKED + 1]]
     if len(pairs) > MOST_ASKED:
         raise Invalid(f"{key}: at most {MOST_ASKED} labels can be asked for, not {len(pairs)}")
     if len(dict(pairs)) < len(pairs):

@@ -18,10 +18,13 @@ METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 LONGEST_URL: Final = 8_000
 LONGEST_HEADER: Final = 8_000
 MOST_HEADERS: Final = 100
+MOST_STATUSES: Final = 400
 LONGEST_BODY: Final = 1_000_000
 
 _KEYS: Final = ("url", "method", "headers", "json", "body", "expect")
-_ORIGIN: Final = re.compile(r"https?://(?:\{\{.*?\}\}|\{%.*?%\}|[^/?#{]|\{)*", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+_STOP: Final = re.compile(r"[/?#]|\{\{|\{%")
+_TAG_ENDS: Final = {"{{": "}}", "{%": "%}"}
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _STATUS_CLASS: Final = re.compile(r"[1-5]xx")
 _OURS: Final = frozenset(
@@ -78,8 +81,19 @@ def is_public_header(name: str) -> bool:
 
 def origin_of(url: str) -> str:
     """Scheme, host and port of a URL, which may have templates; empty when it has none."""
-    found = _ORIGIN.match(url)
-    return found[0] if found else ""
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return ""
+    place, endless = scheme.end(), set[str]()
+    while (found := _STOP.search(url, place)) is not None:
+        tag = found[0]
+        if tag not in _TAG_ENDS:
+            return url[: found.start()]
+        end = -1 if tag in endless else url.find(_TAG_ENDS[tag], found.end())
+        if end < 0:
+            endless.add(tag)  # it has no end later on, either
+        place = found.start() + 1 if end < 0 else end + 2
+    return url
 
 
 def load_http(form: object) -> HttpTarget:
@@ -170,6 +184,9 @@ def _expect(value: object) -> tuple[int | str, ...]:
     if value is None:
         return ("2xx",)
     items = value if isinstance(value, list | tuple) else [value]
+    if len(items) > MOST_STATUSES:
+        told = f"target http expect has {len(items):,} items; at most {MOST_STATUSES} are allowed"
+        raise Invalid(told)
     for item in items:
         whole = isinstance(item, int) and not isinstance(item, bool) and 200 <= item <= 599
         if not whole and not (isinstance(item, str) and _STATUS_CLASS.fullmatch(item)):

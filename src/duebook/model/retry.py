@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Retry", "load_retry"]
 
 MOST_ATTEMPTS: Final = 1_000
+MOST_FAILURES: Final = 100
 LONGEST_DELAY: Final = timedelta(days=30)
 HOPELESS: Final = frozenset({"output", "payload", "refused", "template"})
 """Reasons that another attempt would not change."""
@@ -130,6 +131,8 @@ def _length(name: str, value: Any) -> timedelta:
 
 def _failures(value: Any) -> tuple[int | str, ...]:
     items = value if isinstance(value, list | tuple) else [value]
+    if len(items) > MOST_FAILURES:
+        raise Invalid(f"retry on has {len(items):,} items; at most {MOST_FAILURES} are allowed")
     items = [item.__name__ if _is_exception(item) else item for item in items]
     for item in items:
         if not _is_whole(item) and not (isinstance(item, str) and 0 < len(item) <= 200):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 __all__ = [
     "HIDDEN",
@@ -20,14 +20,15 @@ __all__ = [
     "show_payload",
 ]
 
-_PAIR: Final = re.compile(
-    r"""(?<![\w.])(?P<name>[A-Za-z_][\w.-]*)(?P<sign>["']?[ \t]*[:=][ \t]*)"""
-    r"""(?P<value>"(?:[^"\\]|\\.)*"?|'[^']*'?|\{[^{}]*\}?"""
-    r"""|(?:\$\{[^{}]*\}|[^\s,{}\[\]#|>])(?:\$\{[^{}]*\}|[^,}\]#])*)"""
+_NAMED: Final = re.compile(r"""(?<![\w.-])(?P<name>[\w.-]++)["']?[ \t]*+[:=][ \t]*+""")
+"""A name in a line of YAML, or of an assignment, up to its value. Each character is looked at
+once: a name begins where no other does, and gives nothing back."""
+_VALUE: Final = re.compile(
+    r""""(?:[^"\\]|\\.)*+"?|'[^']*+'?|\{[^{}]*+\}?"""
+    r"""|(?:\$\{[^{}]*+\}|[^\s,{}\[\]#|>])(?:\$\{[^{}]*+\}|[^,}\]#])*+"""
 )
-"""A name and its value in a line of YAML, or as an assignment."""
 _OPENS: Final = re.compile(
-    r"""(?<![\w.])(?P<name>[A-Za-z_][\w.-]*)["']?[ \t]*:[ \t]*(?:[|>][-+0-9]*[ \t]*)?(?:#.*)?$"""
+    r"""(?<![\w.-])(?P<name>[\w.-]++)["']?[ \t]*:[ \t]*(?:[|>][-+0-9]*[ \t]*)?(?:#.*)?$"""
 )
 """A name whose value comes in the lines after it."""
 LONGEST_LINE: Final = 2_000
@@ -95,14 +96,15 @@ def refuse_hidden(key: str, value: Any) -> None:
             raise Invalid(f'{key} "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
 
 
-def hide_in_lines(lines: list[str]) -> list[str]:
+def hide_in_lines(lines: list[str], only: Collection[int] | None = None) -> list[str]:
     """The lines of a text such as YAML as they may be shown: values by the names before them.
 
     What belongs to such a name, by its indent, is hidden too; a reference such as ${NAME} is no
-    secret. A very long line is cut.
+    secret. A very long line is cut. `only` says which lines are shown, by their place; the others
+    are empty.
     """
     shown, hidden_below = list[str](), None
-    for whole in lines:
+    for number, whole in enumerate(lines):
         line = whole if len(whole) <= LONGEST_LINE else whole[:LONGEST_LINE] + "…"
         indent = len(line) - len(line.lstrip())
         if hidden_below is not None and (indent > hidden_below or not line.strip()):
@@ -111,23 +113,23 @@ def hide_in_lines(lines: list[str]) -> list[str]:
         hidden_below = None
         if (opened := _OPENS.search(line)) and _is_hidden(opened["name"]):
             hidden_below = opened.start("name")
-        shown.append(_shown_line(line))
+        shown.append(_shown_line(line) if only is None or number in only else "")
     return shown
 
 
 def _shown_line(line: str) -> str:
     pieces, place, looked = list[str](), 0, 0
-    while (match := _PAIR.search(line, looked)) is not None:
-        looked = match.end("sign")
-        is_value = not _REFERENCE.fullmatch(match["value"].strip("\"' \t"))
-        if is_value and _is_hidden(match["name"]):
+    while (named := _NAMED.search(line, looked)) is not None:
+        looked = named.end()
+        value = _VALUE.match(line, looked) if _is_hidden(named["name"]) else None
+        if value is not None and not _REFERENCE.fullmatch(value[0].strip("\"' \t")):
             pieces += [line[place:looked], HIDDEN]
-            looked = place = match.end()
+            looked = place = value.end()
     return "".join(pieces) + line[place:]
 
 
 def _is_hidden(name: str) -> bool:
-    return is_secret(name) or name.lower() == "headers"
+    return is_secret(name) or name.lower().lstrip("-.0123456789") == "headers"
 
 
 def secrets_in(payload: Any) -> Iterator[str]:

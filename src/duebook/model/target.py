@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.model.event_target import EventTarget, load_event
+from duebook.model.fields import is_text
 from duebook.model.flow_target import FlowTarget, load_flow
 from duebook.model.http_target import HttpTarget, load_http
 from duebook.model.secret import HIDDEN
@@ -29,6 +30,11 @@ __all__ = [
 
 _KINDS: Final = frozenset({"task", "command", "shell", "http", "event", "flow"})
 _TASK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+LONGEST_TEXT: Final = 100_000
+"""Characters of a shell's text, an argument or a variable; the kernel takes no longer ones."""
+LONGEST_NAME: Final = 255
+MOST_ARGUMENTS: Final = 1_000
+MOST_VARIABLES: Final = 1_000
 _COMMAND_KEYS: Final = frozenset({"command", "shell", "env", "cwd"})
 
 
@@ -141,6 +147,9 @@ _LOADERS: Final[dict[str, Callable[[object], Target]]] = {
 
 
 def _argv(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple) and len(value) > MOST_ARGUMENTS:
+        told = f"target command has {len(value):,} parts; at most {MOST_ARGUMENTS:,} are allowed"
+        raise Invalid(f"{told}; put the others into a file")
     if isinstance(value, list | tuple) and value:
         return tuple(_text("command", part, empty=i > 0) for i, part in enumerate(value))
     raise Invalid(f"target command {shorten(value)} is no list of a program and its arguments")
@@ -149,8 +158,11 @@ def _argv(value: object) -> tuple[str, ...]:
 def _env(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
         raise Invalid(f"target env {shorten(value)} is no object of texts")
+    if len(value) > MOST_VARIABLES:
+        told = f"target env has {len(value):,} variables; at most {MOST_VARIABLES:,} are allowed"
+        raise Invalid(told)
     for name in value:
-        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        if not is_text(name, LONGEST_NAME) or not name or "=" in name:
             raise Invalid(f'target env name "{shorten(name)}" is no variable name')
         if value[name] == HIDDEN:
             raise Invalid(f'target env "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
@@ -158,6 +170,9 @@ def _env(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def _text(part: str, value: object, empty: bool = False) -> str:
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        told = f"target {part} has {len(value):,} characters; at most {LONGEST_TEXT:,} are allowed"
+        raise Invalid(f"{told}; put long scripts and values into files")
     if isinstance(value, str) and (value or empty) and "\0" not in value:
         return value
     raise Invalid(f"target {part} {shorten(value)} is no text without NUL")

@@ -37,7 +37,7 @@ def read(
     """So many events of a stream."""
 
     async def take() -> list[str]:
-        events: Any = EventStream(book, 0, asked, Streams(), still).events()
+        events: Any = EventStream(book, 0, asked, Streams(), still, "1").events()
         taken = [await anext(events) for _ in range(count)]
         await events.aclose()
         return taken

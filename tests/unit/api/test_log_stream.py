@@ -31,9 +31,11 @@ def book(tmp_path: Path) -> Iterator[Book]:
         yield opened
 
 
-def stream(book: Book, streams: Streams, still: Callable[[], Caller | None]) -> LogStream:
+def stream(
+    book: Book, streams: Streams, still: Callable[[], Caller | None], who: str = "1"
+) -> LogStream:
     run = book.schedules.trigger("job")
-    return LogStream(book, run.id, START, streams, still)
+    return LogStream(book, run.id, START, streams, still, who)
 
 
 async def first(events: Any) -> str:
@@ -67,6 +69,27 @@ def test_there_are_not_too_many_streams(book: Book, monkeypatch: pytest.MonkeyPa
     asyncio.run(read())
     assert streams.open == 0
     stream(book, streams, lambda: SOMEBODY)
+
+
+def test_one_token_does_not_take_the_streams_of_others(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "MOST_OF_ONE", 1)
+    monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    streams = Streams()
+
+    async def read() -> None:
+        late = stream(book, streams, lambda: SOMEBODY)
+        events: Any = stream(book, streams, lambda: SOMEBODY).events()
+        await anext(events)
+        with pytest.raises(Unavailable, match="this token has 1 streams open already"):
+            stream(book, streams, lambda: SOMEBODY)
+        assert "this token has 1 streams" in await first(late.events())  # asked before, opened now
+        assert (await first(stream(book, streams, lambda: SOMEBODY, "2").events())).startswith(":")
+        await events.aclose()
+
+    asyncio.run(read())
+    assert streams.open == 0
 
 
 def test_streams_end_with_their_server(book: Book) -> None:

@@ -58,7 +58,7 @@ def list_events(
         place = ask.book.events.position(since) if place is None else place
         ask.book.events.page(after=place, limit=1, **asked)  # refuses what is no question
         streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
-        stream = EventStream(ask.book, place, asked, streams, still)
+        stream = EventStream(ask.book, place, asked, streams, still, ask.caller.id)
         return StreamingResponse(stream.events(), media_type="text/event-stream")
     found = ask.book.events.page(
         after=after, since=since, limit=limit, newest=newest, cursor=cursor, **asked

@@ -116,7 +116,7 @@ def get_log(
     run = ask.book.runs.get(run_id)
     if "text/event-stream" in accept:
         streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
-        stream = LogStream(ask.book, run.id, place, streams, still)
+        stream = LogStream(ask.book, run.id, place, streams, still, ask.caller.id)
         return StreamingResponse(stream.events(), media_type="text/event-stream")
     lines = ask.book.runs.log(run.id, place, limit)
     if "text/plain" in accept:
