@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -40,6 +41,7 @@ def test_a_web_process_that_is_killed_is_started_again_beside_the_same_session(
     with door(node) as api:
         assert api.get("/readyz").status_code == 200
         (before,) = web_processes(node)
+        assert int(Path(f"/proc/{before}/oom_score_adj").read_text()) >= 500
         sessions = world.sessions(node)
         os.kill(before, signal.SIGTERM)  # as some service managers send it to all processes
         assert api.get("/healthz").status_code == 200

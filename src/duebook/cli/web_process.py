@@ -14,6 +14,8 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.api.node_link import Line, NodeLink
@@ -29,6 +31,8 @@ log = logging.getLogger(__name__)
 END_WITHIN: Final = 12.0
 """Seconds from when the node lets go until this process is gone, whatever it does."""
 LOOK_EVERY: Final = 1.0
+OOM_SCORE: Final = "500"
+"""Of -1000 to 1000; a node has 0 unless somebody says otherwise."""
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -37,6 +41,7 @@ def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the node decides when this process ends
     _die_with(node_pid)
+    _die_before_the_node()
     line = Line(socket.socket(fileno=line_fd))
     import uvicorn  # noqa: F401 - while the node gets ready
 
@@ -63,6 +68,12 @@ def _die_with(node_pid: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != node_pid:
         sys.exit(1)
+
+
+def _die_before_the_node() -> None:
+    """When memory runs out: the node starts another web process, and goes on."""
+    with suppress(OSError):  # there is no such file elsewhere than on Linux
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
 
 
 def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid: int) -> None:

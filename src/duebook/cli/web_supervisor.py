@@ -141,6 +141,8 @@ class WebProcess(Closing):
         self._over.set()
         with self._lock:
             child = self._child
+        if self._thread is None:  # it serves nobody, and need not import all that first
+            child.process.kill()
         child.line.let_go()
         child.wait()
         if self._thread is not None:

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from duebook.budget import Budget
 from duebook.clock import utc_now
 from duebook.model.insight import HourLoad, Planned, RunMark
 from duebook.web import forecast
@@ -93,6 +94,15 @@ def test_many_schedules_are_counted_behind_the_page(
     week = calendar.week("default", book.insights)
     assert week.schedules == 5
     assert max(load.runs for load in week.coming) == 5
+
+
+def test_a_week_that_takes_too_long_to_count_is_counted_behind_the_page(book: Book) -> None:
+    book.schedules.create("job", trigger={"cron": "* * * * *"}, target=TRUE)
+    calendar = Calendar()
+    first = calendar.week("default", book.insights, Budget(-1.0))
+    assert (first.complete, first.coming) == (False, [])
+    eventually(lambda: calendar.week("default", book.insights).complete)
+    assert calendar.week("default", book.insights).schedules == 1
 
 
 def test_namespaces_that_nobody_looks_at_any_more_are_forgotten(

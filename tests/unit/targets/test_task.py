@@ -388,3 +388,17 @@ def test_nothing_is_published_after_the_end() -> None:
     told = Told()
     call(digest, told=told)
     assert len(told.published) == 1
+
+
+def test_another_process_knows_the_names_of_tasks_and_what_they_take() -> None:
+    def digest(ctx: Context, rows: int) -> None: ...
+
+    here = Tasks()
+    here.add(digest)
+    there = Tasks.load(json.loads(json.dumps(here.to_json())))
+    assert there.names == ("digest",)
+    there.check(TaskTarget("digest"), {"rows": 1})
+    with pytest.raises(Invalid, match='payload rows "1" is no int'):
+        there.check(TaskTarget("digest"), {"rows": "1"})
+    with pytest.raises(NotFound, match="declared in another process"):
+        there.get("digest").function()
