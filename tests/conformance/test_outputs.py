@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.engine.advancer import Advancer
+from duebook.model.forms import run_form
 from duebook.model.run import Outcome, Progress
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import (
@@ -22,6 +24,7 @@ from tests.conformance.builders import (
     lose,
     settle,
 )
+from tests.conformance.flow_builders import put_flow, start
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
@@ -41,6 +44,41 @@ def stranded(store: Store) -> list[str]:
 
 
 # ------------------------------------------------------------ outputs
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_what_people_must_not_see_of_an_output_is_kept_beside_it(
+    store: Store, clock: VirtualClock, together: bool
+) -> None:
+    claimed = claimed_run(store, clock)
+    outcome = Outcome("succeeded", output='"with hunter22"', output_secrets=("hunter22",))
+    store.transact(
+        lambda tx: (
+            tx.settle_all([(claimed.token, outcome)])
+            if together
+            else tx.settle(claimed.token, outcome)
+        )
+    )
+    run = get_run(store, claimed.run.id)
+    assert run.output == "with hunter22"
+    assert run_form(run)["output"] == "with ***"
+    assert "output_secrets" not in run_form(run)
+    store.transact(lambda tx: tx.reopen(run.id))
+    assert get_run(store, run.id).output_secrets is None
+
+
+def test_the_output_of_a_flow_hides_what_its_steps_hide(store: Store) -> None:
+    put_flow(store, "steps: [{name: make, command: date, output: J}]", "made")
+    flow_run = start(store, "made")
+    begin(store)
+    Advancer(store).step()
+    (make,) = claim(store)
+    outcome = Outcome("succeeded", output='"with hunter22"', output_secrets=("hunter22",))
+    store.transact(lambda tx: tx.settle(make.token, outcome))
+    Advancer(store).step()
+    run = get_run(store, flow_run)
+    assert run.output == {"J": "with hunter22"}
+    assert run_form(run)["output"] == {"J": "with ***"}
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -12,11 +12,11 @@ from duebook.book.bulk import delete_all
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
 from duebook.flows.lifecycle import next_control
-from duebook.flows.problems import Problem, lines_of
+from duebook.flows.problems import Problem
 from duebook.flows.reconcile import Kept
+from duebook.flows.shown import show_source
 from duebook.ids import new_id
 from duebook.model.flow import root_of
-from duebook.model.secret import hide_in_lines
 from duebook.planner import UNATTENDED_AGAIN
 from duebook.store.joined import JoinedStore
 from duebook.store.values import BrokenFile
@@ -294,4 +294,4 @@ class FlowRegistry:
 
 def _shown(source: str) -> str:
     """A text that nobody runs, without its secrets."""
-    return "\n".join(hide_in_lines(lines_of(source[:LONGEST_TEXT])))
+    return "\n".join(show_source(source[:LONGEST_TEXT]))

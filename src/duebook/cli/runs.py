@@ -26,7 +26,7 @@ from duebook.cli.output import (
     when,
 )
 from duebook.errors import Conflict, NotFound, shorten
-from duebook.model.forms import attempt_form, run_form
+from duebook.model.forms import attempt_form, output_shown, run_form
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -136,7 +136,7 @@ def output_command(run: str, step: str | None, as_json: bool) -> None:
         found = book.runs.get(find_run(book, run))
         if step is not None:
             found = _step_of(book, found, step)
-        output = book.runs.output(found.id)
+        output = output_shown(found, book.runs.output(found.id))
     if as_json or not isinstance(output, str):
         print_json(output)
     else:
@@ -154,7 +154,9 @@ def _step_of(book: Book, run: Run, step: str) -> Run:
 def _output_words(run: Run) -> str:
     if run.output_size is not None:
         return f"{run.output_size:,} bytes; duebook output {run.id} prints it"
-    return "" if run.output is None else json.dumps(run.output, ensure_ascii=False)
+    return (
+        "" if run.output is None else json.dumps(output_shown(run, run.output), ensure_ascii=False)
+    )
 
 
 def show_run(book: Book, text: str, as_json: bool) -> None:

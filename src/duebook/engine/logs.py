@@ -96,7 +96,7 @@ class RunLog:
     def note(self, text: str) -> None:
         """Add a line of Duebook's own."""
         with self._lock:
-            self._number(LogLine(self._clock(), "duebook", text))
+            self._number(LogLine(self._clock(), "duebook", self._hide(text)))
 
     def close(self, give_up: Callable[[], bool] = lambda: True) -> None:
         """Add what has no line end yet, and write it all; while that fails, `give_up` decides."""

@@ -17,6 +17,7 @@ from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
 from duebook.targets.event import perform_event, perform_filled_event
+from duebook.targets.hiding import hidden_outcome
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
@@ -90,8 +91,8 @@ class TargetPerformer:
             if task is None or task.kind != "loop" or not isinstance(stop, TaskStop):
                 rest.append(claim)
             elif (filled := self._with_values(claim)) is not None:
-                reports = TaskReports(claim, stop, self._desk)
-                runs.append(AsyncRun(task, filled, stop, reports, ended))
+                reports = TaskReports(filled, stop, self._desk)
+                runs.append(AsyncRun(task, filled, stop, reports, _hiding(ended)))
             else:
                 rest.append(claim)
         if runs:
@@ -115,11 +116,26 @@ class TargetPerformer:
         if isinstance(claim.spec.target, TaskTarget):
             return self._perform_task(claim, stop)
         if isinstance(claim.spec.target, EventTarget):
-            return perform_event(claim)
+            return hidden_outcome(claim, perform_event(claim))
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
+        try:
+            filled = rendered(claim)
+        except TemplateFailed as error:
+            outcome = hidden_outcome(claim, Outcome("failed", "template", str(error)))
+            self._note(claim, outcome)
+            return outcome
+        return self._perform(filled, stop)
+
+    def _perform(self, claim: Claim, stop: Stop, ready: Ready | None = None) -> Outcome:
+        """The log knows the values that are filled in, so that it can hide them."""
         log = self._desk.open_log(claim)
         try:
-            outcome = self._perform(claim, stop, log)
+            if ready is None:
+                outcome = self._execute(claim, stop, log, log.write)
+            else:
+                printed = ready.watch(log.write)
+                outcome = ready.outcome(self._execute(claim, stop, log, printed), printed)
+            outcome = hidden_outcome(claim, outcome)
             if outcome.error:
                 log.note(outcome.error)
         finally:
@@ -146,17 +162,9 @@ class TargetPerformer:
         if isinstance(ready.claim.spec.target, TaskTarget):
             return self._perform_task(ready.claim, stop)
         if isinstance(ready.claim.spec.target, EventTarget):
-            return perform_filled_event(ready.claim)
+            return hidden_outcome(ready.claim, perform_filled_event(ready.claim))
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
-        log = self._desk.open_log(claim)
-        try:
-            printed = ready.watch(log.write)
-            outcome = ready.outcome(self._execute(ready.claim, stop, log, printed), printed)
-            if outcome.error:
-                log.note(outcome.error)
-        finally:
-            self._desk.close_log(log, lambda: stop.reason == "lost")
-        return outcome
+        return self._perform(ready.claim, stop, ready)
 
     def _note(self, claim: Claim, outcome: Outcome) -> None:
         """Why a step did not run, where people look for it."""
@@ -164,13 +172,6 @@ class TargetPerformer:
             log = self._desk.open_log(claim)
             log.note(outcome.error)
             self._desk.close_log(log, lambda: True)
-
-    def _perform(self, claim: Claim, stop: Stop, log: RunLog) -> Outcome:
-        try:
-            claim = rendered(claim)
-        except TemplateFailed as error:
-            return Outcome("failed", "template", str(error))
-        return self._execute(claim, stop, log, log.write)
 
     def _execute(self, claim: Claim, stop: Stop, log: RunLog, write: Write) -> Outcome:
         if isinstance(claim.spec.target, HttpTarget):
@@ -193,7 +194,7 @@ class TargetPerformer:
             if isinstance(stop, TaskStop) and task.kind == "loop":
                 return self._perform_in_loop(task, claim, stop)
             if isinstance(stop, TaskStop):
-                return perform_task(task, claim, stop, reports)
+                return hidden_outcome(claim, perform_task(task, claim, stop, reports))
             return self._perform_in_process(task, claim, stop, reports)
         finally:
             reports.close()
@@ -204,7 +205,7 @@ class TargetPerformer:
 
         ended: SimpleQueue[Outcome] = SimpleQueue()
         reports = TaskReports(claim, stop, self._desk)
-        run = AsyncRun(task, claim, stop, reports, lambda _, outcome: ended.put(outcome))
+        run = AsyncRun(task, claim, stop, reports, _hiding(lambda _, outcome: ended.put(outcome)))
         self._loop = self._loop or EventLoop()
         self._loop.begin([run])
         return ended.get()
@@ -217,6 +218,7 @@ class TargetPerformer:
         except Unavailable:  # as for commands
             self._revive()
             return Outcome("cancelled", "spawner")
+        outcome = hidden_outcome(claim, outcome)
         if outcome.error:
             reports.log.note(outcome.error)
         return outcome
@@ -230,3 +232,8 @@ class TargetPerformer:
         if self._loop is not None:
             self._loop.close()
         self._processes.close()
+
+
+def _hiding(ended: Callable[[Claim, Outcome], None]) -> Callable[[Claim, Outcome], None]:
+    """Tells of an end without the secrets in its error."""
+    return lambda claim, outcome: ended(claim, hidden_outcome(claim, outcome))

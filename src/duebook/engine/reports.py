@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.engine.logs import RunLog
 from duebook.errors import Conflict, DuebookError
 from duebook.model.run import Outcome
-from duebook.targets.hiding import hiding_run
+from duebook.targets.hiding import hidden_outcome, hiding_run
 from duebook.targets.outcomes import with_published
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Desk:
         self._written_at = float("-inf")
 
     def open_log(self, claim: Claim) -> RunLog:
-        hide = hiding_run(claim.spec.target, claim.payload)
+        hide = hiding_run(claim)
         now = self._clock.stamp
         log = RunLog(self.store, claim.token, now, time.monotonic, self._log_cap, hide)
         self._open_logs.add(log)
@@ -84,7 +85,7 @@ class Desk:
 class TaskReports:
     """Of one run. Most tasks log nothing, and then there is no log to open or close."""
 
-    __slots__ = ("_claim", "_desk", "_log", "_stop", "published", "settles")
+    __slots__ = ("_claim", "_desk", "_hidden", "_log", "_stop", "published", "settles")
     _opening: Final = threading.Lock()
     """a task may have its first words in several threads at once"""
 
@@ -93,6 +94,7 @@ class TaskReports:
         self._stop = stop
         self._desk = desk
         self._log: RunLog | None = None
+        self._hidden: Callable[[str], str] | None = None
         self.published: list[Draft] = []
         self.settles = False
 
@@ -115,12 +117,19 @@ class TaskReports:
         """What a process wrote, which may end within a line."""
         self.log.write(stream, data)
 
+    def _hide(self, text: str) -> str:
+        if self._hidden is None:
+            self._hidden = hiding_run(self._claim)
+        return self._hidden(text)
+
     def progress(self, progress: Progress) -> None:
+        if progress.text is not None:
+            progress = replace(progress, text=self._hide(progress.text))
         self._desk.put(self._claim.token, progress)
 
     def settle_in(self, connection: Any, outcome: Outcome) -> None:
         """End the run in the transaction of its own task; raises Conflict on a lost token."""
-        outcome = with_published(outcome, self.published)
+        outcome = hidden_outcome(self._claim, with_published(outcome, self.published))
         with self._desk.store.join(connection) as tx:
             if not tx.settle(self._claim.token, outcome):
                 raise Conflict(

@@ -6,12 +6,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from duebook.engine.settler import Settler
 from duebook.errors import counted
 from duebook.model.run import Outcome
+from duebook.targets.hiding import hidden_outcome, hiding_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -237,8 +239,10 @@ class Slots(Generic[S]):
         try:
             return self._performer.perform(claim, stop)
         except Exception as error:
-            log.exception("run %s could not be performed", claim.run.id)
-            return Outcome("failed", "error", f"{type(error).__name__}: {error}")
+            told = hiding_run(claim)(traceback.format_exc())
+            log.error("run %s could not be performed\n%s", claim.run.id, told)  # noqa: TRY400
+            why = Outcome("failed", "error", f"{type(error).__name__}: {error}")
+            return hidden_outcome(claim, why)
 
     def _ended(self, claim: Claim, outcome: Outcome) -> None:
         until = self._monotonic() if self._performer.is_cooperative(claim) else None

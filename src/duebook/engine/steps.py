@@ -21,6 +21,7 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command import environment, outcome_of
+from duebook.targets.hiding import hidden_outcome, variable_secrets
 from duebook.targets.processes import Stop, supervise
 from duebook.timetext import format_instant
 
@@ -157,16 +158,16 @@ class StepRoom:
         except KeyError:
             return Outcome("failed", "missing_target", f'flow "{around.flow}" has no step "{name}"')
         except Invalid as error:
-            return Outcome("failed", "template", str(error))
-        claim = _of_flow(claim, around)
+            return hidden_outcome(claim, Outcome("failed", "template", str(error)))
+        claim = _of_flow(claim, around, variable_secrets(rendered.variables))
         try:
             told = self._unmet(claim, step, rendered, stop)
         except _NotJudged as error:
-            return error.outcome
+            return hidden_outcome(claim, error.outcome)
         except Invalid as error:
-            return Outcome("failed", "template", str(error))
+            return hidden_outcome(claim, Outcome("failed", "template", str(error)))
         if told is not None:
-            return Outcome("cancelled", "precondition", told)
+            return hidden_outcome(claim, Outcome("cancelled", "precondition", told))
         if name == CHECK:
             return Outcome("succeeded")
         if isinstance(rendered.target, FlowTarget):
@@ -244,13 +245,13 @@ def _cwd(rendered: Rendered) -> str | None:
     return rendered.target.cwd if isinstance(rendered.target, CommandTarget) else None
 
 
-def _of_flow(claim: Claim, around: Surroundings) -> Claim:
+def _of_flow(claim: Claim, around: Surroundings, secrets: set[str]) -> Claim:
     """With the schedule and the due time of its flow's run, for the step has none of its own."""
     due_at = around.due_at or around.created_at
     run = replace(
         claim.run, schedule_id=around.schedule_id, schedule=around.schedule, due_at=due_at
     )
-    return claim._replace(run=run)
+    return claim._replace(run=run, secrets=frozenset(secrets))
 
 
 def _filled(claim: Claim, rendered: Rendered) -> Claim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.flows.render import Values, check_params, render_step, templates_of, texts_of
@@ -17,11 +17,13 @@ from duebook.flows.variables import (
 )
 from duebook.model.flow import FlowTarget, Script, is_shell
 from duebook.model.flow_run import StepEnd
-from duebook.model.target import CommandTarget, HttpTarget
+from duebook.model.secret import hide_in_lines, show_payload
+from duebook.model.target import CommandTarget
+from duebook.targets.hiding import hide_in, hiding, variable_secrets
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from duebook.model.flow import Condition, Flow, Step
@@ -150,16 +152,26 @@ def _dry(flow: Flow, step: Step, values: Values, worker: Mapping[str, str]) -> D
             places = target.argv[len(step.target.interpreter) + 2 :]
             numbered = {str(place): text for place, text in enumerate(places, 1)}
             filled = _filled(script, dict(rendered.variables) | numbered, worker.values())
+    hide = hiding(variable_secrets(rendered.variables))
     return DryStep(
         step.name,
         step.depends,
-        target.masked() if isinstance(target, HttpTarget) else target,
-        script,
-        filled,
-        rendered.payload,
-        rendered.conditions,
-        variables,
+        _shown(target, hide),
+        None if script is None else "\n".join(hide_in_lines(script.split("\n"))),
+        None if filled is None else hide(filled),
+        hide_in(show_payload(rendered.payload), hide),
+        tuple(replace(one, text=hide(one.text)) for one in rendered.conditions),
+        tuple((name, hide(text)) for name, text in show_payload(dict(variables)).items()),
     )
+
+
+def _shown(target: Target | FlowTarget, hide: Callable[[str], str]) -> Target | FlowTarget:
+    """Without secrets; variables are told apart."""
+    if not isinstance(target, CommandTarget):
+        return target.masked()
+    env = show_payload(dict(target.env))
+    argv = tuple(hide(text) for text in target.argv)
+    return replace(target, argv=argv, env=tuple((name, hide(env[name])) for name in env))
 
 
 def _filled(text: str, values: Mapping[str, str], worker: Iterable[str]) -> str | None:

@@ -31,7 +31,7 @@ from duebook.flows.problems import Problem, Refused, lines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MOST_BYTES", "SMALLER", "Node", "parse", "plain"]
+__all__ = ["DEEPEST", "MOST_BYTES", "SMALLER", "Node", "events_of", "parse", "plain"]
 
 MOST_BYTES: Final = 1_000_000
 SMALLER: Final = "put long scripts into files of their own"
@@ -98,7 +98,7 @@ class _Reader:
 
     def documents(self, text: str) -> list[Node]:
         try:
-            for event in _events(text):
+            for event in events_of(text):
                 self._read(event)
         # half a character, as JSON may have it, cannot be encoded
         except (yaml.YAMLError, UnicodeEncodeError) as error:
@@ -203,7 +203,8 @@ class _Reader:
         return Refused(Problem(self._file, line, column, "", message, hint))
 
 
-def _events(text: str) -> Iterator[Any]:
+def events_of(text: str) -> Iterator[Any]:
+    """The events of PyYAML, one by one."""
     loader = _Loader(text)
     try:
         while loader.check_event():

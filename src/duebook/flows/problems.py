@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duebook.errors import shorten
-from duebook.model.secret import hide_in_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "LONGEST_LINE",
     "Enough",
     "Problem",
     "Problems",
     "Refused",
     "did_you_mean",
     "lines_of",
-    "with_lines",
 ]
 
 
@@ -134,20 +133,6 @@ class Problems:
 def lines_of(text: str) -> list[str]:
     """The lines of a text as YAML counts them."""
     return _BREAK.split(text)
-
-
-def with_lines(problems: Iterable[Problem], text: str) -> tuple[Problem, ...]:
-    """The problems of a text, each with the line where it is; secrets are hidden."""
-    lines = lines_of(text)
-    problems = list(problems)
-    shown = hide_in_lines(lines, {problem.line - 1 for problem in problems})
-    found = []
-    for problem in problems:
-        if 0 < problem.line <= len(lines):
-            line = shown[problem.line - 1][:LONGEST_LINE]
-            problem = replace(problem, text=line)  # noqa: PLW2901 - the same, with its line
-        found.append(problem)
-    return tuple(found)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

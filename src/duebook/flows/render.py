@@ -22,6 +22,7 @@ from duebook.flows.variables import (
 )
 from duebook.model.flow import FlowTarget, Script, is_shell
 from duebook.model.flow_run import Apart
+from duebook.model.secret import show_payload
 from duebook.model.target import CommandTarget
 from duebook.targets.command import LONGEST_VARIABLE, size_of
 from duebook.targets.templates import TemplateFailed, render_target, render_value
@@ -108,11 +109,16 @@ def _typed(param: Param, value: Any) -> Any:
             found = value
     if not kinds[param.kind](found):
         kind = "boolean: true or false" if param.kind == "boolean" else param.kind
-        raise Invalid(f'param "{param.name}" {shorten(value)} is no {kind}')
+        raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is no {kind}')
     if param.choices and found not in param.choices:
-        known = ", ".join(map(_text, param.choices))
-        raise Invalid(f'param "{param.name}" {shorten(value)} is not one of {known}')
+        known = ", ".join(_text(_told(param, choice)) for choice in param.choices)
+        raise Invalid(f'param "{param.name}" {shorten(_told(param, value))} is not one of {known}')
     return found
+
+
+def _told(param: Param, value: Any) -> Any:
+    """A value of a param as a message may repeat it."""
+    return show_payload({param.name: value})[param.name]
 
 
 def _is_number(value: Any) -> bool:

@@ -11,6 +11,7 @@ from duebook.flows.section import Section, items, split_words, text_of
 from duebook.flows.words import PARAM
 from duebook.model.fields import check_payload, read_flag, read_labels, read_text
 from duebook.model.flow import Param, ParamKind
+from duebook.model.secret import HIDDEN, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,10 +192,11 @@ def _defined(section: Section) -> Param:
     elif default is None and not required:
         value = ""
     if value is not None and given in _KINDS and not _fits(_KINDS[given], value):
-        told = f"default {quoted(value)} is no {given}"
+        told = f"default {HIDDEN if is_secret(name) else quoted(value)} is no {given}"
         section.problem(default or section.node, "default", told)
     if default is not None and choices and value not in choices:
-        section.problem(default, "default", f"default {shorten(value)} is not one of its enum")
+        told = f"default {HIDDEN if is_secret(name) else shorten(value)} is not one of its enum"
+        section.problem(default, "default", told)
     return Param(
         name,
         None if required else value,

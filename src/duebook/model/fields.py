@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
-from duebook.model.secret import refuse_hidden
+from duebook.model.secret import refuse_hidden, show_payload
 from duebook.timetext import (
     format_duration,
     format_instant,
@@ -88,7 +88,7 @@ class Dependency:
 def check_payload(key: str, value: Any) -> dict[str, Any]:
     """A JSON object of bounded size; raises Invalid."""
     if not isinstance(value, dict):
-        raise Invalid(f"{key} {shorten(value)} is no JSON object")
+        raise Invalid(f"{key} {shorten(show_payload(value))} is no JSON object")
     bounded_json(key, value, MAX_PAYLOAD, kind="JSON object")
     refuse_hidden(key, value)
     return value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.ids import check_name
 from duebook.model.fields import check_payload
+from duebook.model.secret import show_payload
 
 __all__ = ["FLOW_QUEUE", "FlowTarget", "load_flow"]
 
@@ -23,7 +24,8 @@ class FlowTarget:
     params: tuple[tuple[str, Any], ...] = ()
 
     def masked(self) -> FlowTarget:
-        return self
+        """As it may be shown: without the values of params whose names say that they are secret."""
+        return replace(self, params=tuple(show_payload(dict(self.params)).items()))
 
     def to_json(self) -> dict[str, Any]:
         return {"flow": self.name} | ({"params": dict(self.params)} if self.params else {})

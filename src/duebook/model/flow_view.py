@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duebook.model.secret import show_payload
+from duebook.model.secret import hide_in_lines, is_secret, show_payload
 from duebook.model.serving import unserved
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def flow_view(
                 "name": param.name,
                 "default": show_payload({param.name: param.default})[param.name],
                 "kind": param.kind,
-                "choices": list(param.choices),
+                "choices": [] if is_secret(param.name) else list(param.choices),
                 "description": param.description,
             }
             for param in flow.params
@@ -111,7 +111,7 @@ def flow_view(
                 "name": step.name,
                 "depends": list(step.depends),
                 "description": step.description,
-                "runs": step.written,
+                "runs": "\n".join(hide_in_lines(step.written.split("\n"))),
             }
             for step in flow.all_steps()
         ),

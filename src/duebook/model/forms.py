@@ -40,6 +40,7 @@ __all__ = [
     "log_form",
     "namespace_form",
     "node_form",
+    "output_shown",
     "queue_form",
     "quota_form",
     "readiness_form",
@@ -130,7 +131,13 @@ def template_form(template: ScheduleTemplate) -> dict[str, Any]:
 
 def run_form(run: Run) -> dict[str, Any]:
     form = {field.name: _plain(getattr(run, field.name)) for field in fields(run)}
-    return _payload_shown(form | {"state": run.state})
+    del form["output_secrets"]
+    return _payload_shown(form | {"state": run.state, "output": output_shown(run, run.output)})
+
+
+def output_shown(run: Run, output: Any) -> Any:
+    """What a run returned, as it may be shown."""
+    return show_payload(output, run.output_secrets or ())
 
 
 def _payload_shown(form: dict[str, Any]) -> dict[str, Any]:

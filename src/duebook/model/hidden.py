@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.secret import HIDDEN, fill_secrets, keep_secrets
-from duebook.model.target import CommandTarget, EventTarget, Target, load_target
+from duebook.model.target import CommandTarget, EventTarget, FlowTarget, Target, load_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,9 @@ __all__ = ["keep_hidden", "load_shown"]
 
 def load_shown(form: object) -> Target:
     """A target from a form that may hide values: they stay hidden. Raises Invalid."""
-    return load_target(_filled(form, lambda _: "hidden", fill_secrets)).masked()
+    return load_target(
+        _filled(form, lambda _: "hidden", lambda _, sent: fill_secrets(sent))
+    ).masked()
 
 
 def keep_hidden(form: object, current: Target | None) -> object:
@@ -25,23 +27,27 @@ def keep_hidden(form: object, current: Target | None) -> object:
     What a request hides stays only with one to the same origin, for these are its secrets.
     """
     known: dict[str, str] = {}
-    content = None
+    content: Any = None
+    request = None
     if isinstance(current, CommandTarget):
         known = dict(current.env)
     elif isinstance(current, HttpTarget) and origin_of(_url(form)) == origin_of(current.url):
         known = {name.lower(): value for name, value in current.headers}
-        content = current.json
+        content, request = current.json, current
     elif isinstance(current, EventTarget):
         content = current.data
-    return _filled(
-        form,
-        lambda name: known.get(name, known.get(name.lower(), HIDDEN)),
-        lambda sent: keep_secrets(sent, content),
-    )
+    elif isinstance(current, FlowTarget) and _flow(form) == current.name:
+        content = dict(current.params)
+
+    def keep(part: str, sent: Any) -> Any:
+        is_text = request is not None and part in ("url", "body")
+        return keep_secrets(sent, getattr(request, part) if is_text else content)
+
+    return _filled(form, lambda name: known.get(name, known.get(name.lower(), HIDDEN)), keep)
 
 
 def _filled(
-    form: object, value_of: Callable[[str], str], content_of: Callable[[Any], Any]
+    form: object, value_of: Callable[[str], str], content_of: Callable[[str, Any], Any]
 ) -> object:
     """With another value for each that is hidden."""
     if not isinstance(form, dict):
@@ -53,10 +59,14 @@ def _filled(
         filled["http"] = http = dict(http)
         if "headers" in http:
             http["headers"] = _texts(http["headers"], value_of)
-        if "json" in http:
-            http["json"] = content_of(http["json"])
+        for part in http.keys() & {"url", "json", "body"}:
+            http[part] = content_of(part, http[part])
+    elif isinstance(http, str):
+        filled["http"] = content_of("url", http)
     if isinstance(event := filled.get("event"), dict) and "data" in event:
-        filled["event"] = event | {"data": content_of(event["data"])}
+        filled["event"] = event | {"data": content_of("data", event["data"])}
+    if "flow" in filled and "params" in filled:
+        filled["params"] = content_of("params", filled["params"])
     return filled
 
 
@@ -69,7 +79,11 @@ def _texts(texts: Any, value_of: Callable[[str], str]) -> Any:
     }
 
 
+def _flow(form: object) -> object:
+    return form.get("flow") if isinstance(form, dict) else None
+
+
 def _url(form: object) -> str:
     http = form.get("http") if isinstance(form, dict) else None
-    url = http.get("url") if isinstance(http, dict) else None
+    url = http.get("url") if isinstance(http, dict) else http
     return url if isinstance(url, str) else ""

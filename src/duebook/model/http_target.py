@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.fields import bounded_json
-from duebook.model.secret import HIDDEN, refuse_hidden, show_payload
+from duebook.model.secret import HIDDEN, refuse_hidden, show_payload, show_text
 
 __all__ = ["HttpTarget", "is_public_header", "load_http", "origin_of"]
 
@@ -52,10 +52,15 @@ class HttpTarget:
         return status in self.expect or f"{status // 100}xx" in self.expect
 
     def masked(self) -> HttpTarget:
-        """As it may be shown: without the values of headers that may be secret, and of JSON whose
-        names say so."""
-        shown = tuple((k, v if is_public_header(k) else HIDDEN) for k, v in self.headers)
-        return replace(self, headers=shown, json=show_payload(self.json))
+        """As it may be shown: without the values of headers that may be secret, and of JSON, a form
+        or the query of the URL whose names say so."""
+        return replace(
+            self,
+            url=show_text(self.url),
+            headers=tuple((k, v if is_public_header(k) else HIDDEN) for k, v in self.headers),
+            json=show_payload(self.json),
+            body=None if self.body is None else show_text(self.body),
+        )
 
     def to_json(self) -> dict[str, Any]:
         form: dict[str, Any] = {"method": self.method, "url": self.url}
@@ -101,7 +106,9 @@ def load_http(form: object) -> HttpTarget:
     if isinstance(form, str):
         form = {"url": form}
     if not isinstance(form, dict):
-        raise Invalid(f'target http {shorten(form)} is no object such as {{"url": "https://…"}}')
+        raise Invalid(
+            f'target http {shorten(show_payload(form))} is no object such as {{"url": "https://…"}}'
+        )
     if unknown := [key for key in form if key not in _KEYS]:
         known = ", ".join(_KEYS)
         raise Invalid(f'target http key "{shorten(unknown[0])}" is unknown; known are {known}')
@@ -112,7 +119,9 @@ def load_http(form: object) -> HttpTarget:
         bounded_json("target http json", content, LONGEST_BODY)
         refuse_hidden("target http json", content)
     if body is not None and not _is_text(body, LONGEST_BODY):
-        raise Invalid(f"target http body {shorten(body)} is no text of up to 1,000,000 characters")
+        told = shorten(show_payload(body))
+        raise Invalid(f"target http body {told} is no text of up to 1,000,000 characters")
+    refuse_hidden("target http body", body)
     sends = content is not None or body is not None
     return HttpTarget(
         url=_url(form.get("url")),
@@ -132,10 +141,14 @@ def _is_text(value: object, longest: int) -> bool:
 
 def _url(value: object) -> str:
     if not isinstance(value, str) or not _is_text(value, LONGEST_URL) or not value.isprintable():
-        raise Invalid(f"target http url {quoted(value)} is no text of up to 8,000 characters")
+        raise Invalid(
+            f"target http url {quoted(show_payload(value))} is no text of up to 8,000 characters"
+        )
+    refuse_hidden("target http url", value)
     origin = origin_of(value)
     if not origin.partition("://")[2]:
-        raise Invalid(f'target http url "{shorten(value)}" does not begin like https://example.com')
+        told = shorten(show_text(value))
+        raise Invalid(f'target http url "{told}" does not begin like https://example.com')
     if "@" in origin:
         raise Invalid(
             "target http url has a name or password before its host; use a header Authorization"
@@ -163,7 +176,8 @@ def _method(value: object) -> str:
 
 def _headers(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or len(value) > MOST_HEADERS:
-        raise Invalid(f"target http headers {shorten(value)} is no object of up to 100 texts")
+        told = value if isinstance(value, int | float) else HIDDEN
+        raise Invalid(f"target http headers {told} is no object of up to 100 texts")
     names = set()
     for name, text in value.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):

@@ -96,6 +96,8 @@ class Run:
     """the flow that it is a run of, or of which it is a step"""
     output_size: int | None = None
     """bytes of an output that is too large to be listed: `runs.output` returns it"""
+    output_secrets: list[str] | None = None
+    """what is hidden in its output where people see it"""
 
     @property
     def is_active(self) -> bool:
@@ -135,6 +137,8 @@ class Claim(NamedTuple):
     """who made the schedule"""
     around: Surroundings | None = None
     """of a step: what it may know of its flow's run"""
+    secrets: frozenset[str] = frozenset()
+    """of a step: what is secret in the variables of its flow"""
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -170,6 +174,8 @@ class Outcome:
     output: str | None = None
     """what it returned, as JSON"""
     output_ref: str | None = None
+    output_secrets: tuple[str, ...] = ()
+    """what of its own secrets is in the output, to be hidden where people see that"""
     kinds: tuple[str, ...] = ()
     """the names of the exception's class and of those it derives from, for `retry`"""
     events: tuple[Draft, ...] = ()

@@ -12,7 +12,7 @@ from duebook.model.event_target import EventTarget, load_event
 from duebook.model.fields import is_text
 from duebook.model.flow_target import FlowTarget, load_flow
 from duebook.model.http_target import HttpTarget, load_http
-from duebook.model.secret import HIDDEN
+from duebook.model.secret import HIDDEN, show_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -108,7 +108,7 @@ def load_target(form: object) -> Target:
         return TaskTarget(_task_name(form))
     if not isinstance(form, dict) or len(_KINDS.intersection(form)) != 1:
         raise Invalid(
-            f'target {shorten(form)} is not one of "task", {{"task": "name"}}, '
+            f'target {shorten(_shown(form))} is not one of "task", {{"task": "name"}}, '
             '{"command": ["program", "argument"]}, {"shell": "text"}, '
             '{"http": {"url": "https://…"}}, {"event": {"topic": "name"}}, {"flow": "name"}'
         )
@@ -117,7 +117,7 @@ def load_target(form: object) -> Target:
     for kind, load in _LOADERS.items():
         if kind in form:
             if len(form) > 1:
-                raise Invalid(f'target {shorten(form)} has more than its "{kind}"')
+                raise Invalid(f'target {shorten(_shown(form))} has more than its "{kind}"')
             return load(form[kind])
     if unknown := sorted(str(key) for key in form if key not in _COMMAND_KEYS):
         known = ", ".join(sorted(_COMMAND_KEYS))
@@ -157,7 +157,7 @@ def _argv(value: object) -> tuple[str, ...]:
 
 def _env(value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
-        raise Invalid(f"target env {shorten(value)} is no object of texts")
+        raise Invalid(f"target env {shorten(_shown(value))} is no object of texts")
     if len(value) > MOST_VARIABLES:
         told = f"target env has {len(value):,} variables; at most {MOST_VARIABLES:,} are allowed"
         raise Invalid(told)
@@ -175,4 +175,11 @@ def _text(part: str, value: object, empty: bool = False) -> str:
         raise Invalid(f"{told}; put long scripts and values into files")
     if isinstance(value, str) and (value or empty) and "\0" not in value:
         return value
-    raise Invalid(f"target {part} {shorten(value)} is no text without NUL")
+    told = "" if part == "env" else f" {shorten(_shown(value))}"
+    raise Invalid(f"target {part}{told} is no text without NUL")
+
+
+def _shown(form: object) -> object:
+    """As a message may repeat it."""
+    shown = show_payload(form)
+    return shown | {"env": HIDDEN} if isinstance(shown, dict) and "env" in shown else shown

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from duebook.errors import counted
+from duebook.model.secret import show_payload, show_text
 from duebook.targets.outcomes import MOST_OUTPUT
 
 if TYPE_CHECKING:
@@ -58,7 +59,11 @@ class Answer:
         if not self._is_text:
             note(f"its body is not shown: {size}, no plain text")
             return
-        text, _ = self._read(hide)
+        text, parsed = self._read(hide)
+        if not parsed:
+            text = show_text(text)
+        elif (shown := show_payload(parsed[0])) != parsed[0]:
+            text = json.dumps(shown, ensure_ascii=False)
         if text:
             output("stdout", text[:MOST_SHOWN].rstrip("\n").encode() + b"\n")
         if len(text) > MOST_SHOWN or not self.whole:

@@ -19,6 +19,7 @@ from duebook.model.event import (
 from duebook.model.plan import Fire
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.model.target import EventTarget
+from duebook.targets.hiding import hiding_run
 from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def end_at_once(
     try:
         return Ended(run_id, make_draft(claim))
     except Invalid as error:  # a template, or what became of it
-        return Ended(run_id, None, str(error))
+        return Ended(run_id, None, hiding_run(claim)(str(error)))
 
 
 def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: dict[str, Any]) -> Draft:

@@ -1,26 +1,46 @@
-"""Hides what is secret in whatever a run prints or answers; pure."""
+"""Hides what is secret in whatever a run prints, answers or fails with; pure.
+
+The one place that knows which secrets a run has: in its environment, its payload, its request and,
+if it is a step, its flow.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.model.secret import HIDDEN, secrets_in
-from duebook.model.target import CommandTarget
+from duebook.model.http_target import is_public_header
+from duebook.model.secret import HIDDEN, is_reference, secrets_in, show_text
+from duebook.model.target import CommandTarget, EventTarget, FlowTarget, HttpTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from duebook.model.target import Target
+    from duebook.model.run import Claim, Outcome
 
-__all__ = ["hide_in", "hiding", "hiding_payload", "hiding_run"]
+__all__ = [
+    "hidden_outcome",
+    "hide_in",
+    "hiding",
+    "hiding_payload",
+    "hiding_run",
+    "run_secrets",
+    "variable_secrets",
+]
 
 SHORTEST_VALUE: Final = 8
-"""Characters; shorter ones are in too many words."""
+"""Characters of any variable of a command; shorter ones are in too many words."""
+SHORTEST_SECRET: Final = 4
+"""Characters of what is secret by its name."""
+_SCHEMES: Final = frozenset({"apikey", "basic", "bearer", "digest", "token"})
 
 
 def hiding(secrets: Iterable[str]) -> Callable[[str], str]:
     """What replaces every secret in a text, the longest first."""
     words = sorted(set(secrets), key=len, reverse=True)
+    if not words:
+        return str
 
     def hide(text: str) -> str:
         for word in words:
@@ -30,16 +50,70 @@ def hiding(secrets: Iterable[str]) -> Callable[[str], str]:
     return hide
 
 
-def hiding_run(target: Target, payload: Any) -> Callable[[str], str]:
-    """Hides the values of a command's variables and the secrets of a payload, line by line as they
-    are printed."""
-    variables = target.env if isinstance(target, CommandTarget) else ()
-    return hiding(_lines([*(value for _, value in variables), *secrets_in(payload)]))
+def hiding_run(claim: Claim) -> Callable[[str], str]:
+    """Hides what a run must not tell, line by line as it is printed."""
+    return hiding(run_secrets(claim))
+
+
+def run_secrets(claim: Claim) -> set[str]:
+    """The secrets of a run: those by their names, and the values of a command's variables.
+
+    The variables of a step are those of its flow, with names and outputs that are no secrets.
+    """
+    target = claim.spec.target
+    found = {*claim.secrets, *secrets_in(claim.payload)}
+    if claim.around is not None:
+        found.update(secrets_in(dict(claim.around.params)))
+    if isinstance(target, HttpTarget):
+        found.update(_of_request(target))
+    elif isinstance(target, EventTarget):
+        found.update(secrets_in(target.data))
+    elif isinstance(target, FlowTarget):
+        found.update(secrets_in(dict(target.params)))
+    words = set(_lines(found, SHORTEST_SECRET))
+    if isinstance(target, CommandTarget) and claim.around is None:
+        words.update(variable_secrets(target.env))
+        words.update(_lines((value for _, value in target.env), SHORTEST_VALUE))
+    return words
+
+
+def variable_secrets(variables: Iterable[tuple[str, str]]) -> set[str]:
+    """What is secret in variables, by their names or as a part of their values."""
+    return set(_lines(secrets_in(dict(variables)), SHORTEST_SECRET))
+
+
+def _of_request(target: HttpTarget) -> Iterator[str]:
+    """The words of its headers, and what the rest of it hides: a server may echo them."""
+    for name, value in target.headers:
+        if not is_public_header(name):
+            yield from (value, *(w for w in value.split() if w.lower() not in _SCHEMES))
+    yield from secrets_in([target.url, target.json, target.body])
 
 
 def hiding_payload(payload: Any) -> Callable[[str], str]:
     """Hides the secrets of a payload where templates put them."""
-    return hiding(_lines(secrets_in(payload)))
+    return hiding(_lines(secrets_in(payload), SHORTEST_SECRET))
+
+
+def hidden_outcome(claim: Claim, outcome: Outcome) -> Outcome:
+    """How a run ended, as its error may be read.
+
+    Its output stays, for others work with that; it is told what people must not see in it.
+    """
+    if outcome.error is None and outcome.output is None:
+        return outcome
+    secrets = run_secrets(claim)
+    if outcome.error is not None:
+        outcome = replace(outcome, error=show_text(hiding(secrets)(outcome.error)))
+    if outcome.output is not None and secrets:
+        told = tuple(sorted(word for word in secrets if _as_json(word) in outcome.output))
+        outcome = replace(outcome, output_secrets=told) if told else outcome
+    return outcome
+
+
+def _as_json(text: str) -> str:
+    """As an output has it."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def hide_in(form: Any, hide: Callable[[str], str]) -> Any:
@@ -51,8 +125,9 @@ def hide_in(form: Any, hide: Callable[[str], str]) -> Any:
     return [hide_in(item, hide) for item in form] if isinstance(form, list) else form
 
 
-def _lines(values: Iterable[str]) -> Iterator[str]:
+def _lines(values: Iterable[str], shortest: int) -> Iterator[str]:
+    """Each value with its lines, and as JSON writes it; short ones are in too many words."""
     for value in values:
-        for line in {value, *value.splitlines()}:
-            if len(line) >= SHORTEST_VALUE:
+        for line in {value, *value.splitlines(), json.dumps(value)[1:-1]}:
+            if len(line) >= shortest and line != HIDDEN and not is_reference(line):
                 yield line

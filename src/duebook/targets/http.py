@@ -18,7 +18,7 @@ import httpx2
 from duebook.model.http_target import HttpTarget, is_public_header
 from duebook.model.run import Outcome
 from duebook.targets.answer import Answer
-from duebook.targets.hiding import hiding
+from duebook.targets.hiding import hiding_run
 from duebook.targets.wire import Interrupted, Refused, Wire, resolve
 from duebook.timetext import format_instant
 from duebook.version import __version__
@@ -41,9 +41,6 @@ LONGEST_TIMEOUT: Final = 864_000.0
 MOST_REDIRECTS: Final = 5
 MOST_READ: Final = 1_000_000
 """Bytes of an answer that are read; the connection is closed then."""
-SHORTEST_SECRET: Final = 4
-"""Shorter words of a header are not hidden elsewhere: they would hide half of every text."""
-_SCHEMES: Final = frozenset({"apikey", "basic", "bearer", "digest", "token"})
 _OURS: Final = ("accept-encoding", "connection", "content-length", "duebook-", "idempotency-key")
 
 
@@ -74,7 +71,7 @@ def perform_http(
     seconds = DEFAULT_TIMEOUT if timeout is None else timeout.total_seconds()
     began = time.monotonic()
     deadline = began + min(seconds, LONGEST_TIMEOUT)
-    hide = _hiding(target)
+    hide = hiding_run(claim)
     try:
         with httpcore2.ConnectionPool(
             ssl_context=tls or verified(),
@@ -222,14 +219,6 @@ def _redirected(request: httpx2.Request, status: int, place: str) -> httpx2.Requ
         for name in ("Content-Type", "Content-Length"):
             headers.pop(name, None)
     return httpx2.Request(method, url, headers=headers, content=content or None)
-
-
-def _hiding(target: HttpTarget) -> Callable[[str], str]:
-    """Hides the values of headers in whatever is printed: a server may echo them."""
-    values = [value for name, value in target.headers if not is_public_header(name)]
-    words = {*values, *(word for value in values for word in value.split())}
-    secret = (w for w in words if len(w) >= SHORTEST_SECRET and w.lower() not in _SCHEMES)
-    return hiding(secret)
 
 
 def _shown(url: httpx2.URL) -> str:

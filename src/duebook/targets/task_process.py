@@ -304,7 +304,9 @@ class _Attempt:
                 self._drain()
                 how = message["outcome"]
                 events = tuple(Draft(*event) for event in how["events"])
-                self._outcome = Outcome(**how | {"kinds": tuple(how["kinds"]), "events": events})
+                self._outcome = Outcome(
+                    **how | {"kinds": tuple(how["kinds"]), "events": events, "output_secrets": ()}
+                )
                 self.is_reusable = self._reason is None and message["reusable"]
 
     def _read_stdout(self, selector: selectors.BaseSelector) -> None:

@@ -25,17 +25,27 @@ POST: dict[str, Any] = {
     }
 }
 TELL: dict[str, Any] = {"event": {"topic": "logins", "data": {"user": "ann", "token": "s3cret"}}}
+QUERY: dict[str, Any] = {
+    "http": {
+        "method": "POST",
+        "url": "https://example.com/?day=1&token=s3cret",
+        "body": "pwd=s3cret",
+    }
+}
+FLOW: dict[str, Any] = {"flow": "etl", "params": {"DB_PASSWORD": "s3cret", "DAY": "monday"}}
 DUMP: dict[str, Any] = {"command": ["pg_dump"], "env": {"PGPASSWORD": "s3cret"}}
 
 
-@pytest.mark.parametrize("form", [HOOK, POST, TELL, DUMP, {"task": "digest"}, {"shell": "make"}])
+@pytest.mark.parametrize(
+    "form", [HOOK, POST, TELL, DUMP, QUERY, FLOW, {"task": "digest"}, {"shell": "make"}]
+)
 def test_what_is_shown_is_read_back_as_it_is_shown(form: dict[str, Any]) -> None:
     shown = load_target(form).masked()
     assert load_shown(shown.to_json()) == shown
     assert "s3cret" not in str(shown.to_json())
 
 
-@pytest.mark.parametrize("form", [HOOK, POST, TELL, DUMP])
+@pytest.mark.parametrize("form", [HOOK, POST, TELL, DUMP, QUERY, FLOW])
 def test_what_is_hidden_stays_as_it_is_when_a_target_is_sent_back(form: dict[str, Any]) -> None:
     current = load_target(form)
     assert load_target(keep_hidden(current.masked().to_json(), current)) == current
@@ -64,6 +74,16 @@ def test_a_secret_of_the_json_is_not_sent_elsewhere() -> None:
     assert keep_hidden(sent, load_target(POST)) == sent
     with pytest.raises(Invalid, match='json "password" is'):
         load_target(sent)
+
+
+def test_a_secret_of_the_query_or_of_a_flow_is_not_sent_elsewhere() -> None:
+    sent = load_target(QUERY).masked().to_json()
+    sent["http"]["url"] = "https://evil.example/?token=***"
+    with pytest.raises(Invalid, match="hides a value; give it"):
+        load_target(keep_hidden(sent, load_target(QUERY)))
+    sent = load_target(FLOW).masked().to_json() | {"flow": "other"}
+    with pytest.raises(Invalid, match='params "DB_PASSWORD" is'):
+        load_target(keep_hidden(sent, load_target(FLOW)))
 
 
 def test_a_value_that_is_hidden_and_not_there_is_refused() -> None:

@@ -30,7 +30,53 @@ SHOWN = {
 
 def test_values_whose_name_says_so_are_hidden_at_any_depth() -> None:
     assert show_payload(PAYLOAD) == SHOWN
-    assert set(secrets_in(PAYLOAD)) == {"hunter2", "k"}
+    assert set(secrets_in(PAYLOAD)) == {"hunter2", "k", "17", "x"}
+
+
+NAMES = """
+    pwd DB_PWD secret_key access_token refreshToken DB_PASS apikey password2 Set-Cookie SMTP_PASSWD
+    dbPass AWS_SECRET_ACCESS_KEY Proxy-Authorization
+"""
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_names_of_secrets(name: str) -> None:
+    assert show_payload({name: "abc"}) == {name: "***"}
+
+
+@pytest.mark.parametrize(
+    "name", ["tokens", "bypass", "compass", "key", "passenger", "password_hint"]
+)
+def test_other_names_hide_nothing(name: str) -> None:
+    assert show_payload({name: "abc"}) == {name: "abc"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "https://a.example/?day=1&api_key=abc&x=y#t",
+            "https://a.example/?day=1&api_key=***&x=y#t",
+        ),
+        ("postgresql://ann:hunter22@db/books", "postgresql://ann:***@db/books"),
+        ("grant=x&client_secret=abc", "grant=x&client_secret=***"),
+        ('{"access_token": "a\\nb", "n": 1}', '{"access_token": "***", "n": 1}'),
+        ('{"pwd": 1234}', '{"pwd": "***"}'),
+        ("?token={{ payload.token }}&x=1", "?token={{ payload.token }}&x=1"),
+        ("token: abc", "token: abc"),
+    ],
+)
+def test_what_a_text_hides_comes_back(text: str, shown: str) -> None:
+    assert show_payload({"note": [text]}) == {"note": [shown]}
+    assert keep_secrets(shown, text) == text
+    if shown != text:
+        with pytest.raises(Invalid, match="which hides a value; give it"):
+            check_payload("payload", {"note": shown})
+
+
+@pytest.mark.parametrize("text", ["?token=" + "{" * 100_000, "://" * 50_000, '"a":"' * 50_000])
+def test_a_text_of_any_length_takes_no_time(text: str) -> None:
+    assert show_payload(text) is not None
 
 
 def test_what_is_hidden_stays_when_it_is_sent_back() -> None:

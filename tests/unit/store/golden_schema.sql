@@ -4,7 +4,7 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
     r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow,
-    r.output_size, r.rowid AS place
+    r.output_size, r.output_secrets, r.rowid AS place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
@@ -332,6 +332,7 @@ CREATE TABLE runs (
     output TEXT,
     output_ref TEXT,
     output_size INTEGER, -- bytes of an output in run_outputs
+    output_secrets TEXT, -- JSON: what is hidden in the output where people see it
     progress REAL, -- of the attempt under way, as far as it tells
     progress_text TEXT,
     beat_at INTEGER,

@@ -13,7 +13,7 @@ from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.runs import LogList, OutputShape, RunDetails, RunList, RunShape
-from duebook.model.forms import attempt_form, log_form, run_form
+from duebook.model.forms import attempt_form, log_form, output_shown, run_form
 from duebook.model.run import Origin, RunStatus
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def retry_run(ask: Writing, run_id: str) -> Response:
 @operations("GET", "/{run_id}/output", Role.VIEWER, OutputShape, errors=(404, 409))
 def get_output(ask: Here, run_id: str) -> Response:
     """What a run returned, however large."""
-    return Answer({"output": ask.book.runs.output(run_id)}).response()
+    run = ask.book.runs.get(run_id)
+    return Answer({"output": output_shown(run, ask.book.runs.output(run.id))}).response()
 
 
 @operations(

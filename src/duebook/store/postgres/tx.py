@@ -148,6 +148,9 @@ class PostgresTx(
         settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
         self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
         self._keep_large((token.run_id, end.output) for token, end in ended if token in settled)
+        self._keep_secrets(
+            (token.run_id, end.output_secrets) for token, end in ended if token in settled
+        )
         self._tell_runs([token.run_id for token in settled])
         if any(others_wait for *_, others_wait in rows):
             self._tell(News.WORK)

@@ -157,6 +157,11 @@ class Advancing(People):
         ended = [move for move in moves if move.end is not None and move.again_at is None]
         self._after_flows(self._end_flows(ended) if ended else [])
         self._keep_large((move.parent.run_id, move.output) for move in ended)
+        self._keep_secrets(
+            (move.parent.run_id, self._secrets_of_steps(move.parent.run_id))
+            for move in ended
+            if move.output is not None
+        )
         self._wake_flows(id_ for move in moves for id_ in move.wake)
         self._let_others_begin(moves)
         self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
@@ -230,6 +235,11 @@ class Advancing(People):
         for parent_id, step, _, _, _, *kept in self._all("list_outputs", ids=list(run_ids)):
             found[parent_id][step] = read_output(*kept)
         return found
+
+    def _secrets_of_steps(self, run_id: str) -> list[str]:
+        """The output of a flow has those of its steps."""
+        rows = self._all("list_output_secrets", run_id=run_id)
+        return sorted({text for (kept,) in rows for text in json.loads(kept)})
 
     def get_output(self, run_id: str) -> Any:
         text = self._value("get_output", run_id=run_id)

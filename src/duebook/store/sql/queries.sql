@@ -437,7 +437,7 @@ UPDATE runs
 SET status = 'queued', lane = :lane, wakes = wakes OR schedule_id IS NOT NULL,
     session_id = NULL, claimed_at = NULL, started_at = NULL, finished_at = NULL, failures = 0, losses = 0, ready_at = :now, reason = NULL, error = NULL,
     exit_code = NULL, output = NULL, output_ref = NULL, output_size = NULL,
-    cancel_requested_at = NULL, expires_at = NULL
+    output_secrets = NULL, cancel_requested_at = NULL, expires_at = NULL
 WHERE id = :id AND status IN ('succeeded', 'failed', 'cancelled')
 
 -- name: keep_output
@@ -448,6 +448,15 @@ ON CONFLICT (run_id) DO UPDATE SET output = excluded.output
 -- name: note_output_size
 -- The output of this run is in run_outputs.
 UPDATE runs SET output_size = :size WHERE id = :run_id
+
+-- name: note_output_secrets
+-- What is hidden in the output of this run where people see it.
+UPDATE runs SET output_secrets = :secrets WHERE id = :run_id
+
+-- name: list_output_secrets
+-- What is hidden in the outputs of a flow's steps.
+SELECT output_secrets FROM runs
+WHERE parent_run_id = :run_id AND step IS NOT NULL AND output_secrets IS NOT NULL
 
 -- name: get_output
 -- A large output.

@@ -61,7 +61,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 _RUN_FIELDS: Final = [field.name for field in fields(Run)]
 _RUN_TIMES: Final = [place for place, name in enumerate(_RUN_FIELDS) if name.endswith("_at")]
-_RUN_JSON: Final = [_RUN_FIELDS.index(name) for name in ("payload", "output")]
+_RUN_JSON: Final = [_RUN_FIELDS.index(name) for name in ("payload", "output", "output_secrets")]
 
 
 class MovedState(NamedTuple):

@@ -375,6 +375,7 @@ class Working(Planning):
                 self._tell(News.WORK)
             self._append_of_runs([(token.run_id, outcome)])
             self._keep_large([(token.run_id, outcome.output)])
+            self._keep_secrets([(token.run_id, outcome.output_secrets)])
             self._tell_runs([token.run_id])
             return True
         return self._settled_before(token)
@@ -386,6 +387,13 @@ class Working(Planning):
                 self._run("keep_output", run_id=run_id, output=clean(output))
                 size = len(output.encode(errors="replace"))
                 self._run("note_output_size", run_id=run_id, size=size)
+
+    def _keep_secrets(self, secrets: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """What outputs hide; most hide nothing."""
+        for run_id, texts in secrets:
+            if texts:
+                kept = clean(json.dumps(list(texts), ensure_ascii=False))
+                self._run("note_output_secrets", run_id=run_id, secrets=kept)
 
     def _append_of_runs(self, settled: Sequence[tuple[str, Outcome]]) -> None:
         """What runs publish by their success. They are locked, so that versions have no gaps."""

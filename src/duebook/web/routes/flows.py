@@ -10,9 +10,8 @@ from starlette.responses import Response
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.errors import Conflict, NotFound, shorten
-from duebook.flows.problems import lines_of
+from duebook.flows.shown import show_source
 from duebook.model.access import Role
-from duebook.model.secret import hide_in_lines
 from duebook.web.flow_graph import MOST_DRAWN, draw_flow, drawn_steps
 from duebook.web.visits import Submitted, Visiting
 
@@ -139,7 +138,7 @@ def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
     found: dict[int, Problems] = {}
     for problem in problems:
         found.setdefault(problem["line"], []).append(problem)
-    lines = hide_in_lines(lines_of(source[:LONGEST_TEXT].rstrip()))
+    lines = show_source(source[:LONGEST_TEXT].rstrip())
     return [(number, text, found.get(number, [])) for number, text in enumerate(lines, 1)]
 
 

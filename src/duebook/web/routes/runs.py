@@ -15,6 +15,7 @@ from duebook.api.operations import Operations
 from duebook.api.problems import problem_of
 from duebook.errors import Invalid, NotFound
 from duebook.model.access import Role
+from duebook.model.forms import output_shown
 from duebook.model.insight import fold_steps
 from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus, overlapped
@@ -149,6 +150,7 @@ def get_run(
         attempts=seen["attempts"],
         overlapped=overlapped,
         payload=seen["payload"],
+        output=output_shown(run, run.output),
         tz=seen["tz"],
         flow=seen["flow"],
         again=_again(run, seen["whole"]),
@@ -214,7 +216,7 @@ def _definition(book: Book, run: Run) -> ScheduleSpec | None:
 def get_output(visit: Visiting, run_id: str) -> Response:
     """What a run returned, as a file."""
     run = visit.book.runs.get(run_id)
-    output = visit.book.runs.output(run.id)
+    output = output_shown(run, visit.book.runs.output(run.id))
     is_text = isinstance(output, str)
     name = f"{run.id}.{'txt' if is_text else 'json'}"
     return Response(

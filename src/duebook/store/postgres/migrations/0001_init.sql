@@ -244,6 +244,7 @@ CREATE TABLE runs (
     output text,
     output_ref text,
     output_size integer, -- bytes of an output in run_outputs
+    output_secrets text, -- JSON: what is hidden in the output where people see it
     progress double precision, -- of the attempt under way, as far as it tells
     progress_text text,
     beat_at timestamptz,
@@ -310,7 +311,7 @@ SELECT r.id, r.namespace, r.schedule_id, s.name AS schedule, r.version, r.due_at
     r.created_at, r.ready_at, r.claimed_at, r.started_at, r.finished_at, r.expires_at, n.node,
     r.cancel_requested_at, r.reason, r.error, r.exit_code, r.task, r.output, r.output_ref,
     r.progress, r.progress_text, r.beat_at, r.parent_run_id, r.step, r.flow,
-    r.output_size, r.place
+    r.output_size, r.output_secrets, r.place
 FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
