@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from duebook.model.event import json_text
 from duebook.model.forms import schedule_form
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from duebook.model.listing import Listing
     from duebook.model.schedule import Schedule
 
-__all__ = ["Answer", "about_schedule", "listed"]
+__all__ = ["PAGE_BYTES", "Answer", "about_schedule", "fitting", "listed", "paged"]
+
+PAGE_BYTES: Final = 2_000_000
+"""Characters of JSON after which a page ends; one item is on it, however large."""
+FIRST_LOOK: Final = 25
+NEXT_LOOK: Final = 100
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +51,45 @@ def about_schedule(schedule: Schedule, status: int = 200) -> Answer:
 
 def listed(items: list[Any], next_cursor: str | None = None) -> Answer:
     return Answer({"items": items, "next_cursor": next_cursor})
+
+
+def paged(
+    read: Callable[[str | None, int], Listing[T]],
+    form: Callable[[T], Any],
+    cursor: str | None,
+    limit: int,
+) -> Answer:
+    """Up to `limit` items of a list, and as many bytes as a page has: `read` gives those after a
+    cursor, a few at a time, so that no more than these are ever in memory."""
+    items: list[Any] = []
+    left, most = PAGE_BYTES, FIRST_LOOK
+    while True:
+        asked = min(most, limit - len(items))
+        page = read(cursor, asked)
+        forms = [form(item) for item in page]
+        fit = fitting(forms, left)
+        if fit < len(forms) and not items:
+            fit = max(fit, 1)
+        if fit == 0 and forms:
+            return listed(items, cursor)
+        if fit < len(forms):
+            page = read(cursor, fit)
+            return listed(items + [form(item) for item in page], page.next_cursor)
+        items += forms
+        left -= sum(map(_size, forms))
+        cursor, most = page.next_cursor, NEXT_LOOK
+        if cursor is None or len(page) < asked or len(items) >= limit or left <= 0:
+            return listed(items, cursor)
+
+
+def fitting(forms: list[Any], most: int) -> int:
+    """How many of the first are at most so large together."""
+    for number, form in enumerate(forms):
+        most -= _size(form)
+        if most < 0:
+            return number
+    return len(forms)
+
+
+def _size(form: Any) -> int:
+    return len(json_text(form))

@@ -3,6 +3,7 @@ filter finds."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +60,11 @@ __all__ = [
 ]
 
 MOST_AT_ONCE: Final = 10_000
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of all definitions that are made at once, as JSON, with what their templates give."""
 MOST_PROBLEMS: Final = 100
+MOST_COUNTED: Final = 1_000
+"""Problems after which the rest is not looked at."""
 BATCH: Final = 200
 """Schedules that one transaction acts on."""
 MOST_NAMED: Final = 20
@@ -89,10 +94,15 @@ class Problems:
             else:
                 self._more += 1
 
+    @property
+    def are_enough(self) -> bool:
+        return self._more >= MOST_COUNTED
+
     def refuse(self) -> None:
         """Raises InvalidSchedule, if there are any."""
         if self._more:
-            self._named["schedules"] = f"and {self._more:,} more problems"
+            least = "at least " if self.are_enough else ""
+            self._named["schedules"] = f"and {least}{self._more:,} more problems"
         if self._named:
             raise InvalidSchedule(self._named)
 
@@ -110,9 +120,12 @@ def read_all(
         raise Invalid(f"schedules: 1 to {MOST_AT_ONCE:,} can be made at once, not {len(forms):,}")
     problems, found = Problems(), []
     places: dict[str, int] = {}
+    room = Room()
     for number, form in enumerate(forms):
+        if problems.are_enough:
+            break
         try:
-            wanted = _read(form, find_template, tasks)
+            wanted = _read(form, find_template, tasks, room)
         except InvalidSchedule as error:
             problems.add(number, error.problems)
             continue
@@ -124,7 +137,29 @@ def read_all(
     return found
 
 
-def _read(form: Any, find_template: Callable[[str], ScheduleTemplate], tasks: Tasks) -> Wanted:
+class Room:
+    """How much the definitions of a request may still hold. It is counted after templates are
+    applied: a short request can ask for a large template ten thousand times."""
+
+    def __init__(self) -> None:
+        self._left = MOST_BYTES
+
+    def take(self, definition: dict[str, Any]) -> None:
+        """Raises Invalid when it is too much."""
+        try:
+            self._left -= len(json.dumps(definition, ensure_ascii=False, default=str).encode())
+        except (TypeError, ValueError, RecursionError):
+            return  # it is no JSON, which is told where it is read
+        if self._left < 0:
+            raise Invalid(
+                f"schedules: together, and with what their templates give, they have more than "
+                f"{MOST_BYTES:,} bytes; create fewer at once, or with smaller payloads"
+            )
+
+
+def _read(
+    form: Any, find_template: Callable[[str], ScheduleTemplate], tasks: Tasks, room: Room
+) -> Wanted:
     if not isinstance(form, dict):
         raise InvalidSchedule({"": f"{shorten(form)} is no object"})
     definition = {key: value for key, value in form.items() if key not in ("name", "template")}
@@ -136,6 +171,7 @@ def _read(form: Any, find_template: Callable[[str], ScheduleTemplate], tasks: Ta
         except (Invalid, NotFound) as error:
             raise InvalidSchedule({"template": str(error)}) from None
         definition = load_changes(found.defaults, definition)
+    room.take(definition)
     definition, enabled, wrong = read_enabled(definition)
     spec = check_definition(form.get("name"), definition, tasks, wrong)
     return Wanted(str(form["name"]), spec, enabled is not False)

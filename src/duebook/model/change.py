@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["Change", "ChangeFilter"]
+__all__ = ["Change", "ChangeFilter", "change_text"]
+
+LARGE: Final = 4_096
+"""Characters of JSON of one field, above which an entry has its digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +53,22 @@ class ChangeFilter:
     def asked(self) -> dict[str, Any]:
         """What tells this filter from others."""
         return asdict(self)
+
+
+def change_text(form: dict[str, Any] | None) -> str | None:
+    """The JSON that an entry keeps: a field with a large value has its size and sha256 instead, so
+    that what differs can be told, and the audit does not grow by every payload."""
+    if form is None:
+        return None
+    text = json.dumps(form)
+    if len(text) <= LARGE:
+        return text
+    return json.dumps({name: _digested(value) for name, value in form.items()})
+
+
+def _digested(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= LARGE:
+        return value
+    content = text.encode(errors="replace")
+    return {"bytes": len(content), "sha256": sha256(content).hexdigest()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from duebook.api.routes import runs
 from duebook.book import Book
 from duebook.model.run import LogLine
 from duebook.timetext import format_instant
@@ -12,6 +13,8 @@ from tests.conformance.builders import SECOND, begin, claim, overlap, settle
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
+    import pytest
+
     from duebook.model.run import Claim
     from duebook.store.base import Store, Tx
 
@@ -83,6 +86,21 @@ def test_a_log_is_read_page_by_page_until_the_run_has_ended(api: Api, store: Sto
     assert api.ok("GET", place, params={"cursor": page["next_cursor"]})["next_cursor"] is None
     assert api("GET", place, headers={"Accept": "text/plain"}).text == "one\ntwo\n"
     assert api.refused(400, "GET", place, params={"cursor": "x'--"})["code"] == "malformed"
+
+
+def test_a_page_of_a_log_ends_with_its_bytes(
+    api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PAGE_BYTES", 25_000)
+    claimed = running(api, store)
+    say(store, claimed, 1, *("x" * 10_000 for _ in range(5)))
+    settle(store, claimed.token)
+    place, cursor, pages = f"runs/{claimed.run.id}/log", None, list[list[str]]()
+    while not pages or cursor:
+        page = api.ok("GET", place, params={"cursor": cursor} if cursor else {})
+        pages.append([line["place"] for line in page["items"]])
+        cursor = page["next_cursor"]
+    assert pages == [["1.1", "1.2"], ["1.3", "1.4"], ["1.5"]]
 
 
 def test_a_stream_goes_on_from_where_it_was_cut_and_ends_with_the_run(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Query
 from starlette.responses import Response
 
-from duebook.api.answers import listed
+from duebook.api.answers import paged
 from duebook.api.asking import Cursor, Here, Limit
 from duebook.api.operations import V1, Operations
 from duebook.api.permissions import refuse_role
@@ -41,7 +42,7 @@ def list_changes(
     """What was changed in a namespace, the newest first; secrets are not in it."""
     if everywhere:
         refuse_role(ask.caller, Role.VIEWER, everywhere=True)
-    found = ask.book.audit.list(
-        kind, subject, by, since, until, cursor=cursor, limit=limit, everywhere=everywhere
-    )
-    return listed([change_form(change) for change in found], found.next_cursor).response()
+    read = partial(ask.book.audit.list, kind, subject, by, since, until, everywhere=everywhere)
+    return paged(
+        lambda at, most: read(cursor=at, limit=most), change_form, cursor, limit
+    ).response()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Query
 from starlette.responses import Response
 
-from duebook.api.answers import Answer, listed
+from duebook.api.answers import Answer, listed, paged
 from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.operations import V1, Operations
@@ -121,8 +121,10 @@ def list_dead_letters(
     limit: Limit = 100,
 ) -> Response:
     """What was not taken, and why; the newest first."""
-    found = ask.book.events.dead_letters(consumer, limit, cursor=cursor)
-    return listed([letter_form(letter) for letter in found], found.next_cursor).response()
+    read = ask.book.events.dead_letters
+    return paged(
+        lambda at, most: read(consumer, most, cursor=at), letter_form, cursor, limit
+    ).response()
 
 
 @operations(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Header, Query
 from starlette.responses import Response, StreamingResponse
 
-from duebook.api.answers import Answer, listed
+from duebook.api.answers import Answer, listed, paged
 from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.event_stream import EventStream, read_position
@@ -22,7 +22,7 @@ from duebook.api.schemas.events import (
 )
 from duebook.book import Book
 from duebook.model.access import Role
-from duebook.model.event import event_form, topic_form
+from duebook.model.event import EventPage, event_form, topic_form
 
 __all__ = ["operations"]
 
@@ -60,12 +60,17 @@ def list_events(
         streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
         stream = EventStream(ask.book, place, asked, streams, still, ask.caller.id)
         return StreamingResponse(stream.events(), media_type="text/event-stream")
-    found = ask.book.events.page(
-        after=after, since=since, limit=limit, newest=newest, cursor=cursor, **asked
-    )
-    forms = [event_form(event) for event in found]
-    form = {"items": forms, "next_cursor": found.next_cursor, "position": found.position}
-    return Answer(form).response()
+    positions: dict[str | None, int] = {}
+
+    def read(at: str | None, most: int) -> EventPage:
+        page = ask.book.events.page(
+            after=after, since=since, limit=most, newest=newest, cursor=at, **asked
+        )
+        positions[page.next_cursor] = page.position
+        return page
+
+    found = paged(read, event_form, cursor, limit)
+    return Answer(found.body | {"position": positions[found.body["next_cursor"]]}).response()
 
 
 @operations("POST", "", Role.ADMIN, Published, body=Publication, status=201)

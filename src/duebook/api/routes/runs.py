@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Header, Query
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from duebook.api.answers import Answer, listed
+from duebook.api.answers import PAGE_BYTES, Answer, fitting, listed, paged
 from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
@@ -45,10 +46,9 @@ def list_runs(
     limit: Limit = 20,
 ) -> Response:
     """The runs of a namespace, the newest first; those of a schedule by their due times."""
-    found = ask.book.runs.list(
+    read = partial(
+        ask.book.runs.list,
         schedule,
-        limit,
-        cursor=cursor,
         status=status,
         origin=origin,
         queue=queue,
@@ -57,7 +57,7 @@ def list_runs(
         since=since,
         until=until,
     )
-    return listed([run_form(run) for run in found], found.next_cursor).response()
+    return paged(lambda at, most: read(limit=most, cursor=at), run_form, cursor, limit).response()
 
 
 @operations("GET", "/{run_id}", Role.VIEWER, RunDetails, errors=(404, 409))
@@ -122,12 +122,11 @@ def get_log(
     lines = ask.book.runs.log(run.id, place, limit)
     if "text/plain" in accept:
         return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
-    after = lines[-1][0] if lines else place
-    ended = not run.is_active and len(lines) < limit
-    return listed(
-        [{"place": place_text(at)} | log_form(line) for at, line in lines],
-        None if ended else place_text(after),
-    ).response()
+    forms = [{"place": place_text(at)} | log_form(line) for at, line in lines]
+    shown = forms[: max(fitting(forms, PAGE_BYTES), 1)]
+    after = shown[-1]["place"] if shown else place_text(place)
+    ended = not run.is_active and len(lines) < limit and len(shown) == len(forms)
+    return listed(shown, None if ended else after).response()
 
 
 def _details(book: Book, run_id: str) -> dict[str, Any]:

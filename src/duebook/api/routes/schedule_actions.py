@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query
 from starlette.responses import Response
 
-from duebook.api.answers import Answer, about_schedule, listed
+from duebook.api.answers import Answer, about_schedule, listed, paged
 from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_definition, read_fields
 from duebook.api.forms import exception_form, ledger_form, revision_form
@@ -237,10 +238,8 @@ def list_schedule_runs(
     limit: Limit = 20,
 ) -> Response:
     """The runs of a schedule, the newest first; also after it was deleted."""
-    found = ask.book.runs.list(
-        name, limit, cursor=cursor, status=status, origin=origin, since=since, until=until
-    )
-    return listed([run_form(run) for run in found], found.next_cursor).response()
+    read = partial(ask.book.runs.list, name, status=status, origin=origin, since=since, until=until)
+    return paged(lambda at, most: read(limit=most, cursor=at), run_form, cursor, limit).response()
 
 
 @operations("GET", "/ledger", Role.VIEWER, LedgerList, errors=(404,))
@@ -254,10 +253,10 @@ def list_ledger(
     limit: Limit = 20,
 ) -> Response:
     """The due times that did not become runs, and why; the newest first."""
-    found = ask.book.schedules.ledger(
-        name, limit, cursor=cursor, reason=reason, since=since, until=until
-    )
-    return listed([ledger_form(entry) for entry in found], found.next_cursor).response()
+    read = partial(ask.book.schedules.ledger, name, reason=reason, since=since, until=until)
+    return paged(
+        lambda at, most: read(limit=most, cursor=at), ledger_form, cursor, limit
+    ).response()
 
 
 @operations("GET", "/revisions", Role.VIEWER, RevisionList, errors=(404,))

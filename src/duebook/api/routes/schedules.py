@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query
 from starlette.responses import Response
 
-from duebook.api.answers import Answer, about_schedule, listed
+from duebook.api.answers import Answer, about_schedule, paged
 from duebook.api.asking import Cursor, Here, Limit, Version, Writing
 from duebook.api.bodies import read_definition
 from duebook.api.operations import V1, Operations
@@ -50,10 +51,9 @@ def list_schedules(
     limit: Limit = 100,
 ) -> Response:
     """The schedules of a namespace, each with its latest run."""
-    found = ask.book.schedules.list(
+    read = partial(
+        ask.book.schedules.list,
         sort=sort,
-        cursor=cursor,
-        limit=limit,
         status=status,
         label=label,
         text=text,
@@ -61,7 +61,9 @@ def list_schedules(
         target=target,
         problem=problem,
     )
-    return listed([schedule_form(schedule) for schedule in found], found.next_cursor).response()
+    return paged(
+        lambda at, most: read(cursor=at, limit=most), schedule_form, cursor, limit
+    ).response()
 
 
 @operations(

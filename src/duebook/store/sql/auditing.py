@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duebook.model.change import Change
+from duebook.model.change import Change, change_text
 from duebook.model.listing import Found
 from duebook.store.sql.lists import EARLIEST, LAST_PLACE
 from duebook.store.sql.looking import look
@@ -49,8 +49,8 @@ class Auditing(Statements):
                 change.kind,
                 clean(change.subject),
                 change.subject_id,
-                _text(change.before),
-                _text(change.after),
+                change_text(change.before),
+                change_text(change.after),
             )
             for change in changes
         ]
@@ -88,10 +88,6 @@ class Auditing(Statements):
         id_, at, by, namespace, action, kind, subject, subject_id, before, after = row
         words = by, namespace, action, kind, subject, subject_id
         return Change(id_, self._time(at), *words, _value(before), _value(after))
-
-
-def _text(value: dict[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(value)
 
 
 def _value(text: str | None) -> dict[str, Any] | None:
