@@ -156,7 +156,7 @@ def run(server: Server, number: int) -> float:
     with books(server) as (store, url):
         digest = sha256(CHAIN.encode()).hexdigest()
         revision = Revision("chain", "flows/chain.yaml", digest, CHAIN)
-        store.transact(lambda tx: tx.save_flows("default", [(revision, None)]))
+        store.transact(lambda tx: tx.save_flows("default", [revision]))
         for first in range(0, number, 500):
             store.transact(lambda tx, first=first: start(tx, min(500, number - first)))  # type: ignore[misc]
         execute(url, "ANALYZE")

@@ -10,7 +10,7 @@ from duebook.ids import new_id
 from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter
 from duebook.model.run import Outcome
 from duebook.model.schedule import ScheduleSpec, load_spec
-from duebook.planner import plan, plan_edit
+from duebook.planner import next_control, plan, plan_edit
 from duebook.store.values import LedgerEntry, SessionInfo
 from duebook.timetext import format_instant
 
@@ -64,7 +64,9 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
     def work(tx: Tx) -> None:
         found = (trigger.next_after(tx.now) for trigger in spec.triggers)
         due_at = min((at for at in found if at is not None), default=None)
-        tx.create_schedule(schedule_id, namespace, name, spec, due_at, due_at, "a test")
+        moments = [due_at, next_control(spec, tx.now, name)]
+        wake_at = min((moment for moment in moments if moment is not None), default=None)
+        tx.create_schedule(schedule_id, namespace, name, spec, due_at, wake_at, "a test")
 
     store.transact(work)
     return schedule_id

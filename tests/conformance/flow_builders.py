@@ -26,13 +26,16 @@ steps:
 """
 
 
-def attend(store: Store, session_id: str = "reader", lease: timedelta = FOR_EVER) -> None:
+def attend(
+    store: Store, session_id: str = "reader", lease: timedelta = FOR_EVER, wakes: bool = False
+) -> None:
     """Let somebody read the directory of the flows, as of now."""
 
     def work(tx: Tx) -> None:
         term = tx.take_directory("default", "flows", session_id, lease)
         assert term is not None
-        tx.mark_scanned("default", "flows", session_id, term, None)
+        until = tx.now + timedelta(hours=1) if wakes else None
+        tx.mark_scanned("default", "flows", session_id, term, until)
 
     store.transact(work)
 
@@ -43,7 +46,7 @@ def put_flow(store: Store, text: str, name: str = "chain") -> str:
     digest = sha256(source.encode()).hexdigest()
     revision = Revision(name, f"flows/{name}.yaml", digest, source)
     attend(store)
-    store.transact(lambda tx: tx.save_flows("default", [(revision, None)]))
+    store.transact(lambda tx: tx.save_flows("default", [revision]))
     return digest
 
 

@@ -448,23 +448,33 @@ def test_stop_and_restart_schedules_act_on_what_runs(store: Store, clock: Virtua
         "service",
     )
     begin(store, lease=timedelta(days=1))
-    store.transact(lambda tx: tx.control_flow("default", "service", tx.now + 10 * MINUTE, False))
+    add_schedule(
+        store,
+        "service",
+        trigger=[],
+        target={"flow": "service"},
+        overlap="allow",
+        stop={"cron": "10 * * * *"},
+        restart={"cron": "20 * * * *"},
+    )
     advancer = Advancer(store)
     run_id = start(store, "service")
     advancer.step()
     (serve,) = claim(store)
     clock.advance(10 * MINUTE)
+    tick(store)
     advancer.step()
     settle(store, serve.token, "cancelled", reason="flow_cancelled")
     advancer.step()
     stopped = get_run(store, run_id)
     assert (stopped.status, stopped.reason) == ("cancelled", "stopped")
-    wake_at = advancer.step()
-    assert wake_at == clock.now + 10 * MINUTE
+    tick(store)
+    assert store.read(lambda tx: tx.earliest_wake()) == clock.now + 10 * MINUTE
     again = start(store, "service")
     advancer.step()
     (serve,) = claim(store)
     clock.advance(10 * MINUTE)
+    tick(store)
     advancer.step()
     settle(store, serve.token, "cancelled", reason="flow_cancelled")
     advancer.step()
@@ -496,10 +506,17 @@ def test_a_restart_leaves_a_start_at_its_instant_to_the_schedule(
         """
     put_flow(store, text, "service")
     begin(store, lease=timedelta(days=1))
-    store.transact(lambda tx: tx.control_flow("default", "service", tx.now + 20 * MINUTE, False))
+    add_schedule(  # what starts it is another schedule, which is later
+        store,
+        trigger=[],
+        target={"flow": "service"},
+        overlap="allow",
+        restart={"cron": "20 * * * *"},
+    )
     clock.advance(20 * MINUTE)
     if is_started:
         start(store, "service")
+    tick(store)
     Advancer(store).step()
     runs = store.read(lambda tx: tx.list_flow_runs("default", "service", 2))
     assert [run.status for run in runs] == ([] if status is None else [status])

@@ -112,6 +112,7 @@ def test_a_run_is_told_with_its_delay_length_end_and_node(book: Book, clock: Vir
         "other_run_id": None,
         "text": told.text,
         "tz": "UTC",
+        "kind": "start",
     }
 
 

@@ -248,7 +248,7 @@ def test_flows_of_the_same_name_in_other_namespaces_do_not_count(store: Store) -
     def elsewhere(tx: Any) -> None:
         found = tx.get_flow("default", "narrow")
         (revision,) = tx.flow_revisions("default", [("narrow", found.digest)]).values()
-        tx.save_flows("other", [(revision, None)])
+        tx.save_flows("other", [revision])
         tx.start_flow("elsewhere", "other", FlowTarget("narrow"), 0, "manual")
 
     store.transact(elsewhere)

@@ -84,7 +84,7 @@ class Play:
         listener = new_consumer(self.place, "watcher", "group", ["duebook.runs"], 1, 1)
 
         def work(tx: Tx) -> None:
-            tx.save_flows(self.place, [(revision, None)])
+            tx.save_flows(self.place, [revision])
             tx.save_consumer(listener, 0)
             tx.start_flow(run_id, self.place, FlowTarget("f"), 0, "manual")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
@@ -86,6 +87,21 @@ def test_stops_and_restarts_are_shown(greet: Cli) -> None:
     assert greet.json("flow", "show", "service")["stops"] == "At 22:00 every day (UTC)"
 
 
+def test_the_times_of_a_flow_are_previewed_and_listed_with_their_kind(greet: Cli) -> None:
+    store = SqliteStore(greet.path)
+    put_flow(store, "steps: [a]\n", "service")
+    times: dict[str, Any] = {"stop": {"cron": "0 22 * * *"}, "restart": {"cron": "0 4 * * 1"}}
+    Book(store).schedules.create("service", trigger=[], target={"flow": "service"}, **times)
+    store.close()
+    kinds = [each["kind"] for each in greet.json("preview", "service", "--count", "9")]
+    assert set(kinds) == {"stop", "restart"}
+    shown = greet.ok("preview", "service", "--count", "9")
+    assert "stops: At 22:00 every day (UTC)" in shown
+    assert re.search(r" restart$", shown, re.MULTILINE)
+    assert re.search(r"^stops +At 22:00 every day", greet.ok("show", "service"), re.MULTILINE)
+    greet.ok("rm", "service")
+
+
 def leave(greet: Cli) -> None:
     """No node attends the directory any more."""
     store = SqliteStore(greet.path)
@@ -139,7 +155,7 @@ def test_a_retry_does_not_tell_of_a_file_that_says_the_same_under_another_name(g
     put_flow(store, GREET + "\n# mended\n", "greet")
     digest = put_flow(store, GREET, "greet")
     moved = Revision("greet", "flows/hello.yaml", digest, GREET)
-    store.transact(lambda tx: tx.save_flows("default", [(moved, None)]))
+    store.transact(lambda tx: tx.save_flows("default", [moved]))
     store.close()
     assert "has changed" not in greet.ok("flow", "retry", "greet", "--step", "think")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.balance.due_times import judge, judge_state, windows_of
 from duebook.model.finding import Finding
+from duebook.model.plan import KINDS
 from duebook.settings import RETENTION
 from duebook.store.sql.checking import RECENT
 from duebook.store.values import Records
@@ -82,15 +83,21 @@ Judged = tuple[list[Finding], int, bool]
 
 def _recent(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
     """The newest due times of each, with one question for the whole page."""
-    windows = {account.id: _newest(windows_of(account, low)) for account in page}
-    wanted = [(id_, cut[0].after) for id_, (cut, _) in windows.items() if cut]
+    windows = {
+        account.id: [_newest(windows_of(account, low, kind)) for kind in KINDS] for account in page
+    }
+    firsts = {
+        id_: min((cut[0].after for cut, _ in kinds if cut), default=None)
+        for id_, kinds in windows.items()
+    }
+    wanted = [(id_, first) for id_, first in firsts.items() if first is not None]
     # what was decided may lie ahead, when the clock stepped back
-    until = max([tx.now, *(window.until for cut, _ in windows.values() for window in cut)])
-    records = tx.list_records(wanted, until) if wanted else {}
+    ends = [w.until for kinds in windows.values() for cut, _ in kinds for w in cut]
+    records = tx.list_records(wanted, max([tx.now, *ends])) if wanted else {}
     for account in page:
-        cut, whole = windows[account.id]
-        for window in cut:
-            yield *judge(account, window, records[account.id]), whole
+        for cut, whole in windows[account.id]:
+            for window in cut:
+                yield *judge(account, window, records[account.id]), whole
 
 
 def _newest(windows: list[Window]) -> tuple[list[Window], bool]:
@@ -108,7 +115,7 @@ def _newest(windows: list[Window]) -> tuple[list[Window], bool]:
 
 def _deep(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
     for account in page:
-        for window in windows_of(account, low):
+        for window in (w for kind in KINDS for w in windows_of(account, low, kind)):
             for part in _parts(window):
                 asked = tx.list_records([(account.id, part.after)], part.until)
                 yield *judge(account, part, asked.get(account.id, Records({}, []))), True

@@ -10,14 +10,22 @@ from duebook.explain.undue import raw_due_times
 from duebook.model.finding import Finding
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Reason
-from duebook.planner import UNATTENDED_AGAIN, DueTimes, instant_before
+from duebook.planner import (
+    UNATTENDED_AGAIN,
+    DueTimes,
+    control_spec,
+    instant_before,
+    next_control,
+)
+from duebook.store.values import Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from duebook.model.plan import Kind
     from duebook.model.schedule import ScheduleSpec
-    from duebook.store.values import Account, Record, Records
+    from duebook.store.values import Account, Record
 
 __all__ = ["Window", "judge", "judge_state", "windows_of"]
 
@@ -37,37 +45,53 @@ class Window:
     """what the triggers yield, excluded days too: those are recorded"""
     after: datetime
     until: datetime
+    kind: Kind = "start"
 
 
-def windows_of(account: Account, low: datetime) -> list[Window]:
+def windows_of(account: Account, low: datetime, kind: Kind = "start") -> list[Window]:
     """Where every due time must be accounted for, the oldest first.
 
     Up to the watermark; all of a deleted schedule, unless it may have been completed before.
     """
     revisions = account.revisions
-    decided = account.watermark if account.deleted_at is None else account.deleted_at
+    decided = account.watermark if kind == "start" else account.controlled_until
+    decided = decided if account.deleted_at is None else account.deleted_at
     if decided is None or not revisions:
         return []
-    if account.deleted_at is not None and any(r.spec and r.spec.max_runs for r in revisions):
+    bounded = kind == "start" and any(r.spec and r.spec.max_runs for r in revisions)
+    if account.deleted_at is not None and bounded:
         return []
     ends = [*(revision.valid_from for revision in revisions[1:]), decided]
     windows = []
     for revision, end in zip(revisions, ends, strict=True):
         after = max(revision.valid_from, account.created_at, low)
         until = min(end, decided)
-        if revision.spec is not None and after < until:
-            due = raw_due_times(revision.spec)
-            windows.append(Window(revision.version, revision.spec, due, after, until))
+        spec = _spec_of(revision.spec, kind)
+        if spec is not None and spec.triggers and after < until:
+            due = raw_due_times(spec)
+            windows.append(Window(revision.version, spec, due, after, until, kind))
     return windows
+
+
+def _spec_of(spec: ScheduleSpec | None, kind: Kind) -> ScheduleSpec | None:
+    """A definition, as far as it is about due times of a kind."""
+    return spec if spec is None or kind == "start" else control_spec(spec, kind)
+
+
+def _about(records: Records, kind: Kind) -> Records:
+    """What there is about due times of a kind; only those that start something have runs."""
+    entries = [entry for entry in records.entries if entry.kind == kind]
+    return Records(records.runs if kind == "start" else {}, entries)
 
 
 class Judge:
     """The records of one schedule, held against a window of its time."""
 
-    def __init__(self, account: Account, records: Records) -> None:
+    def __init__(self, account: Account, records: Records, kind: Kind = "start") -> None:
         self._account = account
-        self._records = records
-        self._specs = {revision.version: revision.spec for revision in account.revisions}
+        self._records = _about(records, kind)
+        self._kind = kind
+        self._specs = {r.version: _spec_of(r.spec, kind) for r in account.revisions}
         self._known: dict[tuple[int, bool], DueTimes | None] = {}
 
     def covers(self, entry: Record, at: datetime) -> bool:
@@ -155,9 +179,11 @@ class Judge:
 
     def _missing(self, missing: list[datetime]) -> Finding:
         text = "neither ran nor was recorded"
+        if self._kind != "start":
+            text = f"a {self._kind} was not recorded"
         if len(missing) > 1:
             last = f"{missing[-1]:%Y-%m-%d %H:%M:%S} UTC"
-            text = f"neither ran nor was recorded, nor were all that follow up to {last}"
+            text += f", nor were all that follow up to {last}"
         return Finding("I2", text, True, self._account.title, missing[0])
 
     def _both(self, due_at: datetime, run_id: str, about: Sequence[Record]) -> Iterator[Finding]:
@@ -172,7 +198,7 @@ def judge(account: Account, window: Window, records: Records) -> tuple[list[Find
     """What is wrong in a window, and how many due times were looked at."""
     found: list[Finding] = []
     number = 0
-    judge = Judge(account, records)
+    judge = Judge(account, records, window.kind)
     for told in chain(judge.judge(window), judge.miscounted(window)):
         if isinstance(told, int):
             number += told
@@ -192,12 +218,14 @@ def judge_state(account: Account, now: datetime) -> list[Finding]:
         return []
     due = DueTimes(spec, account.exceptions, account.watermark, account.name)
     horizon = account.seen[-1].until if account.seen else account.watermark
-    wake_at = due.wake_after(horizon)
+    decided = account.controlled_until or account.watermark
+    moments = [due.wake_after(horizon), next_control(spec, decided, account.name)]
+    wake_at = min((moment for moment in moments if moment is not None), default=None)
     found = []
     if isinstance(spec.target, FlowTarget) and account.wake_at is not None:
         now += UNATTENDED_AGAIN  # it may wait until a node reads the directory of the flow
     if wake_at is not None and (account.wake_at is None or account.wake_at > max(wake_at, now)):
         looked = f"only at {account.wake_at:%Y-%m-%d %H:%M:%S} UTC" if account.wake_at else "never"
-        due_at = due.next_after(horizon)
+        due_at = due.next_after(horizon) or wake_at
         found.append(Finding("I2", f"will be looked at {looked}", True, account.title, due_at))
     return found

@@ -23,6 +23,7 @@ from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
 from duebook.planner import (
     first_plan,
+    next_control,
     pause_unread,
     plan_end,
     plan_pause,
@@ -182,7 +183,7 @@ def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:
     fixed = wanted.spec.anchored(now)
     refuse_past(fixed, now)
     next_due_at, wake_at = first_plan(wanted.name, fixed, now)
-    if next_due_at is None:
+    if next_due_at is None and next_control(fixed, now, wanted.name) is None:
         raise never_due(fixed, now)
     if not wanted.enabled:
         wake_at = None

@@ -11,7 +11,6 @@ from duebook.book.audit import ScheduleAudit
 from duebook.book.bulk import delete_all
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
-from duebook.flows.lifecycle import next_control
 from duebook.flows.problems import Problem
 from duebook.flows.reconcile import Kept
 from duebook.flows.shown import show_source
@@ -207,14 +206,14 @@ class FlowRegistry:
             elif change.kind == "move":
                 tx.move_flow(self._namespace, change.name, change.place)
         self._note_returned(tx, [revision for _, revision in revised])
-        tx.save_flows(
-            self._namespace, [(revision, next_control(flow, tx.now)) for flow, revision in revised]
-        )
+        tx.save_flows(self._namespace, [revision for _, revision in revised])
         made = self._made(tx, [change.name for change in changes])
-        ended = {*gone, *(flow.name for flow, _ in revised if not flow.start)}
+        ended = {*gone, *(flow.name for flow, _ in revised if not flow.has_times)}
         self._unschedule(tx, {name: found for name, found in made.items() if name in ended})
         flows = ((change.flow, change.place) for change in changes if change.flow is not None)
-        self._schedule(tx, {flow.name: (flow, place) for flow, place in flows if flow.start}, made)
+        self._schedule(
+            tx, {flow.name: (flow, place) for flow, place in flows if flow.has_times}, made
+        )
 
     def _note_returned(self, tx: Tx, revisions: Sequence[Revision]) -> None:
         """Flows of which a takeover brings back an earlier revision: perhaps this node's copy of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -14,6 +15,7 @@ from duebook.book.widening import find_missed
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.model.aliases import read_enabled
+from duebook.model.due_time import DueTime
 from duebook.model.edited import Edited
 from duebook.model.event_target import EventTarget
 from duebook.model.fields import check_payload
@@ -25,22 +27,29 @@ from duebook.model.filters import (
 )
 from duebook.model.hidden import keep_hidden
 from duebook.model.listing import Listing, read_cursor, write_cursor
+from duebook.model.plan import CONTROLS
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.secret import keep_secrets
 from duebook.model.serving import unserved
 from duebook.model.target import TaskTarget
-from duebook.planner import DueTimes, upcoming, upcoming_after
+from duebook.planner import (
+    DueTimes,
+    control_due_times,
+    decided_controls,
+    upcoming,
+    upcoming_after,
+)
 from duebook.targets.task import Tasks
 from duebook.timetext import format_instant, parse_instant
 from duebook.triggers.zones import zone_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Unpack
 
     from duebook.budget import Budget
     from duebook.model.filters import EntriesWanted, ScheduleSort, SchedulesWanted
-    from duebook.model.plan import DueException
+    from duebook.model.plan import Control, DueException, Snapshot
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
     from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
@@ -50,6 +59,7 @@ if TYPE_CHECKING:
     Entries = Listing[LedgerEntry]
     Explanations = list[Explanation]
     Listed = Listing[Schedule]
+    DueTimeList = list[DueTime]
     Moments = list[datetime]
     Revisions = list[Revision]
     Said = list[DueException]
@@ -137,16 +147,22 @@ class ScheduleReader:
             lambda tx: render_form(tx, tx.snapshot(self._find(tx, name)), payload)
         )
 
-    def preview(self, name: str, count: int = 10) -> Moments:
-        """The next due times, with what was said about single ones."""
+    def preview(self, name: str, count: int = 10) -> DueTimeList:
+        """The next due times, with what was said about single ones.
+
+        Each has a `kind`: start, or of a flow's schedule also stop and restart.
+        """
         if not isinstance(count, int) or not 0 < count <= MOST_PREVIEWED:
             raise Invalid(f"count {shorten(count)} is no number 1 to {MOST_PREVIEWED:,}")
 
-        def work(tx: Tx) -> Moments:
+        def work(tx: Tx) -> DueTimeList:
             snapshot = tx.snapshot(self._find(tx, name))
             most = snapshot.spec.max_runs
             left = count if most is None else min(count, max(most - snapshot.fired, 0))
-            return list(islice(upcoming(snapshot, tx.now, self._budget), left))
+            budget = self._budget
+            starts = (DueTime.of(at) for at in islice(upcoming(snapshot, tx.now, budget), left))
+            controls = _controls(snapshot, tx.now, budget)
+            return list(islice(heapq.merge(starts, *controls), count))
 
         return self._store.read(work)
 
@@ -234,6 +250,20 @@ class ScheduleReader:
         if not isinstance(name, str):
             raise Invalid(f"name {shorten(name)} is no text")
         return tx.find_schedule(self._namespace, name, deleted)
+
+
+def _controls(snapshot: Snapshot, now: datetime, budget: Budget | None) -> list[Iterator[DueTime]]:
+    """The stops and the restarts to come."""
+    kinds = CONTROLS if snapshot.spec.controlled else ()
+    return [_coming(snapshot, kind, now, budget) for kind in kinds]
+
+
+def _coming(
+    snapshot: Snapshot, kind: Control, now: datetime, budget: Budget | None
+) -> Iterator[DueTime]:
+    due = control_due_times(snapshot.spec, kind, now, snapshot.name, budget)
+    for at in due.among(max(decided_controls(snapshot, now), now), LAST):
+        yield DueTime.of(at, kind)
 
 
 def read_edit(

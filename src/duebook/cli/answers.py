@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.book import Book
+    from duebook.model.due_time import DueTime
     from duebook.model.plan import DueException
     from duebook.model.schedule import Schedule
 
@@ -145,22 +146,38 @@ def _print_explanations(explanations: list[Explanation]) -> None:
 @count_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of UTC instants.")
 def preview_command(name: str, count: int, as_json: bool) -> None:
-    """Show the next due times of a schedule, with what was said about single ones."""
+    """Show the next due times of a schedule, with what was said about single ones.
+
+    Of a flow that is stopped or restarted by its schedule, those times are
+    listed and marked too. With --json each is then an object with due_at and kind.
+    """
     with open_book() as book:
         due_times = book.schedules.preview(name, count)
         if as_json:
-            print_json([format_instant(due_at) for due_at in due_times])
+            print_json(_preview_form(due_times))
             return
         schedule, said = book.schedules.get(name), book.schedules.exceptions(name)
     _print_preview(schedule, due_times, said)
 
 
-def _print_preview(schedule: Schedule, due_times: list[datetime], said: list[DueException]) -> None:
-    triggers = schedule.spec.triggers if schedule.spec else ()
+def _preview_form(due_times: Sequence[DueTime]) -> list[Any]:
+    if all(due_at.kind == "start" for due_at in due_times):
+        return [format_instant(due_at) for due_at in due_times]
+    return [{"due_at": format_instant(due_at), "kind": due_at.kind} for due_at in due_times]
+
+
+def _print_preview(
+    schedule: Schedule, due_times: Sequence[DueTime], said: list[DueException]
+) -> None:
+    spec = schedule.spec
+    triggers = spec.triggers if spec else ()
     for trigger in triggers:
         click.echo(wrapped(trigger.describe()))
+    for verb, others in (("stops", spec.stop), ("restarts", spec.restart)) if spec else ():
+        for trigger in others:
+            click.echo(wrapped(f"{verb}: {trigger.describe()}"))
     by_hand = {e.due_at: "by hand" for e in said if e.kind == "moved_here"}
-    tz = next((trigger.tz for trigger in triggers if hasattr(trigger, "tz")), "UTC")
+    tz = spec.tz if spec else "UTC"
     for line in due_table(triggers, due_times, utc_now().replace(microsecond=0), tz, by_hand):
         click.echo(f"  {line}")
     for exception in said:

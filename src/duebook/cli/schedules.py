@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import DueException
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.store.values import LedgerEntry
 
 __all__ = [
     "ls_command",
@@ -146,11 +147,19 @@ def show_command(name: str, as_json: bool) -> None:
             print_runs(book, runs)
         entries = book.schedules.ledger(schedule.id, limit=5)
         if entries:
-            click.echo("\nnot run")
-            print_table(
-                ("DUE", "COUNT", "WHY"),
-                [(when(e.due_to), f"{e.count}{'' if e.exact else '+'}", e.reason) for e in entries],
-            )
+            _print_entries(entries)
+
+
+def _print_entries(entries: Sequence[LedgerEntry]) -> None:
+    """Due times that did not run; of flows also those at which they were stopped or restarted."""
+    rows = [(when(e.due_to), f"{e.count}{'' if e.exact else '+'}", e.reason) for e in entries]
+    if all(entry.kind == "start" for entry in entries):
+        click.echo("\nnot run")
+        print_table(("DUE", "COUNT", "WHY"), rows)
+        return
+    click.echo("\nnot run, stopped or restarted")
+    kinds = [(row[0], entry.kind, *row[1:]) for row, entry in zip(rows, entries, strict=True)]
+    print_table(("DUE", "KIND", "COUNT", "WHY"), kinds)
 
 
 def _is_flow(book: Book, name: str) -> bool:
@@ -191,6 +200,8 @@ def _definition(spec: ScheduleSpec) -> list[tuple[str, str]]:
     return [
         ("description", spec.description),
         ("trigger", "; ".join(trigger.describe() for trigger in spec.triggers)),
+        ("stops", "; ".join(trigger.describe() for trigger in spec.stop)),
+        ("restarts", "; ".join(trigger.describe() for trigger in spec.restart)),
         ("runs", str(spec.target)),
         (
             "payload",

@@ -93,12 +93,13 @@ def _read_after(text: str) -> datetime:
 
 def due_table(
     triggers: Sequence[Trigger],
-    due_times: list[datetime],
+    due_times: Sequence[datetime],
     start: datetime,
     tz: str,
     said: Mapping[datetime, str] = MappingProxyType({}),
 ) -> list[str]:
-    """One line per due time: on the wall, in UTC, how far away, and what a gap moved there.
+    """One line per due time: on the wall, in UTC, how far away, what it is for if not to start, and
+    what a gap moved there.
 
     `said` are notes of people about single due times; they go first.
     """
@@ -111,7 +112,9 @@ def due_table(
         shown = [f"{wall:%a %Y-%m-%d {clock}} {'UTC' if tz == 'UTC' else _offset(wall)}"]
         if tz != "UTC":
             shown.append(f"{due:%Y-%m-%d {clock}Z}")
-        rows.append([*shown, relative(due - start), notes.get(due, "")])
+        kind = getattr(due, "kind", "start")
+        note = notes.get(due, "") if kind == "start" else kind
+        rows.append([*shown, relative(due - start), note])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

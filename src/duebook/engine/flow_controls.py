@@ -1,4 +1,4 @@
-"""Stop and restart schedules of flows: looks at those that are due, and stops and starts runs."""
+"""Carries out stops and restarts of flows that were decided, and goes on with restarts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.flows.lifecycle import due_control, next_control, restart_step, starts_at
+from duebook.flows.lifecycle import restart_step, starts_at
 from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
@@ -15,10 +15,9 @@ from duebook.model.flow_target import FlowTarget
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.flows.lifecycle import Control
     from duebook.model.flow import Flow
     from duebook.store.base import Tx
-    from duebook.store.values import FlowControl
+    from duebook.store.values import FlowCommand, FlowControl
 
 __all__ = ["FlowControls"]
 
@@ -26,11 +25,13 @@ log = logging.getLogger(__name__)
 
 RESTARTING: Final = timedelta(seconds=1)
 """How often a restart looks whether what it stopped has ended."""
+MOST_NAMED: Final = 10
+"""Runs that the ledger names of those that a stop or restart found."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What becomes of a flow's runs."""
+    """What becomes of a flow whose restart is under way."""
 
     control: FlowControl
     wake_at: datetime | None
@@ -48,9 +49,15 @@ class FlowControls:
         self._shelf = shelf
 
     def step(self, tx: Tx, limit: int) -> int:
-        """Stop and restart flows for which that is due; how many were looked at."""
+        """Stop and restart flows for which that was decided; how many were looked at.
+
+        Flows are locked before their runs, as everybody does.
+        """
+        commands = tx.take_commands(limit)
+        stopped = [run_id for command in commands for run_id in self._obey(tx, command)]
         verdicts = [self._judge(tx, control) for control in tx.take_controls(limit)]
-        tx.stop_flows([run_id for verdict in verdicts for run_id in verdict.stop], "stopped")
+        stopped += [run_id for verdict in verdicts for run_id in verdict.stop]
+        tx.stop_flows(sorted(set(stopped)), "stopped")
         for verdict in verdicts:
             namespace, name = verdict.control.namespace, verdict.control.name
             if verdict.start is not None:
@@ -58,42 +65,51 @@ class FlowControls:
                 target = FlowTarget(name, tuple(params.items()))
                 tx.start_flow(new_id(), namespace, target, verdict.start.priority, "restart")
             tx.control_flow(namespace, name, verdict.wake_at, verdict.restarting)
-        return len(verdicts)
+        return len(commands) + len(verdicts)
+
+    def _obey(self, tx: Tx, command: FlowCommand) -> tuple[str, ...]:
+        """The runs that a stop ends; a restart of the flow is begun, or forgotten."""
+        namespace, name = command.namespace, command.flow
+        active = tuple(run_id for run_id, _ in tx.active_flow_runs(namespace, name))
+        facts: dict[str, Any] = {"active": len(active), "runs": list(active[:MOST_NAMED])}
+        if command.kind == "stop":
+            tx.forget_restart(namespace, name)
+            tx.end_command(command, facts)
+            return active
+        if self._starts_anyway(tx, command, active):
+            facts["starts_anyway"] = True
+        elif command.digest is not None:
+            tx.control_flow(namespace, name, tx.now, restarting=True)
+        tx.end_command(command, facts)
+        return ()
+
+    def _starts_anyway(self, tx: Tx, command: FlowCommand, active: tuple[str, ...]) -> bool:
+        """Whether a restart has nothing to stop, and the schedule starts the flow at that time."""
+        try:
+            flow = self._shelf.find(tx, command.namespace, command.flow, command.digest)
+        except NoFlow as error:
+            log.warning("%s; it is not restarted", error)
+            return False
+        if not starts_at(flow, command.due_at):
+            return False
+        return all(tx.get_run(run_id).created_at >= command.due_at for run_id in active)
 
     def _judge(self, tx: Tx, control: FlowControl) -> _Verdict:
-        """A stop acts only on what is running; a restart stops, waits, and starts."""
+        """A restart stops, waits, and starts."""
         namespace, name, now = control.namespace, control.name, tx.now
+        if not control.restarting:
+            return _Verdict(control, None)
         try:
             flow = self._shelf.find(tx, namespace, name, control.digest)
         except NoFlow as error:
-            log.warning("%s; its stops and restarts are not looked at", error)
+            log.warning("%s; it is not restarted", error)
             return _Verdict(control, None)
-        due, wake_at = due_control(flow, control.controlled_at, now), next_control(flow, now)
         active = tuple(run_id for run_id, _ in tx.active_flow_runs(namespace, name))
-        if due is not None and due.command == "stop":
-            return _Verdict(control, wake_at, stop=active)
-        if due is None and not control.restarting:
-            return _Verdict(control, wake_at)
-        if due is not None and not control.restarting and _starts_anyway(tx, flow, due, active):
-            return _Verdict(control, wake_at)
         ended_at = tx.last_flow_end(namespace, name)
         what, until = restart_step(flow, bool(active), ended_at, now)
         if what == "start":
-            return _Verdict(control, wake_at, start=flow)
-        again = until or now + RESTARTING
-        return _Verdict(
-            control,
-            again if wake_at is None else min(again, wake_at),
-            stop=active,
-            restarting=True,
-        )
-
-
-def _starts_anyway(tx: Tx, flow: Flow, due: Control, active: tuple[str, ...]) -> bool:
-    """Whether a restart has nothing to stop, and the schedule starts the flow at its instant."""
-    if not starts_at(flow, due.due_at):
-        return False
-    return all(tx.get_run(run_id).created_at >= due.due_at for run_id in active)
+            return _Verdict(control, None, start=flow)
+        return _Verdict(control, until or now + RESTARTING, stop=active, restarting=True)
 
 
 def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from duebook.model.plan import DueException, Unattended
     from duebook.model.schedule import Schedule
 
-__all__ = ["explain_coming", "explain_deferred", "explain_paused", "explain_said"]
+__all__ = [
+    "explain_coming",
+    "explain_deferred",
+    "explain_paused",
+    "explain_said",
+    "pause_text",
+    "unread_text",
+]
 
 
 def explain_coming(
@@ -37,7 +44,7 @@ def explain_coming(
     reason = None
     if schedule.status == "paused":
         reason = str(Reason.PAUSED)
-        text += f", but {_pause(schedule, clock)}"
+        text += f", but {pause_text(schedule, clock)}"
     elif unattended is not None:
         reason = str(Reason.UNATTENDED)
         text += f", but {unread_text(unattended.directory, unattended.since, clock)}"
@@ -59,14 +66,14 @@ def explain_said(exception: DueException, clock: Clock) -> Explanation | None:
 def explain_paused(schedule: Schedule, due_at: datetime, clock: Clock) -> Explanation:
     """A due time that fell, or still waited, when nothing is decided."""
     policy = schedule.spec.on_resume if schedule.spec else "skip"
-    text = f"waiting: {_pause(schedule, clock)}"
+    text = f"waiting: {pause_text(schedule, clock)}"
     if schedule.paused_at is not None and due_at > schedule.paused_at:
         verb = "record it as skipped" if policy == "skip" else "catch up"
         text += f"; on_resume={policy} will {verb}"
     return Explanation(due_at, "waiting", text, Reason.PAUSED)
 
 
-def _pause(schedule: Schedule, clock: Clock) -> str:
+def pause_text(schedule: Schedule, clock: Clock) -> str:
     text = "the schedule is paused"
     if schedule.paused_at:
         text += f" since {clock.minute(schedule.paused_at)}"

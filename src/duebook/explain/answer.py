@@ -10,6 +10,8 @@ from duebook.timetext import format_instant
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from duebook.model.plan import Kind
+
 __all__ = ["Explanation", "explanation_form"]
 
 
@@ -17,8 +19,8 @@ __all__ = ["Explanation", "explanation_form"]
 class Explanation:
     """What became, or will become, of one due time; or why an instant is none.
 
-    `verdict` is ran, running, queued, cancelled, skipped, waiting, to_come, not_due or unknown;
-    `reason` is a stable code, where there is one.
+    `verdict` is ran, running, queued, cancelled, skipped, waiting, to_come, not_due or unknown, and
+    done of a stop or restart; `reason` is a stable code, where there is one.
     """
 
     at: datetime
@@ -32,6 +34,8 @@ class Explanation:
     """how its run stands or ended, where there is one"""
     other_run_id: str | None = None
     """the run that the text names because it stood in the way"""
+    kind: Kind = "start"
+    """what the due time is for: to start, or to stop or restart a flow"""
 
     def __str__(self) -> str:
         return self.text
@@ -48,4 +52,5 @@ def explanation_form(explanation: Explanation) -> dict[str, Any]:
         "other_run_id": explanation.other_run_id,
         "text": explanation.text,
         "tz": explanation.tz,
+        "kind": explanation.kind,
     }

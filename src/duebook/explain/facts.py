@@ -14,13 +14,13 @@ from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import lacking
 from duebook.model.plan import Reason
 from duebook.model.serving import unserved
-from duebook.planner import DueTimes, plan
+from duebook.planner import DueTimes, control_due_times, decided_controls, plan
 from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
     from duebook.budget import Budget
     from duebook.model.node import LiveNode
-    from duebook.model.plan import DueException, Plan, Snapshot, Unattended
+    from duebook.model.plan import DueException, Kind, Plan, Snapshot, Unattended
     from duebook.model.run import Attempt, Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
@@ -86,10 +86,9 @@ class Facts:
         runs = self._tx.list_runs_due(self.schedule.id, at, _until(at), 1)
         return runs[0] if runs else None
 
-    def entry_at(self, at: datetime) -> LedgerEntry | None:
+    def entry_at(self, at: datetime, kind: Kind = "start") -> LedgerEntry | None:
         """The entry that covers a due time, the narrowest of several."""
-        found = self._tx.list_ledger_between(self.schedule.id, at, _until(at), MOST_ENTRIES)
-        return self.entry_among(found, at)
+        return self.entry_among(self.entries_between(at, _until(at), MOST_ENTRIES, kind), at)
 
     def entry_among(self, entries: list[LedgerEntry], at: datetime) -> LedgerEntry | None:
         """The one of several that covers a due time best: what is said about it alone."""
@@ -112,12 +111,16 @@ class Facts:
         spec = self.spec_of(entry)
         if spec is None:
             return None
+        if entry.kind != "start":
+            return self.due_times(spec, entry.kind)
         if entry.reason == Reason.EXCLUDED:
             return self.raw_due_times(spec)
         return self.due_times(spec)
 
-    def due_times(self, spec: ScheduleSpec) -> DueTimes:
+    def due_times(self, spec: ScheduleSpec, kind: Kind = "start") -> DueTimes:
         """What a definition yields, but for what people said."""
+        if kind != "start":
+            return control_due_times(spec, kind, self.now, self.schedule.name, self._budget)
         key = (id(spec), False)
         if key not in self._due_times:  # a thousand excluded days are read once
             made = DueTimes(spec, (), self.now, self.schedule.name, self._budget)
@@ -148,8 +151,11 @@ class Facts:
         """Those before the current one; most runs have none."""
         return self._tx.list_attempts(run.id) if run.attempt > 1 or run.losses else []
 
-    def entries_between(self, start: datetime, end: datetime, limit: int) -> list[LedgerEntry]:
-        return self._tx.list_ledger_between(self.schedule.id, start, end, limit)
+    def entries_between(
+        self, start: datetime, end: datetime, limit: int, kind: Kind = "start"
+    ) -> list[LedgerEntry]:
+        found = self._tx.list_ledger_between(self.schedule.id, start, end, limit)
+        return [entry for entry in found if entry.kind == kind]
 
     def skipped(self, entry: LedgerEntry, due_at: datetime) -> Skipped:
         """A due time of an entry, with what its sentence needs."""
@@ -218,6 +224,15 @@ class Facts:
             return self._tx.snapshot(self.schedule.id)
         except DuebookError:
             return None
+
+    @property
+    def controlled_until(self) -> datetime | None:
+        """Up to where stops and restarts are decided; None of a deleted schedule."""
+        return None if self.snapshot is None else decided_controls(self.snapshot, self.now)
+
+    def controls_decided(self, at: datetime) -> bool:
+        until = self.controlled_until
+        return until is None or at <= until
 
     @property
     def unattended(self) -> Unattended | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import counted
 from duebook.explain.ahead import explain_coming, explain_deferred, explain_paused, explain_said
 from duebook.explain.answer import Explanation
+from duebook.explain.controls import explain_controls_at, explain_controls_between
 from duebook.explain.facts import Facts
 from duebook.explain.runs import explain_overlaps, explain_run, ran_briefly
 from duebook.explain.skips import Skipped, skip_text
@@ -60,7 +61,17 @@ def explain_at(
     check_years(asked.at)
     asked = read_asked(at, zone_of(facts.spec_at(asked.at)))
     told = _explain_gap(facts, asked) if asked.wall else _explain(facts, asked.at)
+    told = _with_controls(told, explain_controls_at(facts, asked.at))
     return replace(told, tz=facts.zone_at(asked.at))
+
+
+def _with_controls(told: Explanation, controls: list[Explanation]) -> Explanation:
+    """With the stop and the restart of the same instant, which may be all there is."""
+    if not controls:
+        return told
+    if told.verdict == "not_due":
+        told, *controls = controls
+    return replace(told, text="; ".join([told.text, *(each.text for each in controls)]))
 
 
 def explain_between(
@@ -96,6 +107,7 @@ def explain_between(
         facts.spend()
         if at not in have and facts.entry_among(entries, at) is None:
             found.append(_unrecorded(facts, at))
+    found += explain_controls_between(facts, start, end, limit)
     found.sort(key=lambda explanation: explanation.at)
     return [replace(told, tz=facts.zone_at(told.at)) for told in found[:limit]]
 

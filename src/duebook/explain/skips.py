@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.values import LedgerEntry
 
-__all__ = ["Outage", "Skipped", "skip_text"]
+__all__ = ["Outage", "Skipped", "skip_text", "why_missed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def _overlap(skipped: Skipped, clock: Clock) -> str:
 
 
 def _missed(skipped: Skipped, clock: Clock) -> str:
-    return f"{_why_missed(skipped, clock)}; catchup=skip dropped it"
+    return f"{why_missed(skipped, clock)}; catchup=skip dropped it"
 
 
 def _coalesced(skipped: Skipped, clock: Clock) -> str:
     into = as_moment(skipped.entry.facts.get("into"))
     verb = "fired" if skipped.into_fired else "kept"
     newest = clock.time(into) if into else "a newer one"
-    return f"{_why_missed(skipped, clock)}; catchup=one {verb} {newest} instead"
+    return f"{why_missed(skipped, clock)}; catchup=one {verb} {newest} instead"
 
 
 def _expired(skipped: Skipped, clock: Clock) -> str:
@@ -80,10 +80,10 @@ def _expired(skipped: Skipped, clock: Clock) -> str:
         bound = f"catchup_limit={facts['catchup_limit']} keeps no more"
     else:
         bound = "it is beyond the bounds of catchup=all"
-    return f"{_why_missed(skipped, clock)}; it expired: {bound}"
+    return f"{why_missed(skipped, clock)}; it expired: {bound}"
 
 
-def _why_missed(skipped: Skipped, clock: Clock) -> str:
+def why_missed(skipped: Skipped, clock: Clock) -> str:
     outage = skipped.outage
     if outage is not None and outage.since is not None:
         length = outage.until - outage.since
@@ -169,5 +169,7 @@ _SENTENCES: Final[dict[str, Callable[[Skipped, Clock], str]]] = {
     Reason.EDITED: _at_once("an edit took it out of the definition, at"),
     Reason.DELETED: _at_once("the schedule was deleted, at"),
     Reason.MAX_RUNS: _max_runs,
+    Reason.STOPPED: _plainly("the flow was stopped"),
+    Reason.RESTARTED: _plainly("the flow was restarted"),
     Reason.DST_GAP: _plainly("clocks jumped over it"),
 }

@@ -153,6 +153,8 @@ def undue_text(spec: ScheduleSpec, due: DueTimes, at: datetime, wall: datetime, 
 
 
 def _why_undue(triggers: tuple[Trigger, ...], wall: datetime, clock: Clock) -> str:
+    if not triggers:
+        return "nothing but a person starts the flow"
     trigger = triggers[0]
     if len(triggers) > 1:
         return f"none of its {len(triggers)} triggers yields it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,27 +12,21 @@ from duebook.flows.problems import did_you_mean
 from duebook.model.flow import CHECK, HANDLED, handler_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from duebook.model.flow import Flow, Step
     from duebook.model.flow_run import StepState
-    from duebook.triggers import Trigger
 
 __all__ = [
-    "Control",
     "RestartStep",
     "again",
-    "due_control",
     "from_step",
-    "next_control",
     "restart_step",
     "retried",
     "starts_at",
 ]
 
-GRACE: Final = timedelta(minutes=1)
-"""A stop or restart that nobody saw for longer is over: there is no catching up."""
 _INIT: Final = handler_name("init")
 _ENDINGS: Final = frozenset(handler_name(event) for event in HANDLED if event != "init")
 _OF_THE_FLOW: Final = ("init_failed", "flow_cancelled", "flow_timeout")
@@ -120,45 +113,10 @@ def _refuse_active(states: Mapping[str, StepState]) -> None:
             raise Conflict(f'step "{shorten(name)}" is {state.status}; cancel the run first')
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """A stop or restart that is due."""
-
-    command: Literal["stop", "restart"]
-    due_at: datetime
-
-
-def due_control(flow: Flow, since: datetime, now: datetime) -> Control | None:
-    """The newest stop or restart after `since` that is due and not yet over.
-
-    Of several only the newest counts, and a restart wins over a stop at the same instant.
-    """
-    since = max(since, now - GRACE)
-    found = [
-        *(Control("stop", due_at) for due_at in _newest(flow.stop, since, now)),
-        *(Control("restart", due_at) for due_at in _newest(flow.restart, since, now)),
-    ]
-    return max(found, key=lambda c: (c.due_at, c.command == "restart"), default=None)
-
-
-def _newest(triggers: Sequence[Trigger], since: datetime, now: datetime) -> list[datetime]:
-    found = []
-    for trigger in triggers:
-        due_at = trigger.previous_before(now + timedelta(microseconds=1))
-        if due_at is not None and since < due_at <= now:
-            found.append(due_at)
-    return found
-
-
-def next_control(flow: Flow, now: datetime) -> datetime | None:
-    """When a stop or restart is due next."""
-    found = (trigger.next_after(now) for trigger in (*flow.stop, *flow.restart))
-    return min((moment for moment in found if moment is not None), default=None)
-
-
 def starts_at(flow: Flow, moment: datetime) -> bool:
     """Whether its schedule starts it at an instant."""
-    return bool(_newest(flow.start, moment - timedelta(microseconds=1), moment))
+    before = moment - timedelta(microseconds=1)
+    return any(trigger.next_after(before) == moment for trigger in flow.start)
 
 
 RestartStep = Literal["stop", "wait", "start"]

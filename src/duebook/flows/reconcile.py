@@ -166,7 +166,7 @@ def _changed(name: str, flow: Flow, file: Found, kept: Kept | None) -> Change | 
         return Change("change", name, file.place, kept.digest, revision, flow)
     if kept.place != file.place:
         return Change("move", name, file.place, kept.digest, revision, flow)
-    if flow.start and not kept.has_schedule:
+    if flow.has_times and not kept.has_schedule:
         return Change("schedule", name, file.place, kept.digest, None, flow)
     return None
 

@@ -206,20 +206,30 @@ class Flow:
     def handler(self, event: Event) -> Step | None:
         return dict(self.handlers).get(event)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether it has a schedule: due times at which it starts, stops or restarts."""
+        return bool(self.start or self.stop or self.restart)
+
     def schedule_form(self) -> dict[str, Any] | None:
-        """The definition of its schedule as JSON; None when it starts by hand only."""
-        if not self.start:
+        """The definition of its schedule as JSON; None when it starts by hand only, and is neither
+        stopped nor restarted by itself."""
+        if not self.has_times:
             return None
         form: dict[str, Any] = {
             "trigger": [trigger.to_json() for trigger in self.start],
             "target": {"flow": self.name},
             "catchup": "all" if self.catchup_window else "skip",
-            "overlap": self.overlap,
+            "overlap": self.overlap if self.start else "allow",
             "skip_if_successful": self.skip_if_successful,
             "priority": self.priority,
         }
         if self.catchup_window:
             form["catchup_window"] = format_duration(self.catchup_window)
+        if self.stop:
+            form["stop"] = [trigger.to_json() for trigger in self.stop]
+        if self.restart:
+            form["restart"] = [trigger.to_json() for trigger in self.restart]
         if self.description:
             form["description"] = self.description
         return form | ({"labels": dict(self.labels)} if self.labels else {})

@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec, Status
 
 __all__ = [
+    "CONTROLS",
+    "KINDS",
     "LANES",
     "ActiveRun",
+    "Command",
+    "Control",
     "Decision",
     "Defer",
     "Delay",
     "DueException",
     "Fire",
+    "Kind",
     "Lane",
     "Owner",
     "Plan",
@@ -37,6 +42,13 @@ __all__ = [
     "Unattended",
     "Upstream",
 ]
+
+
+Control = Literal["stop", "restart"]
+Kind = Literal["start", "stop", "restart"]
+CONTROLS: Final[tuple[Control, ...]] = ("stop", "restart")
+KINDS: Final[tuple[Kind, ...]] = ("start", *CONTROLS)
+"""What due times are for; those of schedules that start no flow all start something."""
 
 
 class Reason(StrEnum):
@@ -57,6 +69,10 @@ class Reason(StrEnum):
     EDITED = "edited"
     DELETED = "deleted"
     MAX_RUNS = "max_runs"
+    STOPPED = "stopped"
+    """of a stop: whatever ran of the flow was asked to end"""
+    RESTARTED = "restarted"
+    """of a restart: the same, and the flow starts again"""
     PACE = "pace"
     """only a reason to wait: the backlog is considered one due time at a time"""
     UNATTENDED = "unattended"
@@ -200,6 +216,8 @@ class Snapshot:
     by_hand: ActiveRun | None = None
     """the latest run without a due time that succeeded, where a policy asks for it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
+    controlled_until: datetime | None = None
+    """every stop and restart up to it is decided; None: none was, since the schedule began"""
     unattended: Unattended | None = None
     """the directory of the flow that it starts, while no node reads that"""
 
@@ -241,6 +259,12 @@ class Skip:
     """the due time before the first: an entry that ends there, for the same reason, goes on"""
     version: int | None = None
     """the definition that has these due times, when that is not the one of the plan"""
+    kind: Kind = "start"
+
+    @property
+    def verdict(self) -> Literal["skipped", "done"]:
+        """A stop or restart that took effect is done."""
+        return "done" if self.reason in (Reason.STOPPED, Reason.RESTARTED) else "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +280,13 @@ class Defer:
 
 
 Decision = Fire | Skip | Defer
+
+
+class Command(NamedTuple):
+    """A stop or restart of the flow, which somebody has to carry out."""
+
+    due_at: datetime
+    kind: Control
 
 
 @dataclass(slots=True)
@@ -278,6 +309,9 @@ class Plan:
     resumed: bool = False
     """whether it was paused before"""
     delay: Delay | None = None
+    controlled_until: datetime | None = None
+    """up to where stops and restarts are decided; None: as before"""
+    command: Command | None = None
 
     def deciding(self, decisions: tuple[Decision, ...]) -> Plan:
         """The same plan with other decisions; `replace` would take several times as long."""
@@ -296,6 +330,8 @@ class Plan:
             self.fired,
             self.resumed,
             self.delay,
+            self.controlled_until,
+            self.command,
         )
 
     @property

@@ -51,6 +51,8 @@ class Policies(TypedDict, total=False):
     max_takeovers: int
     timeout: Length
     expire_after: Length
+    stop: AnyTrigger
+    restart: AnyTrigger
 
 
 class Definition(Policies, total=False):

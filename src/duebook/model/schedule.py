@@ -106,6 +106,10 @@ class ScheduleSpec:
     max_takeovers: int = 3
     timeout: timedelta | None = None
     expire_after: timedelta | None = None
+    stop: tuple[Trigger, ...] = ()
+    """when the flow that it starts is stopped, if it is running"""
+    restart: tuple[Trigger, ...] = ()
+    """when that is stopped and started again"""
     plain: bool = field(init=False, repr=False, compare=False)
     """whether a due time in time, with nothing active, just fires"""
     heeds_runs: bool = field(init=False, repr=False, compare=False)
@@ -117,7 +121,7 @@ class ScheduleSpec:
         special = self.start_at or self.end_at or self.max_runs or self.jitter or self.exclude
         guarded = self.depends_on or self.skip_if_successful or self.catchup == "all"
         simple = len(self.triggers) == 1 and self.overlap in ("skip", "allow")
-        plain = simple and not special and not guarded
+        plain = simple and not special and not guarded and not self.controlled
         object.__setattr__(self, "plain", plain)
         endless = bool(self.triggers) and isinstance(
             self.triggers[0], Cron | Every | Daily | Weekly
@@ -130,16 +134,30 @@ class ScheduleSpec:
     def anchored(self, instant: datetime) -> ScheduleSpec:
         """With the phase of its triggers fixed at `start_at`, else at `instant`."""
         since = self.start_at or instant
-        return replace(self, triggers=tuple(trigger.anchored(since) for trigger in self.triggers))
+        triggers, stop, restart = (
+            tuple(trigger.anchored(since) for trigger in found)
+            for found in (self.triggers, self.stop, self.restart)
+        )
+        return replace(self, triggers=triggers, stop=stop, restart=restart)
+
+    @property
+    def controlled(self) -> bool:
+        """Whether it also stops or restarts the flow that it starts."""
+        return bool(self.stop or self.restart)
 
     @property
     def tz(self) -> str:
         """The zone of a schedule: that of its first trigger."""
-        return getattr(self.triggers[0], "tz", "UTC") if self.triggers else "UTC"
+        first = next(iter((*self.triggers, *self.stop, *self.restart)), None)
+        return getattr(first, "tz", "UTC")
 
     @property
     def trigger_text(self) -> str:
-        return ", ".join(trigger.text for trigger in self.triggers)
+        """When it starts something; or else when it stops or restarts a flow."""
+        if self.triggers or not self.controlled:
+            return ", ".join(trigger.text for trigger in self.triggers)
+        ways = [("stop", self.stop), ("restart", self.restart)]
+        return ", ".join(f"{verb} {trigger.text}" for verb, found in ways for trigger in found)
 
     def to_json(self, always: Collection[str] = ()) -> dict[str, Any]:
         """The form that load_spec reads back; at their defaults only `always` these are in it."""
@@ -170,7 +188,7 @@ def _plain(value: Any) -> Any:
             return format_instant(value)
         case DateRange():
             return str(value)
-        case Retry() | Dependency():
+        case Retry() | Dependency() | Trigger():
             return value.to_json()
         case tuple():
             return [_plain(item) for item in value]
@@ -244,11 +262,14 @@ def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[s
                 problems[key] = str(error)
         elif key in ("trigger", "target"):
             problems[key] = f"{key} is missing"
-    if "trigger" in values:
-        try:
-            values["triggers"] = _triggers(values.pop("trigger"), name)
-        except Invalid as error:
-            problems["trigger"] = str(error)
+    for key in ("stop", "restart", "trigger"):
+        if key in values:
+            least = 0 if key != "trigger" or values.get("stop") or values.get("restart") else 1
+            field_ = "triggers" if key == "trigger" else key
+            try:
+                values[field_] = _triggers(key, values.pop(key), name, least)
+            except Invalid as error:
+                problems[key] = str(error)
     problems |= _contradictions(values, name)
     return values, problems
 
@@ -302,6 +323,12 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
             for key, instead in _OF_STEPS.items()
             if values.get(key, _default(key)) != _default(key)
         }
+    elif "target" in values:
+        problems |= {
+            key: f"{key} needs a flow as target: only flows are stopped and restarted"
+            for key in ("stop", "restart")
+            if values.get(key)
+        }
     if isinstance(values.get("target"), CommandTarget):
         try:
             payload_variables(values.get("payload", {}))
@@ -310,10 +337,10 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
     return problems
 
 
-def _triggers(value: Any, name: str) -> tuple[Trigger, ...]:
+def _triggers(key: str, value: Any, name: str, least: int = 1) -> tuple[Trigger, ...]:
     items = value if isinstance(value, list | tuple) else [value]
-    if not 1 <= len(items) <= 20:
-        raise Invalid(f"trigger takes 1 to 20 triggers, not {len(items)}")
+    if not least <= len(items) <= 20:
+        raise Invalid(f"{key} takes {least} to 20 triggers, not {len(items)}")
     return tuple(load_trigger(item, key=name) for item in items)
 
 
@@ -349,5 +376,7 @@ _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "max_takeovers": whole(0, 100),
     "timeout": read_positive_length,
     "expire_after": read_positive_length,
+    "stop": _as_it_is,
+    "restart": _as_it_is,
 }
 """JSON key -> reader that raises Invalid."""

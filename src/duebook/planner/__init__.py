@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from duebook.planner.controls import (
+    control_due_times,
+    control_spec,
+    decided_controls,
+    next_control,
+)
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.lifecycle import (
     first_plan,
@@ -12,16 +18,21 @@ from duebook.planner.lifecycle import (
     upcoming,
     upcoming_after,
 )
-from duebook.planner.plan import UNATTENDED_AGAIN, plan
+from duebook.planner.plan import plan
 from duebook.planner.rate import mean_rate
 from duebook.planner.repair import pause_unread, plan_repair, resume_unread
+from duebook.planner.unattended import UNATTENDED_AGAIN
 
 __all__ = [
     "UNATTENDED_AGAIN",
     "DueTimes",
+    "control_due_times",
+    "control_spec",
+    "decided_controls",
     "first_plan",
     "instant_before",
     "mean_rate",
+    "next_control",
     "pause_unread",
     "plan",
     "plan_edit",

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.model.plan import Delay, DueException, Plan, Reason, Skip, Stretch
 from duebook.planner.backlog import pieces_until, remaining
+from duebook.planner.controls import (
+    decided_controls,
+    edit_controls,
+    end_controls,
+    next_control,
+    resume_controls,
+)
 from duebook.planner.due import DueTimes, instant_before
 from duebook.planner.walk import Walk
 
@@ -40,7 +47,9 @@ def first_plan(
 ) -> tuple[datetime | None, datetime | None]:
     """When a schedule that is created now is due first, and when to look at it."""
     due = DueTimes(spec, (), now, name)
-    return due.next_after(now), due.wake_after(now)
+    moments = [due.wake_after(now), next_control(spec, now, name)]
+    wake_at = min((moment for moment in moments if moment is not None), default=None)
+    return due.next_after(now), wake_at
 
 
 def plan_pause(snapshot: Snapshot, now: datetime) -> Plan:
@@ -51,7 +60,9 @@ def plan_pause(snapshot: Snapshot, now: datetime) -> Plan:
     if pieces and not any(due.last(*span) or due.left_out(*span) for span in waiting):
         watermark, pieces = pieces[-1].until, []
     planned = Walk(snapshot, due, pieces, watermark, now).plan()
-    return replace(planned, status="paused", wake_at=None, delay=held(snapshot, now))
+    decided = decided_controls(snapshot, now) if snapshot.spec.controlled else None
+    paused = replace(planned, status="paused", wake_at=None, delay=held(snapshot, now))
+    return replace(paused, controlled_until=decided)
 
 
 def held(snapshot: Snapshot, now: datetime) -> Delay | None:
@@ -79,13 +90,14 @@ def plan_resume(snapshot: Snapshot, now: datetime) -> Plan:
     pieces = pieces_until(active, due, watermark, watermark)
     planned = Walk(active, due, pieces, watermark, now).plan()
     waits = planned.seen or until < now or snapshot.spec.on_resume == "catchup"
-    return replace(
+    resumed = replace(
         planned,
         decisions=(*planned.decisions, *skips),
         used=(*planned.used, *(e for e in used if e not in planned.used)),
         wake_at=now if waits and planned.status == "active" else planned.wake_at,
         resumed=True,
     )
+    return resume_controls(resumed, snapshot, end_of_pause(snapshot, now))
 
 
 def upcoming_after(snapshot: Snapshot, now: datetime) -> datetime:
@@ -114,7 +126,8 @@ def plan_end(snapshot: Snapshot, now: datetime) -> tuple[Skip, ...]:
     watermark, due = _due_times(snapshot, now)
     spans = _undecided(snapshot, watermark, now)
     past = _put_in(due, watermark, Reason.DELETED)
-    return (*past, *(skip for span in spans for skip in _all(due, *span, Reason.DELETED)))
+    ended = (skip for span in spans for skip in _all(due, *span, Reason.DELETED))
+    return (*past, *ended, *end_controls(snapshot, now))
 
 
 def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
@@ -155,13 +168,14 @@ def plan_edit(snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:
     )
     walk = Walk(edited, renewed, pieces_until(edited, renewed, decided, decided), decided, now)
     planned = walk.plan()
-    return replace(
+    planned = replace(
         planned,
         decisions=(*planned.decisions, *(replace(s, version=snapshot.version) for s in skips)),
         used=(*used, *planned.used, *_vanished(edited, renewed, now)),
         said=said,
         wake_at=now if pending and planned.status == "active" else planned.wake_at,
     )
+    return edit_controls(planned, snapshot, spec, now)
 
 
 def _beyond_the_last(

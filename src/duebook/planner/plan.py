@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from duebook.model.plan import Defer, Fire, Plan, Reason
+from duebook.model.plan import Fire, Plan
 from duebook.planner.backlog import pieces_until
+from duebook.planner.controls import decide_controls
 from duebook.planner.due import DueTimes
 from duebook.planner.lifecycle import plan_resume
+from duebook.planner.unattended import deferral
 from duebook.planner.walk import Walk
 
 if TYPE_CHECKING:
@@ -17,12 +18,7 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import Snapshot, Unattended
 
-__all__ = ["UNATTENDED_AGAIN", "plan"]
-
-UNATTENDED_AGAIN: Final = timedelta(minutes=5)
-"""When to look again at a flow whose directory no node reads; the scan of one wakes it earlier."""
-CHANGING_AGAIN: Final = timedelta(milliseconds=100)
-"""When to look again while a node changes the flows of the directory."""
+__all__ = ["plan"]
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -33,7 +29,7 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     that is paused resumes when its time has come; otherwise its plan changes nothing. While no node
     reads the directory of the flow that it starts, everything waits, and counts as not seen yet.
     """
-    return _on_time(snapshot, now) or _by_all_rules(snapshot, now)
+    return _on_time(snapshot, now) or decide_controls(_by_all_rules(snapshot, now), snapshot, now)
 
 
 def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:
@@ -84,10 +80,9 @@ def _unread(snapshot: Snapshot, unattended: Unattended, now: datetime) -> Plan:
     waiting = _first_waiting(snapshot, due, watermark, now)
     if waiting is None:
         return planned
-    until = now + (CHANGING_AGAIN if unattended.is_changing else UNATTENDED_AGAIN)
-    facts = {"directory": unattended.directory, "since": unattended.since}
-    defer = Defer(waiting, Reason.UNATTENDED, until, facts)
-    return replace(planned, decisions=(*planned.decisions, defer), status="active", wake_at=until)
+    defer = deferral(unattended, waiting, now)
+    decisions = (*planned.decisions, defer)
+    return replace(planned, decisions=decisions, status="active", wake_at=defer.until)
 
 
 def _first_waiting(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from duebook.book.schedules import Schedules
 from duebook.errors import Invalid, shorten
 from duebook.model.acted import Withdrawn
+from duebook.model.due_time import DueTime
 from duebook.model.listing import Listing
 from duebook.remote.needs import needs_database
 from duebook.remote.readings import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from duebook.book.schedule_reader import (
+        DueTimeList,
         Entries,
         Explanations,
         Listed,
@@ -204,9 +206,11 @@ class RemoteSchedules(Schedules):
         given = {"start": start, "end": end, "queued_at": queued_at}
         return Withdrawn(**self._act(name, "undo-backfill", **given))
 
-    def preview(self, name: str, count: int = 10) -> Moments:
+    def preview(self, name: str, count: int = 10) -> DueTimeList:
         found = self._server.get("schedules", _text(name), "preview", count=count)
-        return [parse_instant(at) for at in found["items"]]
+        kinds = found.get("kinds") or ["start"] * len(found["items"])
+        moments = zip(found["items"], kinds, strict=True)
+        return [DueTime.of(parse_instant(at), kind) for at, kind in moments]
 
     def explain(
         self,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duebook.model.event import Event
     from duebook.model.flow_directory import FlowDirectory
     from duebook.model.node import LiveNode
-    from duebook.model.plan import DueException, Snapshot, Stretch
+    from duebook.model.plan import Control, DueException, Kind, Snapshot, Stretch
     from duebook.model.run import Token
     from duebook.model.schedule import Revision, ScheduleSpec
     from duebook.model.serving import Serving
@@ -30,6 +30,7 @@ __all__ = [
     "BegunWith",
     "Broken",
     "BrokenFile",
+    "FlowCommand",
     "FlowControl",
     "FlowWake",
     "Health",
@@ -196,6 +197,8 @@ class LedgerEntry:
     at: datetime
     version: int
     session_id: str | None = None
+    kind: Kind = "start"
+    """what the due time is for: to start, stop or restart"""
 
     @property
     def due_at(self) -> datetime:
@@ -224,6 +227,8 @@ class Account:
     seen: tuple[Stretch, ...]
     exceptions: tuple[DueException, ...]
     problem: str | None
+    controlled_until: datetime | None = None
+    """up to where stops and restarts are decided"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,7 @@ class Record:
     exact: bool
     reason: str
     version: int
+    kind: Kind = "start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,15 +384,26 @@ class WaitingStep(NamedTuple):
 
 
 class FlowControl(NamedTuple):
-    """A flow whose stop or restart schedules want to be looked at."""
+    """A flow whose restart wants to be gone on with."""
 
     namespace: str
     name: str
     digest: str
-    controlled_at: datetime
-    """up to when they have been looked at"""
     restarting: bool
-    """whether a restart is under way"""
+    """whether one is under way"""
+
+
+class FlowCommand(NamedTuple):
+    """A stop or restart to carry out."""
+
+    id: int
+    schedule_id: str
+    namespace: str
+    flow: str
+    digest: str | None
+    """None: there is no such flow any more"""
+    kind: Control
+    due_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

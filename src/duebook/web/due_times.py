@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from duebook.planner import instant_before
 from duebook.timetext import format_time
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["DueRow", "due_rows", "earlier_due_times"]
+
+
+_KINDS: Final = {"stop": "stops the flow", "restart": "restarts the flow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ def due_rows(spec: ScheduleSpec, due_times: Sequence[datetime], now: datetime) -
     before = local_datetime(now, tz)
     for at in due_times:
         wall, marks = local_datetime(at, tz), []
+        if (kind := getattr(at, "kind", "start")) != "start":
+            marks.append(_KINDS[kind])
         if wall.utcoffset() != before.utcoffset():
             forward = (wall.utcoffset() or wall - wall) > (before.utcoffset() or wall - wall)
             marks.append(f"clocks have gone {'forward' if forward else 'back'}")

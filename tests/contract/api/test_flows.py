@@ -126,6 +126,17 @@ def test_flows_of_a_directory_are_forgotten_by_who_may_define_them(
     admin.refused(422, "POST", "flows/forget", {"directory": "a\nb"})
 
 
+def test_the_times_of_a_flow_have_their_kind(operator: Api, store: Store) -> None:
+    times: dict[str, Any] = {"stop": {"cron": "0 22 * * *"}, "restart": {"cron": "0 4 * * *"}}
+    Book(store).schedules.create("greet", cron="0 9 * * *", target={"flow": "greet"}, **times)
+    found = operator.ok("GET", "schedules/greet/preview?count=3")
+    assert sorted(found["kinds"]) == ["restart", "start", "stop"]
+    assert len(found["items"]) == 3
+    (told,) = operator.ok("GET", f"schedules/greet/explain?at={found['items'][0]}")["items"]
+    assert (told["kind"], told["verdict"]) == (found["kinds"][0], "to_come")
+    assert operator.ok("GET", "schedules/greet")["stop"] == [{"cron": "0 22 * * *"}]
+
+
 def test_a_text_is_validated(operator: Api) -> None:
     told = operator.ok("POST", "flows/validate", {"source": "steps:\n  - retires: 3\n"})
     assert {(p["line"], p["column"]) for p in told["problems"]} == {(2, 5)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duebook.store.values import BrokenFile
 from duebook.web.flow_graph import DrawnStep, draw_flow
@@ -168,6 +168,23 @@ def test_many_flows_are_shown_page_by_page(
     rest = viewer.ok(more)
     assert [link for link in rest.links if link.startswith("/flows/")] == ["/flows/c"]
     assert "/flows/c" in viewer.ok("/flows", text="c").links
+
+
+def test_a_schedule_shows_when_its_flow_is_stopped_and_restarted(
+    viewer: Browser, book: Book
+) -> None:
+    put_flow(book.store, CHAIN)
+    times: dict[str, Any] = {"stop": {"cron": "0 22 * * *"}, "restart": {"cron": "0 4 * * *"}}
+    book.schedules.create("chain", cron="0 9 * * *", target={"flow": "chain"}, **times)
+    page = viewer.ok("/schedules/chain")
+    assert "Stops the flow: At 22:00 every day" in page.text
+    assert ("stops the flow" in page.text, "restarts the flow" in page.text) == (True, True)
+
+
+def test_a_flow_whose_directory_no_node_reads_says_so(viewer: Browser, book: Book) -> None:
+    put_flow(book.store, CHAIN)
+    book.store.transact(lambda tx: tx.release_directories("reader"))
+    assert 'No node has read directory "flows"' in viewer.ok("/flows/chain").text
 
 
 def test_no_flows_teach(viewer: Browser) -> None:

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from duebook.errors import Conflict, NotFound
 from duebook.flows.advance import advance, is_continued
-from duebook.flows.lifecycle import Control, again, due_control, restart_step, retried
+from duebook.flows.lifecycle import again, restart_step, retried
 from duebook.model.flow import CHECK, HANDLED, Condition, ContinueOn, Flow, Step, handler_name
 from duebook.model.flow_run import Advance, FlowEnd, Skip, Standing, StepState
 from duebook.model.target import TaskTarget
-from duebook.triggers import cron
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -395,15 +394,6 @@ def test_a_step_that_is_begun_again_runs_or_that_is_refused(of: Flow, data: st.D
         states |= dict.fromkeys(found.start, DONE)
     assert wanted in begun
     assert found.end.status != "cancelled"
-
-
-def test_of_stops_and_restarts_that_are_due_the_newest_counts_and_old_ones_are_over() -> None:
-    of = flow(step("a"), stop=(cron("0 12 * * *"),), restart=(cron("0 6,12 * * *"),))
-    minute = timedelta(minutes=1)
-    assert due_control(of, NOON - minute, NOON) == Control("restart", NOON)
-    assert due_control(of, NOON, NOON + minute) is None
-    assert due_control(of, NOON - timedelta(days=1), NOON + timedelta(hours=2)) is None
-    assert due_control(replace(of, restart=()), NOON - minute, NOON) == Control("stop", NOON)
 
 
 def test_a_restart_stops_waits_and_starts() -> None:

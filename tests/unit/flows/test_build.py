@@ -424,6 +424,8 @@ steps: [a]
         "priority": 5,
         "description": "every night",
         "labels": {"a": "true", "b": "c", "group": "data"},
+        "stop": [flow.stop[0].to_json()],
+        "restart": [flow.restart[0].to_json()],
     }
     assert flow.start[0].to_json() == {
         "cron": "H 2 * * *",

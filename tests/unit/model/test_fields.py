@@ -44,6 +44,8 @@ WRONG: dict[str, Any] = {
     "max_takeovers": -1,
     "timeout": "0s",
     "expire_after": "soon",
+    "stop": "61 * * * *",
+    "restart": [{"every": "never"}],
 }
 
 
@@ -226,4 +228,12 @@ def test_the_json_form_of_every_field_comes_back(definition: dict[str, Any]) -> 
     assert load_spec(spec.to_json(), "job") == spec
     assert load_spec(spec.to_json(), "job").to_json() == spec.to_json()
     named = {field.name for field in fields(ScheduleSpec) if field.init}
-    assert named == {"triggers", "target", *SPECS}
+    assert named == {"triggers", "target", *SPECS, "stop", "restart"}
+
+
+def test_the_stops_and_restarts_of_a_flow_come_back() -> None:
+    definition: dict[str, Any] = {"trigger": [], "target": {"flow": "f"}, "stop": "0 9 * * *"}
+    definition["restart"] = [{"daily": "07:00"}, {"every": "5m"}]
+    spec = load_spec(definition, "job")
+    assert (spec.triggers, len(spec.stop), len(spec.restart)) == ((), 1, 2)
+    assert load_spec(spec.to_json(), "job") == spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from duebook.model.plan import Defer, Unattended
-from duebook.planner.plan import CHANGING_AGAIN, UNATTENDED_AGAIN
+from duebook.planner.unattended import CHANGING_AGAIN, UNATTENDED_AGAIN
 from tests.unit.planner.histories import HOUR, MINUTE, NOON, SECOND, History, clock, history
 
 UNREAD = Unattended("flows", NOON - HOUR)

@@ -88,6 +88,15 @@ CREATE TABLE events (
     CHECK ((aggregate IS NULL) = (version IS NULL))
 ) STRICT;
 
+CREATE TABLE flow_commands (
+    id INTEGER PRIMARY KEY,
+    schedule_id TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    flow TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('stop', 'restart')),
+    due_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE flow_directories (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -140,8 +149,7 @@ CREATE TABLE flows (
     place TEXT NOT NULL, -- the directory's name and the path in it
     digest TEXT NOT NULL, -- of the whole file
     updated_at INTEGER NOT NULL,
-    control_at INTEGER, -- when to look whether a stop or restart is due
-    controlled_at INTEGER NOT NULL, -- up to when they have been looked at
+    control_at INTEGER, -- when to go on with a restart
     restarting INTEGER NOT NULL DEFAULT 0 CHECK (restarting IN (0, 1)),
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
@@ -184,7 +192,8 @@ CREATE TABLE ledger (
     due_to INTEGER NOT NULL,
     count INTEGER NOT NULL CHECK (count >= 1),
     exact INTEGER NOT NULL CHECK (exact IN (0, 1)),
-    verdict TEXT NOT NULL CHECK (verdict IN ('skipped')),
+    verdict TEXT NOT NULL CHECK (verdict IN ('skipped', 'done')),
+    kind TEXT NOT NULL DEFAULT 'start' CHECK (kind IN ('start', 'stop', 'restart')),
     reason TEXT NOT NULL,
     facts TEXT NOT NULL CHECK (json_valid(facts)),
     session_id TEXT,
@@ -345,6 +354,11 @@ CREATE TABLE runs (
     CHECK ((schedule_id IS NULL) = (version IS NULL)),
     CHECK ((due_at IS NOT NULL)
         = (origin = 'schedule' OR origin = 'catchup' OR origin = 'backfill'))
+) STRICT;
+
+CREATE TABLE schedule_controls (
+    schedule_id TEXT PRIMARY KEY REFERENCES schedules (id),
+    decided_until INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE schedule_deps (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -13,7 +14,7 @@ from duebook.book import Book
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.advancer import Advancer
 from duebook.flows.sync import FlowSync
-from duebook.planner.plan import CHANGING_AGAIN
+from duebook.planner.unattended import CHANGING_AGAIN
 from duebook.store.postgres.connection import SCHEMA
 from tests.conformance.builders import MINUTE, add_schedule, run_tick, tick
 from tests.conformance.builders import VirtualClock as Clock
@@ -40,7 +41,7 @@ class Flows:
     def __init__(self, store: PostgresStore, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        registry = FlowRegistry(store, "default")
+        registry = FlowRegistry(store, "default", timedelta(days=1))
         registry.hold([folder.name])
         self._sync = FlowSync([folder], registry)
         self._moment = 0.0
@@ -91,13 +92,8 @@ def test_flows_that_end_together_lock_their_schedules_in_the_order_of_their_ids(
         flows = Flows(store, tmp_path / "flows")
         first, *_, last = flows.names
         if cause == "their schedules":
-            at = clock.now + 30 * MINUTE
-            for earlier, name in enumerate(flows.names):
-                look_at = at - earlier * MINUTE
-                store.transact(
-                    lambda tx, n=name, at=look_at: tx.control_flow("default", n, at, False)  # type: ignore[misc]
-                )
             clock.advance(30 * MINUTE)
+            tick(store)
             work = Advancer(store).step
         else:
             (flows.folder / f"{last}.yaml").unlink()

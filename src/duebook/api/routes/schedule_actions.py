@@ -196,10 +196,13 @@ def preview_schedule(
     name: str,
     count: Annotated[int, Query(ge=1, le=MOST_PREVIEWED, description="How many.")] = 10,
 ) -> Response:
-    """The next due times, with what was said about single ones."""
+    """The next due times, with what was said about single ones; of a flow, also those at which it
+    is stopped or restarted."""
     with ask.computing() as book:
-        due = book.schedules.preview(name, count)
-        return listed([format_instant(at) for at in due]).response()
+        found = book.schedules.preview(name, count)
+        kinds = [at.kind for at in found]
+        items = [format_instant(at) for at in found]
+        return Answer({"items": items, "kinds": kinds, "next_cursor": None}).response()
 
 
 @operations("GET", "/explain", Role.VIEWER, ExplanationList, errors=(404, 429))

@@ -139,6 +139,12 @@ class DependencyShape(Shape):
     wait: Duration | None = None
 
 
+AnyTrigger = Annotated[
+    Trigger | str | list[Trigger | str],
+    Field(description="One trigger or up to 20; a text is a cron expression."),
+]
+
+
 class Policies(Shape):
     """What may stand beside a trigger and a target; what is at its default may be left out."""
 
@@ -217,12 +223,14 @@ class Policies(Shape):
     expire_after: Annotated[
         Duration | None, Field(description="A run that has not begun by then is cancelled.")
     ] = None
+    stop: Annotated[
+        AnyTrigger | None, Field(description="When the flow is stopped, if it is running.")
+    ] = None
+    restart: Annotated[
+        AnyTrigger | None, Field(description="When the flow is stopped and started again.")
+    ] = None
 
 
-AnyTrigger = Annotated[
-    Trigger | str | list[Trigger | str],
-    Field(description="One trigger or up to 20; a text is a cron expression."),
-]
 AnyTarget = Annotated[Target | str, Field(description="A text is the name of a task.")]
 Cron = Annotated[str, Field(description="Short for a trigger.", examples=["0 9 * * 1-5"])]
 Enabled = Annotated[bool, Field(description="false pauses the schedule, true resumes it.")]

@@ -162,8 +162,15 @@ class WithdrawnShape(Shape):
     begun: Annotated[int, Field(description="Those for which it was too late.")]
 
 
+DueKind = Annotated[
+    Literal["start", "stop", "restart"],
+    Field(description="What the due time is for; stop and restart are those of flows."),
+]
+
+
 class DueTimes(Shape):
     items: list[Instant]
+    kinds: Annotated[list[DueKind], Field(description="Of each of the items, in their order.")]
     next_cursor: None
 
 
@@ -181,6 +188,7 @@ class ExplanationShape(Shape):
         "to_come",
         "not_due",
         "unknown",
+        "done",
     ]
     reason: str | None
     run_id: Id | None
@@ -190,6 +198,7 @@ class ExplanationShape(Shape):
     ]
     text: Annotated[str, Field(description="What became of it, in a sentence.")]
     tz: Annotated[str, Field(description="The zone of the times in the text.")]
+    kind: DueKind
 
 
 class ExplanationList(Shape):
@@ -212,6 +221,7 @@ class LedgerEntryShape(Shape):
     at: Instant
     version: int
     session_id: str | None
+    kind: DueKind
 
 
 class LedgerList(Shape):

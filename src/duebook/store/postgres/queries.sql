@@ -480,14 +480,15 @@ WHERE id = ANY (:ids::bigint[])
 
 -- name: insert_ledger
 -- Due times that did not become runs, and why.
-INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,
-    session_id, at)
-SELECT v.schedule_id, v.version, v.due_from, v.due_to, v.count, v.exact, 'skipped', v.reason,
-    v.facts, v.session_id, v.at
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason,
+    facts, session_id, at)
+SELECT v.schedule_id, v.version, v.due_from, v.due_to, v.count, v.exact, v.verdict, v.kind,
+    v.reason, v.facts, v.session_id, v.at
 FROM unnest(:schedule_id::text[], :version::integer[], :due_from::timestamptz[],
-    :due_to::timestamptz[], :count::bigint[], :exact::boolean[], :reason::text[], :facts::text[],
-    :session_id::text[], :now::timestamptz[])
-    AS v (schedule_id, version, due_from, due_to, count, exact, reason, facts, session_id, at)
+    :due_to::timestamptz[], :count::bigint[], :exact::boolean[], :verdict::text[], :kind::text[],
+    :reason::text[], :facts::text[], :session_id::text[], :now::timestamptz[])
+    AS v (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason, facts,
+        session_id, at)
 
 -- name: extend_ledger
 -- The latest entries go on, where the next due time met the same fate for the same reason.
@@ -495,11 +496,12 @@ UPDATE ledger AS l
 SET due_to = v.due_to, count = l.count + v.count, exact = l.exact AND v.exact, at = v.at,
     session_id = v.session_id
 FROM unnest(:schedule_id::text[], :version::integer[], :due_to::timestamptz[], :count::bigint[],
-    :exact::boolean[], :reason::text[], :facts::text[], :follows::timestamptz[],
+    :exact::boolean[], :kind::text[], :reason::text[], :facts::text[], :follows::timestamptz[],
     :session_id::text[], :now::timestamptz[])
-    AS v (schedule_id, version, due_to, count, exact, reason, facts, follows, session_id, at)
+    AS v (schedule_id, version, due_to, count, exact, kind, reason, facts, follows, session_id, at)
 WHERE l.id = (
-        SELECT latest.id FROM ledger AS latest WHERE latest.schedule_id = v.schedule_id
+        SELECT latest.id FROM ledger AS latest
+        WHERE latest.schedule_id = v.schedule_id AND latest.kind = v.kind
         ORDER BY latest.due_to DESC, latest.id DESC LIMIT 1)
     AND l.due_to = v.follows AND l.version = v.version AND l.reason = v.reason
     AND l.facts = v.facts
@@ -557,7 +559,8 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
             json_build_array(namespace, name, kind, topics, partitions, attempts, options)
             ORDER BY namespace, name)
         FROM consumers WHERE kind <> 'group'),
-    CASE WHEN EXISTS (SELECT 1 FROM flow_wakes) THEN at.now ELSE least(
+    CASE WHEN EXISTS (SELECT 1 FROM flow_wakes) OR EXISTS (SELECT 1 FROM flow_commands)
+    THEN at.now ELSE least(
         (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
         (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)) END,
     (SELECT json_agg(json_build_array(n.id, n.pid, n.process_started) ORDER BY n.id)
@@ -1078,7 +1081,7 @@ JOIN runs AS r ON r.schedule_id = wanted.id AND r.due_at > wanted.since AND r.du
 
 -- name: list_due_entries
 -- The entries about the given schedules' due times, of each after the instant at the same place.
-SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version
+SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version, l.kind
 FROM unnest(:ids::text[], :sinces::timestamptz[]) AS wanted (id, since)
 JOIN ledger AS l ON l.schedule_id = wanted.id AND l.due_to > wanted.since
 WHERE l.due_from <= :until
@@ -1352,9 +1355,44 @@ WITH RECURSIVE callers (id, flow, parent_run_id) AS (
     SELECT c.id, p.flow, p.parent_run_id FROM callers AS c JOIN runs AS p ON p.id = c.parent_run_id)
 SELECT id, flow FROM callers
 
+-- name: insert_command
+-- Stops and restarts that somebody has to carry out.
+INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
+SELECT v.schedule_id, v.namespace, v.flow, v.kind, v.due_at
+FROM unnest(:schedule_id::text[], :namespace::text[], :flow::text[], :kind::text[],
+    :due_at::timestamptz[])
+    AS v (schedule_id, namespace, flow, kind, due_at)
+
+-- name: take_commands
+-- Stops and restarts to carry out, the oldest first, of those that nobody else does.
+SELECT c.id, c.schedule_id, c.namespace, c.flow, f.digest, c.kind, c.due_at
+FROM flow_commands AS c LEFT JOIN flows AS f ON f.namespace = c.namespace AND f.name = c.flow
+ORDER BY c.id
+LIMIT :limit
+FOR UPDATE OF c SKIP LOCKED
+
+-- name: delete_commands
+-- Stops and restarts that were carried out.
+DELETE FROM flow_commands WHERE id = ANY (:ids::bigint[])
+
+-- name: save_controls
+-- Up to where stops and restarts are decided.
+INSERT INTO schedule_controls (schedule_id, decided_until)
+SELECT v.schedule_id, v.decided_until
+FROM unnest(:schedule_id::text[], :decided_until::timestamptz[]) AS v (schedule_id, decided_until)
+ON CONFLICT (schedule_id) DO UPDATE SET decided_until = excluded.decided_until
+
+-- name: list_controls
+-- Up to where stops and restarts of the given schedules are decided.
+SELECT schedule_id, decided_until FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
+
+-- name: delete_controls
+-- Deleted schedules stop and restart nothing.
+DELETE FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
+
 -- name: take_controls
--- Flows whose stop or restart schedules want to be looked at.
-SELECT namespace, name, digest, controlled_at, restarting FROM flows
+-- Flows whose restart wants to be gone on with.
+SELECT namespace, name, digest, restarting FROM flows
 WHERE control_at <= :now
 ORDER BY control_at
 LIMIT :limit
@@ -1362,14 +1400,13 @@ FOR UPDATE SKIP LOCKED
 
 -- name: save_flow
 -- Flows, or other revisions of them; a restart under way goes on.
-INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
-SELECT v.namespace, v.name, v.place, v.digest, v.now, v.control_at, v.now
+INSERT INTO flows (namespace, name, place, digest, updated_at)
+SELECT v.namespace, v.name, v.place, v.digest, v.now
 FROM unnest(:namespace::text[], :name::text[], :place::text[], :digest::text[],
-    :now::timestamptz[], :control_at::timestamptz[])
-    AS v (namespace, name, place, digest, now, control_at)
+    :now::timestamptz[])
+    AS v (namespace, name, place, digest, now)
 ON CONFLICT (namespace, name) DO UPDATE
-SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
-    control_at = CASE WHEN flows.restarting THEN flows.control_at ELSE excluded.control_at END
+SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at
 
 -- name: save_flow_revision
 -- The files of flows as they are now.

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from duebook.model.flow_target import FlowTarget
     from duebook.model.listing import Found, Place
     from duebook.model.run import Run, Token
-    from duebook.store.values import Begun, BegunWith, BrokenFile, FlowControl, FlowWake, KeptFlow
+    from duebook.store.values import (
+        Begun,
+        BegunWith,
+        BrokenFile,
+        FlowCommand,
+        FlowControl,
+        FlowWake,
+        KeptFlow,
+    )
 
 __all__ = ["Flows"]
 
@@ -60,13 +68,19 @@ class Flows(Protocol):
     def list_callers(self, run_ids: Sequence[str]) -> dict[str, set[str]]:
         """The flows by which each of these was called, however far away; those that were."""
 
+    def take_commands(self, limit: int) -> list[FlowCommand]:
+        """Stops and restarts to carry out, the oldest first; locked."""
+
+    def end_command(self, command: FlowCommand, facts: Mapping[str, Any]) -> None:
+        """It was carried out; the ledger keeps what it found."""
+
     def take_controls(self, limit: int) -> list[FlowControl]:
-        """Flows whose stop or restart schedules want to be looked at; locked."""
+        """Flows whose restart wants to be gone on with; locked."""
 
     def control_flow(
         self, namespace: str, name: str, control_at: datetime | None, restarting: bool
     ) -> None:
-        """They have been looked at now; look again at `control_at`."""
+        """Whether a restart is under way, and when to go on with it."""
 
     def forget_restart(self, namespace: str, name: str) -> bool:
         """Whether it was to be started again; it is not any more."""
@@ -123,10 +137,8 @@ class Flows(Protocol):
     def get_flows(self, namespace: str, names: Sequence[str]) -> dict[str, KeptFlow]:
         """Those that exist, by name."""
 
-    def save_flows(
-        self, namespace: str, revisions: Sequence[tuple[FlowRevision, datetime | None]]
-    ) -> None:
-        """Put revisions of flows in force; look at the stops and restarts of each at its time."""
+    def save_flows(self, namespace: str, revisions: Sequence[FlowRevision]) -> None:
+        """Put revisions of flows in force."""
 
     def move_flow(self, namespace: str, name: str, place: str) -> None: ...
 

@@ -11,8 +11,8 @@ from duebook.model.flow_run import FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
 from duebook.model.plan import Lane
 from duebook.store.sql.people import People
-from duebook.store.sql.rows import clean, read_output, read_run
-from duebook.store.values import Begun, BegunWith, FlowControl, FlowWake, News
+from duebook.store.sql.rows import clean, facts_text, read_output, read_run
+from duebook.store.values import Begun, BegunWith, FlowCommand, FlowControl, FlowWake, News
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -225,10 +225,11 @@ class Advancing(People):
             self._wake_flows(id_ for (id_,) in waiting)
 
     def earliest_flow(self) -> FlowWake:
-        wake_at, is_woken, control_at = self._all("get_flow_wake")[0]
+        wake_at, is_woken, is_commanded, control_at = self._all("get_flow_wake")[0]
         moments = [self._time(wake_at), self.now if is_woken else None]
         found = [moment for moment in moments if moment is not None]
-        return FlowWake(min(found, default=None), self._time(control_at))
+        control_at = self.now if is_commanded else self._time(control_at)
+        return FlowWake(min(found, default=None), control_at)
 
     def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {id_: {} for id_ in run_ids}
@@ -272,9 +273,23 @@ class Advancing(People):
     def take_controls(self, limit: int) -> list[FlowControl]:
         rows = self._all("take_controls", now=self.now, limit=limit)
         return [
-            FlowControl(namespace, name, digest, self._time(at), bool(restarting))
-            for namespace, name, digest, at, restarting in rows
+            FlowControl(namespace, name, digest, bool(restarting))
+            for namespace, name, digest, restarting in rows
         ]
+
+    def take_commands(self, limit: int) -> list[FlowCommand]:
+        found = (FlowCommand(*row) for row in self._all("take_commands", limit=limit))
+        return [command._replace(due_at=self._time(command.due_at)) for command in found]
+
+    def end_command(self, command: FlowCommand, facts: Mapping[str, Any]) -> None:
+        self._run("delete_commands", ids=[command.id])
+        self._run(
+            "note_command",
+            schedule_id=command.schedule_id,
+            due_at=command.due_at,
+            kind=command.kind,
+            facts=facts_text(facts),
+        )
 
     def control_flow(
         self, namespace: str, name: str, control_at: datetime | None, restarting: bool
@@ -283,7 +298,6 @@ class Advancing(People):
             "control_flow",
             namespace=namespace,
             name=name,
-            now=self.now,
             control_at=control_at,
             restarting=restarting,
         )

@@ -248,10 +248,10 @@ class Checking(People):
         found = {id_: Records({}, []) for id_ in ids}
         for id_, due_at, run_id, origin in self._all("list_due_runs", **where):
             found[id_].runs[time(due_at)] = (run_id, origin)
-        for id_, first, last, count, exact, reason, version in self._all(
+        for id_, first, last, count, exact, reason, version, kind in self._all(
             "list_due_entries", **where
         ):
-            entry = Record(time(first), time(last), count, bool(exact), reason, version)
+            entry = Record(time(first), time(last), count, bool(exact), reason, version, kind)
             found[id_].entries.append(entry)
         return found
 
@@ -272,7 +272,7 @@ def _account(
     row: Row, revisions: tuple[Revision, ...], exceptions: list[Any], time: Callable[[Any], Any]
 ) -> Account:
     id_, namespace, name, created_at, deleted_at, version, status, watermark = row[:8]
-    next_due_at, wake_at, fired, seen, problem = row[8:]
+    next_due_at, wake_at, fired, seen, problem, controlled_until = row[8:]
     return Account(
         id_,
         name if namespace == "default" else f"{namespace}/{name}",
@@ -289,4 +289,5 @@ def _account(
         read_stretches(seen),
         tuple(exceptions),
         problem,
+        time(controlled_until),
     )

@@ -9,11 +9,10 @@ from duebook.model.flow import Revision, root_of
 from duebook.model.listing import Found
 from duebook.store.sql.rows import clean, without_nul
 from duebook.store.sql.statements import Statements
-from duebook.store.values import BrokenFile, KeptFlow, News
+from duebook.store.values import BrokenFile, KeptFlow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
 
     from duebook.model.listing import Place
     from duebook.store.sql.statements import Values
@@ -54,9 +53,7 @@ class FlowFiles(Statements):
     def _kept(self, name: str, place: str, digest: str, updated_at: Any) -> KeptFlow:
         return KeptFlow(name, place, digest, self._time(updated_at))
 
-    def save_flows(
-        self, namespace: str, revisions: Sequence[tuple[Revision, datetime | None]]
-    ) -> None:
+    def save_flows(self, namespace: str, revisions: Sequence[Revision]) -> None:
         rows: list[Values] = [
             {
                 "namespace": namespace,
@@ -65,15 +62,12 @@ class FlowFiles(Statements):
                 "digest": revision.digest,
                 "place": revision.place,
                 "source": clean(revision.source),
-                "control_at": control_at,
                 "now": self.now,
             }
-            for revision, control_at in revisions
+            for revision in revisions
         ]
         self._many("save_flow_revision", rows)
         self._many("save_flow", rows)
-        if any(control_at is not None for _, control_at in revisions):
-            self._tell(News.FLOW)
 
     def move_flow(self, namespace: str, name: str, place: str) -> None:
         self._run("move_flow", namespace=namespace, name=name, place=place)

@@ -321,7 +321,7 @@ class Lists(Working):
                 wanted.until is None or time(row[0]) <= wanted.until
             )
 
-        found = look(read, matches, lambda row: (micros(time(row[1])), row[10]), after, limit)
+        found = look(read, matches, lambda row: (micros(time(row[1])), row[11]), after, limit)
         return Found([read_entry(row, time) for row in found.rows], found.last)
 
 
@@ -353,7 +353,7 @@ def _has_problem(seen: _Seen, known: _Known) -> bool:
 
 
 def read_entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:
-    first, last, count, exact, verdict, reason, facts, at, version, session_id = row[:10]
+    first, last, count, exact, verdict, reason, facts, at, version, session_id, kind = row[:11]
     return LedgerEntry(
         due_from=time(first),
         due_to=time(last),
@@ -365,4 +365,5 @@ def read_entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:
         at=time(at),
         version=version,
         session_id=session_id,
+        kind=kind,
     )

@@ -215,6 +215,7 @@ class People(Lists):
             row["paused_at"] = moment
         self._many("commit_state", rows)
         self._tell(News.WORK)  # a backfill may begin while nothing is decided
+        self._save_controls(plans)
         if until is not None:
             self._tell(News.WAKE, until)
 
@@ -229,6 +230,7 @@ class People(Lists):
         self._tell_runs([id_ for (id_,) in self._all("cancel_queued_runs", ids=ids, **how)])
         self._tell_schedules(ids, "deleted")
         self._run("delete_exceptions", ids=ids)
+        self._run("delete_controls", ids=ids)
         self._run("delete_states", ids=ids)
         # after the runs: a claim holds runs when it locks schedules
         self._run("delete_schedules", ids=ids, now=now)

@@ -231,6 +231,7 @@ class Planning(Telling, Flowing, Directories):
             ("settled_at", [s for s in snapshots if s.considered_at is not None], self._settled),
             ("by_hand", [s for s in snapshots if s.spec.skip_if_successful], self._by_hand),
             ("upstreams", [s for s in snapshots if s.spec.depends_on], self._upstreams),
+            ("controlled_until", [s for s in snapshots if s.spec.controlled], self._controlled),
         )
         for name, asking, read in kinds:
             ids = [snapshot.schedule_id for snapshot in asking]
@@ -257,6 +258,10 @@ class Planning(Telling, Flowing, Directories):
         for id_, name, exists, at in self._all("list_upstreams", ids=ids):
             upstreams[id_][name] = Upstream(bool(exists), self._time(at))
         return upstreams
+
+    def _controlled(self, ids: list[str]) -> Mapping[str, datetime | None]:
+        rows = self._all("list_controls", ids=ids)
+        return dict.fromkeys(ids) | {id_: self._time(until) for id_, until in rows}
 
     def _exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
         exceptions: dict[str, list[DueException]] = {}
@@ -341,6 +346,7 @@ class Planning(Telling, Flowing, Directories):
             for id_, plan, _ in fires
             if isinstance(target := self._definition_of(plan).spec.target, FlowTarget)
         )
+        self._save_controls(plans)
         kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
         replaced = [
             run_id
@@ -354,6 +360,32 @@ class Planning(Telling, Flowing, Directories):
         self._tell_of(plans, inserted, bool(skips))
         self._tell_changes(plans, fires)
         return len(fires) + len(ended) - len(doubled)
+
+    def _save_controls(self, plans: Iterable[Plan]) -> None:
+        """Up to where stops and restarts are decided, and those that are to be carried out."""
+        controlled = [plan for plan in plans if plan.controlled_until is not None]
+        decided: list[Values] = [
+            {"schedule_id": plan.schedule_id, "decided_until": plan.controlled_until}
+            for plan in controlled
+        ]
+        self._many("save_controls", decided)
+        commands: list[Values] = []
+        for plan in controlled:
+            definition = self._definition_of(plan)
+            target = definition.spec.target
+            if plan.command is not None and isinstance(target, FlowTarget):
+                commands.append(
+                    {
+                        "schedule_id": plan.schedule_id,
+                        "namespace": definition.owner.namespace,
+                        "flow": target.name,
+                        "kind": plan.command.kind,
+                        "due_at": plan.command.due_at,
+                    }
+                )
+        if commands:
+            self._many("insert_command", commands)
+            self._tell(News.FLOW)
 
     def _tell_changes(self, plans: Sequence[Plan], fires: Sequence[Firing]) -> None:
         """Of what is rare enough to be looked for first."""
@@ -605,6 +637,8 @@ def _ledger_row(schedule_id: str, version: int, skip: Skip) -> Values:
         "due_to": skip.due_to,
         "count": skip.count,
         "exact": skip.exact,
+        "verdict": skip.verdict,
+        "kind": skip.kind,
         "reason": skip.reason.value,
         "facts": facts_text(skip.facts),
         "follows": skip.follows,

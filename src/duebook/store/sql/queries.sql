@@ -592,7 +592,7 @@ LIMIT :limit
 
 -- name: list_ledger
 -- The entries about a schedule's due times, the newest first.
-SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id, id
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id, kind, id
 FROM ledger
 WHERE schedule_id = :schedule_id AND due_to >= :since AND (due_to, id) < (:before, :id)
 ORDER BY due_to DESC, id DESC
@@ -600,7 +600,7 @@ LIMIT :limit
 
 -- name: list_ledger_between
 -- The entries that touch a stretch, both ends included.
-SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id
+SELECT due_from, due_to, count, exact, verdict, reason, facts, at, version, session_id, kind
 FROM ledger WHERE schedule_id = :id AND due_to >= :since AND due_from <= :until
 ORDER BY due_from, id
 LIMIT :limit
@@ -721,7 +721,7 @@ LIMIT :limit
 -- name: check_doubled
 -- A due time has a run or a reason, not both (already_started names the run it has).
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, l.reason FROM ledger AS l
-JOIN runs AS r ON r.schedule_id = l.schedule_id AND r.due_at = l.due_from
+JOIN runs AS r ON r.schedule_id = l.schedule_id AND r.due_at = l.due_from AND l.kind = 'start'
 JOIN schedules AS s ON s.id = l.schedule_id
 WHERE l.count = 1 AND l.at >= :since AND l.reason <> 'already_started' AND r.origin <> 'backfill'
 LIMIT :limit
@@ -1112,8 +1112,9 @@ ORDER BY n.node, n.started_at, n.id
 -- name: list_accounts
 -- Schedules by id, the deleted ones too, with what is planned of them.
 SELECT s.id, s.namespace, s.name, s.created_at, s.deleted_at, st.version, st.status, st.watermark,
-    st.next_due_at, st.wake_at, st.fired, st.seen, st.problem
+    st.next_due_at, st.wake_at, st.fired, st.seen, st.problem, c.decided_until
 FROM schedules AS s LEFT JOIN schedule_state AS st ON st.schedule_id = s.id
+LEFT JOIN schedule_controls AS c ON c.schedule_id = s.id
 WHERE s.id > :after
 ORDER BY s.id
 LIMIT :limit
@@ -1257,6 +1258,7 @@ SELECT (SELECT max(finished_at) FROM runs WHERE finished_at IS NOT NULL),
 -- When the next run of a flow wants to be looked at, and whether a step that ended says: now.
 SELECT (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
     EXISTS (SELECT 1 FROM flow_wakes),
+    EXISTS (SELECT 1 FROM flow_commands),
     (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)
 
 -- name: get_flow
@@ -1302,9 +1304,14 @@ SELECT source FROM flow_problems
 WHERE namespace = :namespace AND root = :root AND place = :place
 
 -- name: control_flow
--- Up to when the stop and restart schedules of a flow have been looked at.
-UPDATE flows SET controlled_at = :now, control_at = :control_at, restarting = :restarting
+-- When to go on with the restart of a flow, if it is under way.
+UPDATE flows SET control_at = :control_at, restarting = :restarting
 WHERE namespace = :namespace AND name = :name
+
+-- name: note_command
+-- What a stop or restart found.
+UPDATE ledger SET facts = :facts
+WHERE schedule_id = :schedule_id AND due_to = :due_at AND kind = :kind AND verdict = 'done'
 
 -- name: forget_restart
 -- A flow that was to be started again is not; no row when it was not.

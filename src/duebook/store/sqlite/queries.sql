@@ -386,10 +386,10 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: insert_ledger
 -- Due times that did not become runs, and why.
-INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,
-    session_id, at)
-VALUES (:schedule_id, :version, :due_from, :due_to, :count, :exact, 'skipped', :reason, :facts,
-    :session_id, :now)
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason,
+    facts, session_id, at)
+VALUES (:schedule_id, :version, :due_from, :due_to, :count, :exact, :verdict, :kind, :reason,
+    :facts, :session_id, :now)
 
 -- name: extend_ledger
 -- The latest entry goes on, when the next due time met the same fate for the same reason.
@@ -397,7 +397,7 @@ UPDATE ledger
 SET due_to = :due_to, count = count + :count, exact = exact AND :exact, at = :now,
     session_id = :session_id
 WHERE id = (
-        SELECT id FROM ledger WHERE schedule_id = :schedule_id
+        SELECT id FROM ledger WHERE schedule_id = :schedule_id AND kind = :kind
         ORDER BY due_to DESC, id DESC LIMIT 1)
     AND due_to = :follows AND version = :version AND reason = :reason AND facts = :facts
 
@@ -811,7 +811,7 @@ CROSS JOIN runs AS r ON r.schedule_id = wanted.value AND r.due_at > since.value 
 
 -- name: list_due_entries
 -- The entries about the given schedules' due times, of each after the instant at the same place.
-SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version
+SELECT l.schedule_id, l.due_from, l.due_to, l.count, l.exact, l.reason, l.version, l.kind
 FROM json_each(:ids) AS wanted
 CROSS JOIN json_each(:sinces) AS since ON since.key = wanted.key
 CROSS JOIN ledger AS l ON l.schedule_id = wanted.value AND l.due_to > since.value
@@ -1062,20 +1062,49 @@ WITH RECURSIVE callers (id, flow, parent_run_id) AS (
     SELECT c.id, p.flow, p.parent_run_id FROM callers AS c JOIN runs AS p ON p.id = c.parent_run_id)
 SELECT id, flow FROM callers
 
+-- name: insert_command
+-- A stop or restart that somebody has to carry out.
+INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
+VALUES (:schedule_id, :namespace, :flow, :kind, :due_at)
+
+-- name: take_commands
+-- Stops and restarts to carry out, the oldest first.
+SELECT c.id, c.schedule_id, c.namespace, c.flow, f.digest, c.kind, c.due_at
+FROM flow_commands AS c LEFT JOIN flows AS f ON f.namespace = c.namespace AND f.name = c.flow
+ORDER BY c.id
+LIMIT :limit
+
+-- name: delete_commands
+-- Stops and restarts that were carried out.
+DELETE FROM flow_commands WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: save_controls
+-- Up to where stops and restarts are decided.
+INSERT INTO schedule_controls (schedule_id, decided_until) VALUES (:schedule_id, :decided_until)
+ON CONFLICT (schedule_id) DO UPDATE SET decided_until = excluded.decided_until
+
+-- name: list_controls
+-- Up to where stops and restarts of the given schedules are decided.
+SELECT schedule_id, decided_until FROM schedule_controls
+WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_controls
+-- Deleted schedules stop and restart nothing.
+DELETE FROM schedule_controls WHERE schedule_id IN (SELECT value FROM json_each(:ids))
+
 -- name: take_controls
--- Flows whose stop or restart schedules want to be looked at.
-SELECT namespace, name, digest, controlled_at, restarting FROM flows
+-- Flows whose restart wants to be gone on with.
+SELECT namespace, name, digest, restarting FROM flows
 WHERE control_at <= :now
 ORDER BY control_at
 LIMIT :limit
 
 -- name: save_flow
 -- A flow, or another revision of it; a restart under way goes on.
-INSERT INTO flows (namespace, name, place, digest, updated_at, control_at, controlled_at)
-VALUES (:namespace, :name, :place, :digest, :now, :control_at, :now)
+INSERT INTO flows (namespace, name, place, digest, updated_at)
+VALUES (:namespace, :name, :place, :digest, :now)
 ON CONFLICT (namespace, name) DO UPDATE
-SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at,
-    control_at = CASE WHEN flows.restarting THEN flows.control_at ELSE excluded.control_at END
+SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at
 
 -- name: save_flow_revision
 -- The file of a flow as it is now.

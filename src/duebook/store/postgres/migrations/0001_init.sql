@@ -70,6 +70,12 @@ CREATE INDEX schedule_state_problems ON schedule_state (schedule_id) WHERE probl
 CREATE INDEX schedule_state_asleep ON schedule_state (schedule_id)
     WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL);
 
+-- Up to where the stops and restarts of a schedule are decided, of those that have any.
+CREATE TABLE schedule_controls (
+    schedule_id text COLLATE "C" PRIMARY KEY REFERENCES schedules (id),
+    decided_until timestamptz NOT NULL
+);
+
 CREATE TABLE schedule_exceptions (
     schedule_id text COLLATE "C" NOT NULL REFERENCES schedules (id),
     due_at timestamptz NOT NULL,
@@ -316,15 +322,14 @@ FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
 
--- Flows by the newest good revision of each, and what their stop and restart schedules wait for.
+-- Flows by the newest good revision of each.
 CREATE TABLE flows (
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
     place text COLLATE "C" NOT NULL, -- the directory's name and the path in it
     digest text COLLATE "C" NOT NULL, -- of the whole file
     updated_at timestamptz NOT NULL,
-    control_at timestamptz, -- when to look whether a stop or restart is due
-    controlled_at timestamptz NOT NULL, -- up to when they have been looked at
+    control_at timestamptz, -- when to go on with a restart
     restarting boolean NOT NULL DEFAULT false,
     PRIMARY KEY (namespace, name)
 );
@@ -366,6 +371,16 @@ CREATE TABLE flow_problems (
     PRIMARY KEY (namespace, root, place)
 );
 
+-- Stops and restarts that were decided and that an advancer has yet to carry out.
+CREATE TABLE flow_commands (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule_id text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    flow text COLLATE "C" NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('stop', 'restart')),
+    due_at timestamptz NOT NULL
+);
+
 -- Runs of flows: no worker claims them, an advancer looks at them when it is time.
 CREATE TABLE flow_runs (
     run_id text COLLATE "C" PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
@@ -403,7 +418,8 @@ CREATE TABLE ledger (
     due_to timestamptz NOT NULL,
     count bigint NOT NULL CHECK (count >= 1),
     exact boolean NOT NULL,
-    verdict text NOT NULL CHECK (verdict IN ('skipped')),
+    verdict text NOT NULL CHECK (verdict IN ('skipped', 'done')),
+    kind text NOT NULL DEFAULT 'start' CHECK (kind IN ('start', 'stop', 'restart')),
     reason text NOT NULL,
     facts text NOT NULL CHECK (facts::json IS NOT NULL),
     session_id text COLLATE "C",

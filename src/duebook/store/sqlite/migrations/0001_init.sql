@@ -72,6 +72,12 @@ CREATE INDEX schedule_state_problems ON schedule_state (schedule_id) WHERE probl
 CREATE INDEX schedule_state_asleep ON schedule_state (schedule_id)
     WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL);
 
+-- Up to where the stops and restarts of a schedule are decided, of those that have any.
+CREATE TABLE schedule_controls (
+    schedule_id TEXT PRIMARY KEY REFERENCES schedules (id),
+    decided_until INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE schedule_exceptions (
     schedule_id TEXT NOT NULL REFERENCES schedules (id),
     due_at INTEGER NOT NULL,
@@ -318,15 +324,14 @@ FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
 
--- Flows by the newest good revision of each, and what their stop and restart schedules wait for.
+-- Flows by the newest good revision of each.
 CREATE TABLE flows (
     namespace TEXT NOT NULL,
     name TEXT NOT NULL,
     place TEXT NOT NULL, -- the directory's name and the path in it
     digest TEXT NOT NULL, -- of the whole file
     updated_at INTEGER NOT NULL,
-    control_at INTEGER, -- when to look whether a stop or restart is due
-    controlled_at INTEGER NOT NULL, -- up to when they have been looked at
+    control_at INTEGER, -- when to go on with a restart
     restarting INTEGER NOT NULL DEFAULT 0 CHECK (restarting IN (0, 1)),
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
@@ -368,6 +373,16 @@ CREATE TABLE flow_problems (
     PRIMARY KEY (namespace, root, place)
 ) STRICT, WITHOUT ROWID;
 
+-- Stops and restarts that were decided and that an advancer has yet to carry out.
+CREATE TABLE flow_commands (
+    id INTEGER PRIMARY KEY,
+    schedule_id TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    flow TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('stop', 'restart')),
+    due_at INTEGER NOT NULL
+) STRICT;
+
 -- Runs of flows: no worker claims them, an advancer looks at them when it is time.
 CREATE TABLE flow_runs (
     run_id TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
@@ -403,7 +418,8 @@ CREATE TABLE ledger (
     due_to INTEGER NOT NULL,
     count INTEGER NOT NULL CHECK (count >= 1),
     exact INTEGER NOT NULL CHECK (exact IN (0, 1)),
-    verdict TEXT NOT NULL CHECK (verdict IN ('skipped')),
+    verdict TEXT NOT NULL CHECK (verdict IN ('skipped', 'done')),
+    kind TEXT NOT NULL DEFAULT 'start' CHECK (kind IN ('start', 'stop', 'restart')),
     reason TEXT NOT NULL,
     facts TEXT NOT NULL CHECK (json_valid(facts)),
     session_id TEXT,

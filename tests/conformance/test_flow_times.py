@@ -1,0 +1,244 @@
+"""Stops and restarts of flows are due times: decided, held by a pause, recorded and explained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.balance import check_books
+from duebook.engine.advancer import Advancer
+from duebook.explain import Explanation
+from duebook.explain.words import short_id
+from tests.conformance.builders import BEGIN, MINUTE, begin, get_run, tick
+from tests.conformance.flow_builders import FOR_EVER, attend, put_flow, start
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from duebook.book import Book
+    from duebook.model.run import Run
+    from duebook.store.base import Store
+    from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
+
+HOUR = 60 * MINUTE
+SERVICE = """
+name: service
+steps: [{name: serve, command: sleep 3600}]
+"""
+TIMES: dict[str, Any] = {
+    "trigger": {"cron": "0 * * * *"},
+    "target": {"flow": "service"},
+    "stop": {"cron": "30 * * * *"},
+    "restart": {"cron": "45 14 * * *"},
+}
+
+
+@pytest.fixture
+def service(store: Store, book: Book) -> Book:
+    """A flow that starts at every full hour, stops at half past, and restarts at 14:45."""
+    put_flow(store, SERVICE, "service")
+    book.schedules.create("service", **TIMES)
+    begin(store, lease=FOR_EVER)
+    return book
+
+
+def go(store: Store, clock: VirtualClock, length: timedelta) -> None:
+    """Look at every quarter of an hour."""
+    end = clock.now + length
+    while clock.now < end:
+        clock.advance(min(15 * MINUTE, end - clock.now))
+        tick(store)
+        Advancer(store).step()
+
+
+def recorded(book: Book, name: str = "service") -> list[tuple[str, str, str]]:
+    """Kind, due time and reason of each entry, the oldest first."""
+    entries = book.schedules.ledger(name, limit=1_000)[::-1]
+    return sorted((f"{e.due_from:%H:%M}", e.kind, e.reason) for e in entries)
+
+
+def explain(book: Book, at: datetime, name: str = "service") -> Explanation:
+    told = book.schedules.explain(name, at=at)
+    assert isinstance(told, Explanation)
+    return told
+
+
+def test_a_stop_ends_what_runs_and_the_ledger_has_what_it_found(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    run_id = start(store, "service")
+    Advancer(store).step()
+    go(store, clock, 30 * MINUTE)
+    assert get_run(store, run_id).cancel_requested_at == clock.now
+    (entry,) = service.schedules.ledger("service")
+    assert (entry.kind, entry.verdict, entry.reason) == ("stop", "done", "stopped")
+    assert entry.facts == {"active": 1, "runs": [run_id]}
+    told = explain(service, clock.now)
+    assert (told.kind, told.verdict) == ("stop", "done")
+    assert told.text == f"stopped at 12:30: run {short_id(run_id)} was asked to end"
+    assert check_books(store).balanced
+
+
+def test_a_stop_of_what_does_not_run_is_recorded_too(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    go(store, clock, 30 * MINUTE)
+    assert recorded(service) == [("12:30", "stop", "stopped")]
+    assert explain(service, clock.now).text == "stopped at 12:30: it was not running"
+
+
+def test_a_pause_holds_stops_and_restarts_and_they_are_recorded_when_it_ends(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    run_id = start(store, "service")
+    Advancer(store).step()
+    service.schedules.pause("service")
+    go(store, clock, 3 * HOUR)
+    assert get_run(store, run_id).cancel_requested_at is None
+    assert "the schedule is paused" in explain(service, BEGIN + 30 * MINUTE).text
+    assert recorded(service) == []
+    service.schedules.resume("service")
+    entries = service.schedules.ledger("service", limit=10)
+    assert {(e.kind, e.count, e.reason) for e in entries} == {
+        ("start", 3, "paused"),
+        ("stop", 3, "paused"),
+        ("restart", 1, "paused"),
+    }
+    told = explain(service, BEGIN + 30 * MINUTE)
+    assert (told.kind, told.verdict, told.reason) == ("stop", "skipped", "paused")
+    assert "a stop is not caught up" in told.text
+    assert check_books(store).balanced
+    clock.advance(30 * MINUTE)
+    tick(store)
+    Advancer(store).step()
+    assert get_run(store, run_id).cancel_requested_at == clock.now
+
+
+def test_a_pause_that_ends_by_itself_holds_them_until_then(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    service.schedules.pause("service", until=BEGIN + HOUR + 15 * MINUTE)
+    clock.advance(HOUR + 30 * MINUTE)
+    tick(store)
+    tick(store)
+    assert ("12:30", "stop", "paused") in recorded(service)
+    assert ("13:30", "stop", "stopped") in recorded(service)
+    assert check_books(store).balanced
+
+
+def test_while_no_node_reads_the_directory_they_wait_and_are_judged_then(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    store.transact(lambda tx: tx.release_directories("reader"))
+    clock.advance(30 * MINUTE)
+    tick(store)
+    assert recorded(service) == []
+    assert explain(service, clock.now).reason == "unattended"
+    clock.advance(MINUTE / 2)
+    attend(store)
+    clock.advance(5 * MINUTE)
+    tick(store)
+    assert recorded(service) == [("12:30", "stop", "missed")]
+    assert "a stop is not caught up" in explain(service, BEGIN + 30 * MINUTE).text
+    assert check_books(store).balanced
+
+
+def test_a_stop_that_waited_for_a_scan_within_the_grace_acts(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    store.transact(lambda tx: tx.release_directories("reader"))
+    clock.advance(30 * MINUTE)
+    tick(store)
+    clock.advance(MINUTE / 2)
+    attend(store, wakes=True)
+    tick(store)
+    assert recorded(service) == [("12:30", "stop", "stopped")]
+
+
+def test_the_preview_has_all_three_kinds_in_their_order(service: Book) -> None:
+    found = service.schedules.preview("service", 7)
+    assert [(f"{at:%H:%M}", at.kind) for at in found] == [
+        ("12:30", "stop"),
+        ("13:00", "start"),
+        ("13:30", "stop"),
+        ("14:00", "start"),
+        ("14:30", "stop"),
+        ("14:45", "restart"),
+        ("15:00", "start"),
+    ]
+
+
+def test_each_due_time_of_a_stretch_is_explained_with_its_kind(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    go(store, clock, HOUR)
+    told = service.schedules.explain("service", start=BEGIN, end=BEGIN + 3 * HOUR)
+    assert isinstance(told, list)
+    assert [(f"{one.at:%H:%M}", one.kind, one.verdict) for one in told] == [
+        ("12:30", "stop", "done"),
+        ("13:00", "start", "running"),
+        ("13:30", "stop", "to_come"),
+        ("14:00", "start", "to_come"),
+        ("14:30", "stop", "to_come"),
+        ("14:45", "restart", "to_come"),
+        ("15:00", "start", "to_come"),
+    ]
+
+
+def test_an_edit_and_a_delete_record_those_that_were_pending(
+    service: Book, store: Store, clock: VirtualClock
+) -> None:
+    clock.advance(30 * MINUTE)
+    service.schedules.update("service", stop=None)
+    assert recorded(service) == [("12:30", "stop", "edited")]
+    service.schedules.update("service", stop={"cron": "40 * * * *"})
+    clock.advance(10 * MINUTE)
+    service.schedules.delete("service")
+    assert recorded(service) == [("12:30", "stop", "edited"), ("12:40", "stop", "deleted")]
+    assert check_books(store).balanced
+
+
+def test_the_check_finds_a_stop_that_was_not_recorded(
+    service: Book, store: Store, clock: VirtualClock, backend: Backend
+) -> None:
+    go(store, clock, HOUR)
+    assert recorded(service) != []
+    backend.write("DELETE FROM ledger WHERE kind = 'stop'")
+    (found,) = (f for f in check_books(store).findings if f.problem)
+    assert (found.rule, found.due_at) == ("I2", BEGIN + 30 * MINUTE)
+    assert found.text == "a stop was not recorded"
+
+
+def test_a_flow_without_a_start_has_a_schedule_that_stops_it_and_can_be_paused(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    put_flow(store, SERVICE, "service")
+    book.schedules.create("service", **TIMES | {"trigger": [], "overlap": "allow"})
+    run_id = start(store, "service")
+    go(store, clock, 30 * MINUTE)
+    assert get_run(store, run_id).cancel_requested_at == clock.now
+    schedule = book.schedules.get("service")
+    assert (schedule.status, schedule.next_due_at) == ("active", None)
+    assert explain(book, clock.now + MINUTE).verdict == "not_due"
+    book.schedules.pause("service")
+    assert check_books(store).balanced
+
+
+def test_only_a_schedule_of_a_flow_stops_and_restarts(book: Book) -> None:
+    with pytest.raises(ValueError, match="only flows are stopped"):
+        book.schedules.create("job", cron="@daily", target="job", stop={"cron": "@hourly"})
+
+
+def test_of_a_stop_and_a_restart_at_one_instant_the_restart_acts(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    put_flow(store, SERVICE, "service")
+    restart = {"cron": "30 * * * *"}
+    book.schedules.create("service", **TIMES | {"restart": restart})
+    before: Run = get_run(store, start(store, "service"))
+    go(store, clock, 30 * MINUTE)
+    assert recorded(book) == [("12:30", "restart", "restarted"), ("12:30", "stop", "superseded")]
+    assert get_run(store, before.id).cancel_requested_at == clock.now
+    assert "only the newest counts, the restart of 12:30" in explain(book, clock.now).text
