@@ -374,13 +374,16 @@ def test_a_deleted_flow_is_never_started_again(world: World) -> None:
     assert len(runs_of(world, "gone", 1_000)) == before
 
 
-def test_after_a_stop_an_edit_and_a_start_only_what_the_files_say_runs(world: World) -> None:
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_after_a_stop_an_edit_and_a_start_only_what_the_files_say_runs(
+    world: World, how: signal.Signals
+) -> None:
     text = 'schedule: "* * * * * *"\noverlap_policy: all\nsteps: [{name: a, command: "true"}]\n'
     folder = write_flow(world, "gone", text)
     write_flow(world, "edited", text)
     up(world, folder)
     eventually(lambda: runs_of(world, "gone") and runs_of(world, "edited"))
-    world.nodes[0].end()
+    world.nodes[0].end(how)
     before = {run.id for name in ("gone", "edited") for run in runs_of(world, name, 1_000)}
     old = world.book.flows.get("edited").digest
     (folder / "gone.yaml").unlink()
