@@ -21,9 +21,9 @@ __all__ = ["Computing"]
 AT_ONCE: Final = 2
 EACH_AT_ONCE: Final = 1
 """Of one token."""
-WAITING: Final = 16
-EACH_WAITING: Final = 8
-WAIT: Final = 2.0
+WAITING: Final = 20
+EACH_WAITING: Final = 12
+WAIT: Final = 5.0
 """Seconds."""
 SECONDS: Final = 2.0
 """Of processor time that one request may take."""

@@ -174,7 +174,8 @@ class _Namespace:
 
 
 def _run(form: Message) -> Run:
-    values: Message = {field.name: form[field.name] for field in fields(Run)}
+    names = [field.name for field in fields(Run) if field.name in form]  # some are never shown
+    values: Message = {name: form[name] for name in names}
     for name, value in values.items():
         if name.endswith("_at") and value is not None:
             values[name] = parse_instant(value)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from duebook.api.computing import Computing
 from duebook.book import Book
 from duebook.web.forecast import Calendar
 from duebook.web.site import create_site
 from duebook.web.watching import Watches
 from tests.conformance.builders import VirtualClock
 from tests.contract.api.conftest import BASE, SharedApp
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -30,6 +33,8 @@ def site_on(store: Store, authenticator: Authenticator | None = None) -> FastAPI
     """The site on these books, with tokens of every role unless told otherwise."""
     site = shared_site.on(store, authenticator)
     site.state.watches, site.state.calendar = Watches(store), Calendar()
+    unhurried = Computing(wait=PATIENCE)  # no page is refused because the machine is busy
+    site.state.services = replace(site.state.services, computing=unhurried)
     return site
 
 

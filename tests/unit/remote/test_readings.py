@@ -167,7 +167,7 @@ PAIRS: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[..., Any], Callabl
     "schedule": (schedules, forms.schedule_form, readings.read_schedule),
     "revision": (revisions, revision_form, lambda form: readings.read_revision(form, "job")),
     "acted": (made(Acted), acted_form, readings.read_acted),
-    "run": (made(Run), forms.run_form, readings.read_run),
+    "run": (made(Run, output_secrets=st.none()), forms.run_form, readings.read_run),
     "attempt": (made(Attempt), forms.attempt_form, readings.read_attempt),
     "line": (lines, line_form, readings.read_line),
     "ledger": (made(LedgerEntry), ledger_form, readings.read_ledger),
