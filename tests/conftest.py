@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import shutil
 import tempfile
 from collections import Counter
@@ -29,6 +30,11 @@ ROOM = 4_000_000_000
 WAITING = {"browser", "chaos", "examples", "integration"}
 """Folders of tests with processes of their own."""
 _folder = pytest.StashKey[str]()
+
+
+def pytest_runtest_teardown() -> None:
+    """Commands that ran in this process leave no level of logging to the next test."""
+    logging.getLogger("duebook").setLevel(logging.NOTSET)
 
 
 def pytest_configure(config: pytest.Config) -> None:

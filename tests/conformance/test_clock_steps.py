@@ -173,6 +173,16 @@ def test_a_node_that_begins_later_notices_it_too(store: Store, clock: VirtualClo
     assert step.size == 47 * MINUTE - SECOND
 
 
+def test_nodes_that_begin_after_a_step_note_it_once(store: Store, clock: VirtualClock) -> None:
+    Watchers(store, clock, "node-1").renew()
+    store.transact(lambda tx: tx.end_session("node-1"))
+    clock.advance(-47 * MINUTE)
+    for _ in range(3):
+        store.transact(lambda tx: notice_since_last_seen(tx, LEASE))
+        clock.advance(MINUTE)
+    assert len(store.read(lambda tx: tx.list_clock_steps())) == 1
+
+
 def test_a_clock_that_only_goes_on_or_ahead_has_no_steps(store: Store, clock: VirtualClock) -> None:
     watchers = Watchers(store, clock, "node-1")
     for step in (timedelta(), 47 * MINUTE, -SECOND, timedelta()):

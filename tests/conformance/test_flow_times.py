@@ -81,6 +81,21 @@ def test_a_stop_ends_what_runs_and_the_ledger_has_what_it_found(
     assert check_books(store).balanced
 
 
+def test_a_stop_that_is_decided_late_leaves_what_is_due_after_it(
+    store: Store, book: Book, clock: VirtualClock
+) -> None:
+    put_flow(store, SERVICE, "service")
+    times = {"trigger": {"cron": "10 30 * * * *"}, "stop": {"cron": "0 30 * * * *"}}
+    book.schedules.create("service", **TIMES | times)
+    begin(store, lease=FOR_EVER)
+    clock.advance(30 * MINUTE + MINUTE / 2)  # both are live, and decided together
+    tick(store)
+    Advancer(store).step()
+    assert recorded(book) == [("12:30", "stop", "stopped")]
+    (run,) = book.runs.list("service")
+    assert (run.status, run.cancel_requested_at) == ("running", None)
+
+
 def test_a_stop_of_what_does_not_run_is_recorded_too(
     service: Book, store: Store, clock: VirtualClock
 ) -> None:

@@ -4,6 +4,7 @@ socket."""
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import threading
 from concurrent.futures import Future
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["ANSWER_WITHIN", "Line", "NodeLink", "answer_asks"]
+
+log = logging.getLogger(__name__)
 
 ANSWER_WITHIN: Final = 1.0
 """Seconds; a node answers in milliseconds unless it is stopped or has no processor."""
@@ -125,3 +128,5 @@ def answer_asks(line: Line, answers: Mapping[str, Callable[[], Any]]) -> None:
                 line.send({"answer": word, "value": answers[word]()})
             except OSError:
                 return
+            except Exception:  # whoever asked hears nothing in time, and asks again
+                log.exception("the web process asked for %s", word)

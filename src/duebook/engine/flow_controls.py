@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.flow import Flow
+    from duebook.model.run import Run
     from duebook.store.base import Tx
     from duebook.store.values import FlowCommand, FlowControl
 
@@ -71,6 +72,8 @@ class FlowControls:
         """The runs that a stop ends; a restart of the flow is begun, or forgotten."""
         namespace, name = command.namespace, command.flow
         active = tuple(run_id for run_id, _ in tx.active_flow_runs(namespace, name))
+        if command.kind == "stop":  # what is due after it is not meant
+            active = tuple(id_ for id_ in active if _began_by(tx.get_run(id_)) <= command.due_at)
         facts: dict[str, Any] = {"active": len(active), "runs": list(active[:MOST_NAMED])}
         if command.kind == "stop":
             tx.forget_restart(namespace, name)
@@ -118,3 +121,8 @@ def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
     made = tx.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
     known = {param.name for param in flow.params}
     return {} if made is None else {name: v for name, v in made.params.items() if name in known}
+
+
+def _began_by(run: Run) -> datetime:
+    """Where a run stands among the due times of its flow."""
+    return run.due_at or run.created_at

@@ -148,6 +148,7 @@ class Node:
         self._keeping_over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._spawner_lock = threading.Lock()
+        self._first_session = threading.Event()
         self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
@@ -195,6 +196,8 @@ class Node:
         """Why this node does not work at present; None: it does."""
         if self._times_asked_to_stop or self._fatal is not None:
             return "this node is stopping"
+        if not self._first_session.is_set():
+            return "this node is starting"
         if not self._keeper.holds_lease:
             return "this node could not renew its lease; it works again when it has a new one"
         return None
@@ -293,6 +296,7 @@ class Node:
             clock=self._clock,
             measures=self.measures,
         )
+        self._first_session.set()
         for owner in (self._dispatcher, self._ticker, self._second_ticker):
             owner.session_id = session.id
         for chore, _ in self._chores:

@@ -138,10 +138,9 @@ def resume_controls(planned: Plan, snapshot: Snapshot, until: datetime) -> Plan:
         for kind, due in _lines(snapshot.spec, until, snapshot.name)
         for skip in _skipped(kind, due, decided, until, Reason.PAUSED, {"since": decided})
     ]
-    resumed = replace(
-        planned, decisions=(*planned.decisions, *skips), controlled_until=until, status="active"
-    )
-    return _waking(resumed, next_control(snapshot.spec, until, snapshot.name))
+    resumed = replace(planned, decisions=(*planned.decisions, *skips), controlled_until=until)
+    following = next_control(snapshot.spec, until, snapshot.name)
+    return resumed if following is None else _waking(replace(resumed, status="active"), following)
 
 
 def edit_controls(planned: Plan, snapshot: Snapshot, spec: ScheduleSpec, now: datetime) -> Plan:

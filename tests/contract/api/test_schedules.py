@@ -208,11 +208,12 @@ def test_preview_explain_and_revisions_answer(api: Api) -> None:
 
 def test_the_ledger_says_what_did_not_run(api: Api, store: Store) -> None:
     api.ok("POST", "schedules", HELLO)
-    run = api.ok("POST", "schedules/hello/trigger")
-    api.ok("POST", "schedules/hello/reschedule", {"at": "2026-01-01T00:00:00Z"})
-    tick(store)
+    for at in ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"):  # both are due at once
+        api.ok("POST", "schedules/hello/reschedule", {"at": at})
+        tick(store)
+    (run,) = api.ok("GET", "runs")["items"]
     (entry,) = api.ok("GET", "schedules/hello/ledger")["items"]
-    assert (entry["reason"], entry["due_from"]) == ("overlap", "2026-01-01T00:00:00Z")
+    assert (entry["reason"], entry["due_from"]) == ("overlap", "2026-01-02T00:00:00Z")
     assert run["id"] in str(entry["facts"])
 
 

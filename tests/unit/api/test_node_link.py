@@ -71,6 +71,13 @@ def test_a_node_tells_its_trouble_and_what_it_counted() -> None:
     assert measures.lateness.counts == counted().lateness.counts
 
 
+def test_an_answer_that_fails_is_not_the_last_one() -> None:
+    answers: dict[str, Callable[[], Any]] = {"trouble": lambda: 1 / 0, "measures": dict}
+    with linked(answers) as (link, _):
+        link._line.send({"ask": "trouble"})
+        assert link.ask("measures") == {}
+
+
 def test_all_numbers_survive_their_json_form() -> None:
     form = json.loads(json.dumps(counted().to_json()))
     assert Measures.load(form).to_json() == json.loads(json.dumps(form)) | {

@@ -99,6 +99,12 @@ def test_a_node_whose_first_words_get_lost_begins_all_the_same(
     assert node._keeper.pulse.alive
 
 
+def test_a_node_without_its_first_session_says_that_it_is_starting(node: Node) -> None:
+    assert node.trouble == "this node is starting"
+    assert node._begin_first_session()
+    assert node.trouble is None
+
+
 def test_a_node_that_is_asked_to_stop_waits_for_no_books(node: Node, store: Store) -> None:
     store.commits_lost = 1_000
     node.stop()

@@ -29,7 +29,7 @@ def planned(*decisions: Decision) -> Plan:
 def test_a_line_tells_schedule_due_time_decision_and_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger=log.name)
     hour = timedelta(hours=1)
     decisions = (
         Fire(NOON, "schedule", cancels=("other",)),
@@ -48,14 +48,14 @@ def test_a_line_tells_schedule_due_time_decision_and_reason(
 
 
 def test_a_line_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger=log.name)
     tell_plans(log, [planned(Fire(NOON, "schedule")) for _ in range(1_020)], {})
     assert caplog.messages[0].endswith("; and 1,000 more")
     assert caplog.messages[0].count("fire") == 20
 
 
 def test_a_line_tells_what_was_claimed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger=log.name)
     clock = VirtualClock()
     store = SqliteStore(tmp_path / "book.db", clock)
     add_schedule(store, "job")

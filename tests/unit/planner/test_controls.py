@@ -86,6 +86,14 @@ def test_a_paused_schedule_decides_none_and_a_resume_records_them() -> None:
     assert resumed.controlled_until == NOON + HOUR + MINUTE
 
 
+def test_a_resume_after_the_last_of_them_completes_the_schedule() -> None:
+    snapshot = make(end_at="2026-01-01T12:30:00Z")
+    paused = after(snapshot, plan_pause(snapshot, clock("11:40")))
+    resumed = plan_resume(paused, NOON + HOUR)
+    assert told(resumed.decisions) == [("12:00", "stop", "paused", 1)]
+    assert (resumed.status, resumed.wake_at) == ("completed", None)
+
+
 def test_while_no_node_reads_the_directory_they_wait() -> None:
     snapshot = replace(make(), unattended=Unattended("flows", None))
     planned = plan(snapshot, NOON)

@@ -57,9 +57,12 @@ WHERE NOT EXISTS (
     WHERE c.earliest <= :noticed::timestamptz AND c.noticed >= :earliest::timestamptz)
 
 -- name: rebase_sessions
--- Leases of nodes that were seen before the clock stepped back end as if they were seen now.
-UPDATE node_sessions SET expires_at = :now::timestamptz + (expires_at - seen_at), seen_at = :now::timestamptz
-WHERE ended_at IS NULL AND seen_at > :now::timestamptz
+-- Nodes that were seen before the clock stepped back count as seen now; so do their leases.
+UPDATE node_sessions
+SET expires_at = CASE WHEN ended_at IS NULL
+        THEN :now::timestamptz + (expires_at - seen_at) ELSE expires_at END,
+    seen_at = :now::timestamptz
+WHERE seen_at > :now::timestamptz
 
 -- name: rebase_runs
 -- Runs from before the clock stepped back wait no longer than they would have.

@@ -377,6 +377,8 @@ class Advancing(People):
         return {run.flow or "": run for run in (read_run(row, self._time) for row in rows)}
 
     def lock_flow_run(self, run_id: str) -> None:
+        if (schedule_id := self.get_run(run_id).schedule_id) is not None:
+            self._states(schedule_id)  # before any run, as everybody does
         self._all("lock_flow_run", id=run_id)
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:

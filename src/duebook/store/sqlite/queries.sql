@@ -40,9 +40,12 @@ WHERE NOT EXISTS (
     WHERE c.earliest <= :noticed AND c.noticed >= :earliest)
 
 -- name: rebase_sessions
--- Leases of nodes that were seen before the clock stepped back end as if they were seen now.
-UPDATE node_sessions SET expires_at = :now + (expires_at - seen_at), seen_at = :now
-WHERE ended_at IS NULL AND seen_at > :now
+-- Nodes that were seen before the clock stepped back count as seen now; so do their leases.
+UPDATE node_sessions
+SET expires_at = CASE WHEN ended_at IS NULL
+        THEN :now + (expires_at - seen_at) ELSE expires_at END,
+    seen_at = :now
+WHERE seen_at > :now
 
 -- name: rebase_runs
 -- Runs from before the clock stepped back wait no longer than they would have.
