@@ -51,6 +51,11 @@ class Served:
         opened: int = self._app.state.streams.open
         return opened
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is under way, also one that nobody waits for any more."""
+        return bool(self._uvicorn.server_state.tasks)
+
     def close(self) -> None:
         self._uvicorn.should_exit = True
         self._thread.join(10)

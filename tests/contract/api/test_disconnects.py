@@ -68,5 +68,6 @@ def test_leaving_before_the_answer_is_no_failure(
         leave(served, f"GET /api/v1/schedules HTTP/1.1\r\n{HEAD}\r\n", None, abruptly)
     asked = f"GET /api/v1/schedules HTTP/1.1\r\n{HEAD}\r\n"
     leave(served, asked, "items", abruptly=False)  # it still answers
+    eventually(lambda: not served.is_answering)
     store.close()
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
