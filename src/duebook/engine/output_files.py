@@ -8,30 +8,23 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.closing import Closing
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
 __all__ = ["OutputFiles"]
 
 PREFIX: Final = "duebook-outputs-"
 
 
-class OutputFiles:
+class OutputFiles(Closing):
     """A directory that only this user can read; it is deleted when the step has ended."""
 
     def __init__(self) -> None:
         self._directory: Path | None = None
 
-    def __enter__(self) -> OutputFiles:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
