@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.model.run import overlapped
+from duebook.model.run import Outcome, overlapped
 from duebook.store.values import Neighbour
 from tests.conformance.builders import (
     BEGIN,
@@ -286,6 +286,20 @@ def test_a_lost_run_that_was_to_be_cancelled_is_cancelled(
     run = get_run(store, claimed.run.id)
     assert (run.status, run.reason) == ("cancelled", "cancelled")
     assert claim(store, begin(store, "node-2")) == []
+
+
+def test_a_run_lost_too_often_has_no_exit_code_of_an_attempt_before(
+    store: Store, clock: VirtualClock
+) -> None:
+    claimed = claimed_run(store, clock, max_takeovers=0, retry={"attempts": 2, "delay": "1s"})
+    failed = Outcome("failed", "exit_code", "exit code 3", 3)
+    assert store.transact(lambda tx: tx.settle(claimed.token, failed, SECOND))
+    assert get_run(store, claimed.run.id).exit_code == 3
+    clock.advance(SECOND)
+    assert len(claim(store, begin(store, "node-2"))) == 1
+    assert lose(store, "node-2") == 1
+    run = get_run(store, claimed.run.id)
+    assert (run.status, run.reason, run.exit_code) == ("failed", "poison", None)
 
 
 def test_a_lost_last_run_that_ends_wakes_its_schedule(store: Store, clock: VirtualClock) -> None:

@@ -522,7 +522,7 @@ WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
 -- The run has cost too many nodes, or was to be cancelled anyway.
 UPDATE runs
 SET status = :status, session_id = NULL, losses = losses + 1, finished_at = :now,
-    reason = :reason, error = :error
+    reason = :reason, error = :error, exit_code = NULL
 WHERE id = :id AND status || '' = 'running'
 
 -- name: list_session_runs
