@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test lint types contracts unit browser screenshots test-kills test-long test-zones test-pgbouncer chaos run story bench clean help
+.PHONY: setup test lint types contracts unit browser screenshots test-kills test-long test-zones test-pgbouncer chaos attack run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +66,9 @@ test-pgbouncer: $(READY) ## the stores and nodes through PgBouncer; as root inst
 
 chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… repeats one, MINUTES=10
 	@SEED="$(SEED)" MINUTES="$(MINUTES)" $(BIN)/python -m tests.chaos
+
+attack: $(READY) ## every attack in its long form, on both databases; prints counts: SECONDS_EACH=20
+	@SECONDS_EACH="$(SECONDS_EACH)" $(BIN)/python -m tests.attack
 
 run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh
