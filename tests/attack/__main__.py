@@ -1,7 +1,7 @@
 """Every attack in its long form on a node of its own, on both databases: `make attack`.
 
-An attack that is not refused, or served within its bounds, fails by itself; afterwards the node must
-have kept its lease, and begun everything within a second of its due time.
+An attack that is neither refused nor served within its bounds fails by itself. Afterwards the node
+must have kept its lease, and begun everything within a second of its due time.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def open_stage(folder: Path, url: str | None = None) -> Iterator[Stage]:
         made["stranger"] = tokens.create("attack-stranger", "operator", "elsewhere")[1]
         world.add("on-time", "true", trigger={"cron": "* * * * * *"})
         node = world.start("up", "--port", "0").wait_ready()
-        found = eventually(lambda: ADDRESS.search(node.output))
-        yield Stage(world, node, found[0], made)
+        (address, *_) = eventually(lambda: ADDRESS.findall(node.output))
+        yield Stage(world, node, address, made)
         code = node.end()
         assert code == 0, node.log
