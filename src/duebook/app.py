@@ -18,6 +18,7 @@ from duebook.ids import check_name
 from duebook.model.fields import read_labels
 from duebook.model.schedule import load_spec
 from duebook.model.serving import choose_serving
+from duebook.private_folder import FOLDER, refuse_writable
 from duebook.settings import ROLES, database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
 from duebook.targets.task import Tasks, check_function, is_task_process
@@ -303,6 +304,7 @@ class Duebook(Book):
         """
         from duebook.engine.node import Node
 
+        _refuse_unsafe(self.database_url)
         if is_task_process():
             raise Conflict(
                 "the process of a task imports this program, which would be a node once more; put "
@@ -338,6 +340,15 @@ class Duebook(Book):
         """Ask a node that `run` has begun to end, from another thread; harmless without one."""
         if (node := self._node) is not None:
             node.stop()
+
+
+def _refuse_unsafe(database_url: str) -> None:
+    """Whoever can write in the directory of the books could say what the node runs."""
+    if is_postgres(database_url):
+        return
+    folder = database_path(database_url).parent
+    if folder.name == FOLDER:
+        refuse_writable(folder)
 
 
 def _place(settings: Settings) -> list[str]:

@@ -70,6 +70,7 @@ class NodeProcess:
 
     def __init__(self, argv: list[str], env: dict[str, str], folder: Path) -> None:
         self.mark = f"duebook-node-{uuid.uuid4()}"
+        self.folder = folder
         self._out, self._err = folder / f"{self.mark}.out", folder / f"{self.mark}.err"
         self.started_at = time.monotonic()
         with self._out.open("wb") as out, self._err.open("wb") as err:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = ["world"]  # the fixture
 
-OPEN = re.compile(r"open: (http://[^/]+)/login\?token=(\S+)")
+OPEN = re.compile(r"open: (http://[^/]+)/login$", re.MULTILINE)
 LOCAL = f"dbk_local_{'a' * 43}"
 
 
 def door(node: NodeProcess) -> httpx2.Client:
-    """A client with the address and the token that a node printed."""
+    """A client with the address that a node printed, and the local token."""
     found = OPEN.search(node.wait_ready().output)
     assert found is not None, node.output
-    headers = {"Authorization": f"Bearer {found[2]}"}
+    token = (node.folder / ".duebook" / "token").read_text().strip()
+    assert token not in node.output
+    headers = {"Authorization": f"Bearer {token}"}
     return httpx2.Client(base_url=found[1], headers=headers, timeout=PATIENCE)
 
 
@@ -167,19 +171,69 @@ def test_without_the_role_nothing_is_served(world: World) -> None:
     node.end()
 
 
-def test_the_local_token_stays_over_restarts(world: World) -> None:
-    outputs = []
-    for _ in range(2):
-        node = world.start("web", "--port", "0").wait_ready()
-        outputs.append(OPEN.search(node.output))
-        node.end()
-    first, second = outputs
-    assert first is not None
-    assert second is not None
-    assert first[2] == second[2]
+def test_the_local_token_stays_over_restarts_until_it_is_rotated(world: World) -> None:
+    """What a node prints into a file has no secret; links are printed when somebody asks."""
     file = world.folder / ".duebook" / "token"
-    assert file.read_text().strip() == first[2]
+    node = world.start("web", "--port", "0").wait_ready()
+    first = file.read_text()
+    node.end()
+    node = world.start("web", "--port", "0").wait_ready()
+    assert file.read_text() == first
     assert file.stat().st_mode & 0o777 == 0o600
+    assert f"duebook --database {world.place} token link" in node.output
+    link = world.cli("token", "link").stdout.strip()
+    with door(node) as api, httpx2.Client(timeout=PATIENCE) as browser:
+        assert browser.get(link).status_code == 303
+        assert browser.get(f"{api.base_url}/api/v1/me").json()["name"] == "local"
+        result = world.cli("token", "rotate")
+        assert result.returncode == 0, result.stderr
+        assert "dbk_" not in result.stdout + result.stderr
+        assert file.read_text() != first
+        assert api.get("/api/v1/me").status_code == 401
+        assert browser.get(f"{api.base_url}/api/v1/me").status_code == 401
+        headers = {"Authorization": f"Bearer {file.read_text().strip()}"}
+        assert api.get("/api/v1/me", headers=headers).status_code == 200
+    assert re.search(r"login|code|dbk_", node.output.replace("/login", "")) is None
+    node.end()
+    result = world.cli("token", "link")
+    assert result.returncode == 4
+    assert "start a node: duebook up" in result.stderr
+
+
+def test_on_a_terminal_a_link_is_printed_that_works_once(world: World) -> None:
+    ours, theirs = os.openpty()
+    node = subprocess.Popen(  # noqa: S603
+        world.cli_argv("up", "--port", "0"), env=world.env, cwd=world.folder, stdout=theirs
+    )
+    os.close(theirs)
+    try:
+        printed = b""
+        while b"ready" not in printed:
+            printed += os.read(ours, 4096)
+        found = re.search(rb"open: (http://\S+/login\?code=\S+)", printed)
+        assert found is not None, printed
+        assert b"works once, for a minute; for another: duebook" in printed
+        assert (world.folder / ".duebook" / "token").read_bytes().strip() not in printed
+        with httpx2.Client(timeout=PATIENCE) as browser:
+            assert browser.get(found[1].decode()).status_code == 303
+            browser.cookies.clear()
+            assert browser.get(found[1].decode()).status_code == 401
+    finally:
+        node.terminate()
+        node.wait()
+        os.close(ours)
+
+
+def test_a_node_refuses_a_directory_that_others_can_write(world: World) -> None:
+    folder = world.folder / ".duebook"
+    folder.mkdir()
+    folder.chmod(0o775)
+    for words in (("up", "--port", "0"), ("token", "link"), ("token", "rotate")):
+        result = world.cli(*words)
+        assert result.returncode == 2
+        assert f"{folder} can be written by others (mode 775); chmod go-w" in result.stderr
+    result = world.cli("--database", str(folder / "books.db"), "up", "--roles", "worker")
+    assert "can be written by others (mode 775)" in result.stderr
 
 
 def test_a_port_that_is_taken_is_an_error_if_somebody_asked_for_it(world: World) -> None:
@@ -260,7 +314,7 @@ def test_requests_that_wait_hold_up_neither_the_scheduler_nor_the_health(
     place = bind("127.0.0.1", 0)
     headers = {"Authorization": f"Bearer {LOCAL}"}
     answers: list[int] = []
-    with Server(create_app(stuck, BookAuthenticator(stuck, LOCAL)), place) as server:
+    with Server(create_app(stuck, BookAuthenticator(stuck, lambda: LOCAL)), place) as server:
         server.start()
 
         def ask() -> None:
@@ -297,7 +351,7 @@ def test_a_tick_that_does_not_end_holds_up_no_reader(store: SqliteStore, tmp_pat
     place = bind("127.0.0.1", 0)
     headers = {"Authorization": f"Bearer {LOCAL}"}
     try:
-        with Server(create_app(other, BookAuthenticator(other, LOCAL)), place) as server:
+        with Server(create_app(other, BookAuthenticator(other, lambda: LOCAL)), place) as server:
             server.start()
             for path in ("/api/v1/schedules", "/api/v1/runs", "/healthz"):
                 answer = httpx2.get(place.address + path, headers=headers, timeout=PATIENCE)
@@ -309,7 +363,9 @@ def test_a_tick_that_does_not_end_holds_up_no_reader(store: SqliteStore, tmp_pat
 
 
 def test_a_server_ends_at_once_when_nobody_asks(store: SqliteStore) -> None:
-    server = Server(create_app(store, BookAuthenticator(store, LOCAL)), bind("127.0.0.1", 0))
+    server = Server(
+        create_app(store, BookAuthenticator(store, lambda: LOCAL)), bind("127.0.0.1", 0)
+    )
     server.start()
     server.close()
     eventually(lambda: not server.alive)

@@ -7,6 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from duebook.api.local_token import LocalToken
+from duebook.api.login_links import LoginLinks
 from duebook.api.permissions import Caller
 from duebook.api.recent_tokens import RecentTokens
 from duebook.book.tokens import Tokens
@@ -14,10 +16,11 @@ from duebook.model.access import Role, digest_of, read_session, secret_of, sessi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from duebook.store.base import Store
 
-__all__ = ["SESSION_LASTS", "BookAuthenticator"]
+__all__ = ["SESSION_LASTS", "BookAuthenticator", "authenticator_of"]
 
 SESSION_LASTS: Final = 12 * 3600
 """Seconds."""
@@ -25,24 +28,31 @@ LOCAL: Final = "local"
 
 
 class BookAuthenticator:
-    """Implements gate.Authenticator. `local` is the token that `duebook up` keeps in a file.
+    """Implements gate.Authenticator. `local` tells the token that `duebook up` keeps in a file, as
+    it is now, and `links` are those that log in with it.
 
     A session is `id.expiry.proof.signature`: it needs no table, and ends with its token. Nobody
     makes one, or a longer one, of what the books keep alone, or of another session.
     """
 
     def __init__(
-        self, store: Store, local: str | None = None, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        local: Callable[[], str | None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+        links: LoginLinks | None = None,
     ) -> None:
         self._store = store
         self._tokens = Tokens(store)
         self._local = local
         self._clock = clock
+        self._links = links
         self._recent = RecentTokens(store)
 
     def check(self, text: str) -> Caller | None:
         """Raises Unavailable when the books do not answer."""
-        if self._local is not None and hmac.compare_digest(text.encode(), self._local.encode()):
+        local = self._local()
+        if local is not None and hmac.compare_digest(text.encode(), local.encode()):
             return _LOCAL_CALLER
         token = self._tokens.check(text)
         return None if token is None else Caller.of(token)
@@ -53,6 +63,11 @@ class BookAuthenticator:
         if caller is None:
             return None
         return session_of(text, f"{caller.id}.{int(self._clock()) + SESSION_LASTS}")
+
+    def use_link(self, code: str) -> str | None:
+        """A session for the first who comes with the code of a login link, within a minute."""
+        token = None if self._links is None else self._links.use(code)
+        return None if token is None else self.open_session(token)
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
         parts = text.split(".")
@@ -69,7 +84,7 @@ class BookAuthenticator:
     def _known(self, token_id: str, again: bool) -> tuple[str | None, Caller | None]:
         """The digest of a token, and who that is; None for a token that is none."""
         if token_id == LOCAL:
-            local = self._local
+            local = self._local()
             return (None, None) if local is None else (digest_of(secret_of(local)), _LOCAL_CALLER)
         try:
             wanted = str(UUID(token_id))
@@ -85,3 +100,11 @@ class BookAuthenticator:
 
 
 _LOCAL_CALLER: Final = Caller(LOCAL, LOCAL, Role.ADMIN)
+
+
+def authenticator_of(store: Store, local_path: Path | None) -> BookAuthenticator:
+    """For the tokens of the books and the local one at a path; None: that one opens nothing."""
+    if local_path is None:
+        return BookAuthenticator(store)
+    token = LocalToken(local_path)
+    return BookAuthenticator(store, token, links=LoginLinks(local_path, token))

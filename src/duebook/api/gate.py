@@ -67,6 +67,9 @@ class Authenticator(Protocol):
     def open_session(self, text: str) -> str | None:
         """What a browser keeps of somebody who holds this token; None: nobody does."""
 
+    def use_link(self, code: str) -> str | None:
+        """A session for who opens a login link, by its code; None: it was used, or is too old."""
+
     def check_session(self, text: str, again: bool = False) -> Caller | None:
         """Who logged in with a browser, by the value of its cookie; None: nobody.
 

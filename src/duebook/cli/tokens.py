@@ -1,15 +1,20 @@
-"""The commands about tokens: create, ls, revoke."""
+"""The commands about tokens: create, ls, revoke; link and rotate for the local one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import socket
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import click
 
+from duebook.api.local_token import find_local_token, local_token_path, rotate_local_token
+from duebook.api.login_links import LINK_LASTS, LoginLinks
 from duebook.cli.arguments import read_moment
 from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.clock import utc_now
+from duebook.errors import Invalid, NotFound, Unavailable, printable
 from duebook.model.access import EVERYWHERE, Role
 from duebook.model.forms import token_form
 from duebook.timetext import relative
@@ -21,10 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = ["token_group"]
 
+ANSWER_WITHIN: Final = 2.0
+"""Seconds in which a node accepts a connection."""
+
 
 @click.group("token")
 def token_group() -> None:
-    """Let others use the books over HTTP: make tokens, and revoke them."""
+    """Let others use the books over HTTP: make tokens, and revoke them.
+
+    Also for you on this machine: a link that logs you in, and a new local token.
+    """
 
 
 @token_group.command("create")
@@ -95,6 +106,71 @@ def revoke_command(name: str, as_json: bool) -> None:
         print_json(token_form(token))
     else:
         click.echo(f"revoked {token.name}")
+
+
+@token_group.command("link")
+@json_option
+def link_command(as_json: bool) -> None:
+    """Print a link that logs you in to the dashboard once, within a minute.
+
+    It needs the local token: run it on the machine of the node, as the user
+    that started it, in the same directory or with the same --database.
+
+    \b
+    Example:
+      xdg-open "$(duebook token link)"
+    """
+    settings = settings_of()
+    path = local_token_path(settings.database_url).absolute()
+    token = find_local_token(path)
+    if token is None:
+        raise NotFound(
+            f"there is no local token at {path}; duebook up creates it. Run this command where the "
+            "node was started, or with the same --database"
+        )
+    links = LoginLinks(path, lambda: token)
+    address = settings.url or links.address()
+    if address is None:
+        raise NotFound(f"no node has served its API from {path.parent} yet; start one: duebook up")
+    _refuse_unreachable(address)
+    link = f"{address.rstrip('/')}/login?code={links.new_code(token)}"
+    if as_json:
+        print_json({"url": link, "seconds": LINK_LASTS})
+        return
+    click.echo("works once, for a minute:", err=True)
+    click.echo(link)
+
+
+@token_group.command("rotate")
+@json_option
+def rotate_command(as_json: bool) -> None:
+    """Replace the local token by a new one; sessions and links of the old one end.
+
+    Nodes that run accept the new one from their next request on. The tokens
+    that `create` made are not touched: revoke them.
+    """
+    path = local_token_path(settings_of().database_url).absolute()
+    rotate_local_token(path)
+    if as_json:
+        print_json({"path": str(path)})
+    else:
+        click.echo(f"replaced the local token in {printable(str(path))}")
+
+
+def _refuse_unreachable(address: str) -> None:
+    """A link that nobody could open is no help; raises Invalid or Unavailable."""
+    from duebook.remote.server import is_loopback_url
+
+    if not is_loopback_url(address):
+        raise Invalid(
+            f"{address} is not on this machine, and the local token opens nothing there; log in "
+            "with a token of the books: duebook token create NAME --role admin"
+        )
+    parts = urlsplit(address)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), ANSWER_WITHIN).close()
+    except OSError:
+        raise Unavailable(f"nothing answers at {address}; start a node: duebook up") from None
 
 
 def _places(token: AccessToken) -> str:

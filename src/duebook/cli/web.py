@@ -5,6 +5,8 @@ Beside a node that plans or works it has; a node that only serves the API is one
 
 from __future__ import annotations
 
+import shlex
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from duebook.api.local_token import keep_local_token, local_token_path
+from duebook.api.login_links import LoginLinks
 from duebook.api.server import DEFAULT_PORT, bind
 from duebook.errors import Invalid
+from duebook.settings import is_postgres
 from duebook.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -33,21 +37,52 @@ class Web:
     """The API of this node, which `start` announces."""
 
     def __init__(
-        self, place: Place, token: str | None, begin: Callable[[], None] = lambda: None
+        self, place: Place, entrance: Entrance | None, begin: Callable[[], None] = lambda: None
     ) -> None:
         self._place = place
-        self._token = token
+        self._entrance = entrance
         self._begin = begin
 
     def start(self) -> None:
         """Serve, and say where."""
         if self._place.moved:
             click.echo(f"port {DEFAULT_PORT} is in use; the API is at {self._place.port}")
-        entrance = "/login" if self._token is None else f"/login?token={self._token}"
-        click.echo(f"open: {self._place.open_address}{entrance}")
+        if self._entrance is None:
+            click.echo(f"open: {self._place.open_address}/login")
+        else:
+            self._entrance.announce(self._place.open_address)
         if (elsewhere := self._place.elsewhere) is not None:
-            click.echo(f"from other machines: {elsewhere}{entrance}")
+            click.echo(f"from other machines: {elsewhere}/login")
         self._begin()
+
+
+class Entrance:
+    """How people on this machine get in: by links, which need the local token at a path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        keep_local_token(path)
+
+    def announce(self, address: str) -> None:
+        """Print a link that works once, on a terminal; what is printed elsewhere may be kept, so
+        that gets none."""
+        token = keep_local_token(self.path)
+        links = LoginLinks(self.path, lambda: token)
+        links.announce(address)
+        if sys.stdout.isatty():
+            click.echo(f"open: {address}/login?code={links.new_code(token)}")
+            click.echo(f"the link works once, for a minute; for another: {_link_command()}")
+        else:
+            click.echo(f"open: {address}/login")
+            click.echo(f"to log in, print a link: {_link_command()}")
+
+
+def _link_command() -> str:
+    """As it has to be typed to find the same files."""
+    database = click.get_current_context().find_root().obj.get("database_url")
+    if database is None or is_postgres(database):
+        return "duebook token link"
+    return f"duebook --database {shlex.quote(database)} token link"
 
 
 def take_place(settings: Settings) -> Place:
@@ -67,7 +102,7 @@ def start_web(
 
     On loopback the local token opens it. Beyond, raises Invalid unless there is a token.
     """
-    local = _local_token(book.store, book.database_url, place)
+    entrance = _entrance(book.store, book.database_url, place)
     hosts = place.hosts(settings.allowed_hosts, settings.cors_origins)
     told = {
         "database_url": book.database_url,
@@ -76,42 +111,42 @@ def start_web(
         "host": place.host,
         "port": place.port,
         "hosts": [sorted(hosts.names), hosts.any_address, sorted(hosts.origins)],
-        "local_token": local,
+        "local_token_path": None if entrance is None else str(entrance.path),
         "tasks": book.tasks.to_json(),
         "log_level": level,
     }
     answers = {"trouble": book.node_trouble, "measures": measures.to_json}
     process.start(told, answers, measures.restarted_web)
-    return Web(place, local)
+    return Web(place, entrance)
 
 
 @contextmanager
 def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
     """The API in this process, with connections of its own; as `start_web`."""
-    from duebook.api.authenticator import BookAuthenticator
+    from duebook.api.authenticator import authenticator_of
     from duebook.api.server import Server
     from duebook.web.site import create_site
 
     store = open_store(book.database_url, settings.listen_url)
     try:
-        local = _local_token(store, book.database_url, place)
+        entrance = _entrance(store, book.database_url, place)
         app = create_site(
             store,
-            BookAuthenticator(store, local),
+            authenticator_of(store, None if entrance is None else entrance.path),
             tasks=book.tasks,
             trouble=book.node_trouble,
             hosts=place.hosts(settings.allowed_hosts, settings.cors_origins),
         )
         with Server(app, place) as server:
-            yield Web(place, local, server.start)
+            yield Web(place, entrance, server.start)
     finally:
         store.close()
 
 
-def _local_token(store: Store, database_url: str, place: Place) -> str | None:
+def _entrance(store: Store, database_url: str, place: Place) -> Entrance | None:
     """None where only tokens of the books open; raises Invalid when there is none of those."""
     if place.local:
-        return keep_local_token(local_token_path(database_url))
+        return Entrance(local_token_path(database_url).absolute())
     _refuse_without_token(store, place)
     return None
 

@@ -77,7 +77,7 @@ def _die_before_the_node() -> None:
 
 
 def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid: int) -> None:
-    from duebook.api.authenticator import BookAuthenticator
+    from duebook.api.authenticator import authenticator_of
     from duebook.api.origins import Hosts
     from duebook.api.server import Place, Server
     from duebook.engine.garbage import collect_seldom
@@ -90,9 +90,10 @@ def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid:
     _begin(lambda: _listen(link, over))
     store = open_store(told["database_url"], told["listen_url"], create=False)
     names, any_address, origins = told["hosts"]
+    local = told["local_token_path"]
     app = create_site(
         store,
-        BookAuthenticator(store, told["local_token"]),
+        authenticator_of(store, None if local is None else Path(local)),
         tasks=Tasks.load(told["tasks"]),
         measures=link.measures,
         trouble=link.trouble,

@@ -41,6 +41,9 @@ class FixedTokens:
     def open_session(self, text: str) -> str | None:
         return text if self.check(text) else None
 
+    def use_link(self, code: str) -> str | None:  # noqa: ARG002
+        return None
+
     def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         return self.check(text)
 
@@ -56,6 +59,9 @@ class WhoeverKnows:
 
     def open_session(self, text: str) -> str | None:
         return self.now.open_session(text)
+
+    def use_link(self, code: str) -> str | None:
+        return self.now.use_link(code)
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
         return self.now.check_session(text, again)

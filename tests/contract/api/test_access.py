@@ -21,7 +21,7 @@ LOCAL = f"dbk_local_{'a' * 43}"
 @pytest.fixture
 def app(store: Store) -> FastAPI:
     """With the tokens of the books."""
-    return shared_app.on(store, BookAuthenticator(store, LOCAL))
+    return shared_app.on(store, BookAuthenticator(store, lambda: LOCAL))
 
 
 @pytest.fixture

@@ -325,7 +325,7 @@ def test_tokens_that_are_none_open_nothing(store: Store, token: str) -> None:
 @pytest.mark.parametrize("signature", ["é", "ÿ" * 64, "😀", ""])
 def test_a_session_with_a_signature_that_is_none_is_401(store: Store, signature: str) -> None:
     local = f"dbk_local_{'a' * 43}"
-    api = Api(shared_app.on(store, BookAuthenticator(store, local)), None)
+    api = Api(shared_app.on(store, BookAuthenticator(store, lambda: local)), None)
     cookie = f'duebook_session="local.99999999999.x.{signature}"'
     assert api("GET", "me", headers={"Cookie": cookie.encode()}).status_code == 401
     assert api("GET", "/healthz", headers={"Cookie": cookie.encode()}).status_code == 200

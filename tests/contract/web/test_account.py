@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
-from duebook.api.authenticator import BookAuthenticator
+from duebook.api.authenticator import authenticator_of
+from duebook.api.local_token import keep_local_token
+from duebook.api.login_links import LoginLinks
 from duebook.web.csrf import is_right, token_for
 from duebook.web.site import create_site
 from duebook.web.visits import local_path
@@ -15,67 +17,99 @@ from tests.contract.api.conftest import BASE
 from tests.contract.web.conftest import INLINE, Browser, Page
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store
+    from pathlib import Path
 
-LOCAL = f"dbk_local_{'a' * 43}"
+    from duebook.store.base import Store
 
 
 @pytest.fixture
-def browser(store: Store) -> TestClient:
-    site = create_site(store, BookAuthenticator(store, LOCAL))
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".duebook" / "token"
+
+
+@pytest.fixture
+def local(path: Path) -> str:
+    return keep_local_token(path)
+
+
+@pytest.fixture
+def code(path: Path, local: str) -> str:
+    """Of a link that was printed just now."""
+    return LoginLinks(path, lambda: local).new_code(local)
+
+
+@pytest.fixture
+def browser(store: Store, path: Path, local: str) -> TestClient:
+    assert local
+    site = create_site(store, authenticator_of(store, path))
     return TestClient(site, BASE, headers={"Accept": "text/html"})
 
 
-def test_the_address_with_the_token_logs_a_browser_in(browser: TestClient) -> None:
-    answer = browser.get("/login", params={"token": LOCAL}, follow_redirects=False)
+def test_a_link_logs_a_browser_in(browser: TestClient, code: str, local: str) -> None:
+    answer = browser.get("/login", params={"code": code}, follow_redirects=False)
     assert answer.status_code == 303
     assert answer.headers["location"] == "/"
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
-    assert "a" * 43 not in cookie
+    assert code not in cookie
+    assert local[10:] not in cookie
     assert "Overview" in browser.get("/").text
     assert browser.get("/api/v1/me").json()["name"] == "local"
 
 
-def test_a_session_writes_only_from_our_own_pages(browser: TestClient) -> None:
-    browser.get("/login", params={"token": LOCAL})
+def test_a_link_that_was_used_says_how_to_get_another(browser: TestClient, code: str) -> None:
+    browser.get("/login", params={"code": code})
+    browser.cookies.clear()
+    for again in (code, code[:-1], "../token", "x" * 32):
+        answer = browser.get("/login", params={"code": again})
+        assert answer.status_code == 401
+        assert "duebook token link" in answer.text
+        assert again not in answer.text
+        assert "set-cookie" not in answer.headers
+
+
+def test_a_token_in_an_address_logs_nobody_in(browser: TestClient, local: str) -> None:
+    answer = browser.get("/login", params={"token": local})
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_session_writes_only_from_our_own_pages(browser: TestClient, code: str) -> None:
+    browser.get("/login", params={"code": code})
     body = {"name": "x", "cron": "@daily", "target": {"command": ["true"]}}
     assert browser.post("/api/v1/schedules", json=body).status_code == 403
     own = {"Origin": BASE}
     assert browser.post("/api/v1/schedules", json=body, headers=own).status_code == 201
 
 
-def test_a_form_logs_in_and_a_wrong_token_does_not(browser: TestClient) -> None:
+def test_a_form_logs_in_and_a_wrong_token_does_not(browser: TestClient, local: str) -> None:
     assert browser.get("/login").status_code == 200
     wrong = browser.post("/login", data={"token": "dbk_local_<img onerror=x>"})
     assert wrong.status_code == 401
     assert "not known" in wrong.text
     assert "<img onerror" not in wrong.text
     assert browser.get("/api/v1/me").status_code == 401
-    browser.post("/login", data={"token": LOCAL})
+    browser.post("/login", data={"token": local})
     assert browser.get("/api/v1/me").status_code == 200
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_link_of_another_site_logs_nobody_in(browser: TestClient, site: str) -> None:
-    answer = browser.get("/login", params={"token": LOCAL}, headers={"Sec-Fetch-Site": site})
+def test_a_link_of_another_site_logs_nobody_in(browser: TestClient, code: str, site: str) -> None:
+    answer = browser.get("/login", params={"code": code}, headers={"Sec-Fetch-Site": site})
     assert answer.status_code == 200
     assert "set-cookie" not in answer.headers
-    assert LOCAL not in answer.text
-    for own in ("none", "same-origin"):
-        headers = {"Sec-Fetch-Site": own}
-        answer = browser.get(
-            "/login", params={"token": LOCAL}, headers=headers, follow_redirects=False
-        )
-        assert answer.status_code == 303
+    assert code not in answer.text
+    own = {"Sec-Fetch-Site": "none"}
+    answer = browser.get("/login", params={"code": code}, headers=own, follow_redirects=False)
+    assert answer.status_code == 303, "it was not used up"
 
 
-def test_a_cookie_that_came_through_tls_stays_there(browser: TestClient) -> None:
+def test_a_cookie_that_came_through_tls_stays_there(browser: TestClient, local: str) -> None:
     for proto, secure in (("https", True), ("http", False)):
-        answer = browser.get(
+        answer = browser.post(
             "/login",
-            params={"token": LOCAL},
+            data={"token": local},
             headers={"X-Forwarded-Proto": proto},
             follow_redirects=False,
         )
@@ -87,12 +121,14 @@ def test_browsers_tell_the_origin_of_our_own_forms(browser: TestClient) -> None:
     assert browser.get("/login").headers["referrer-policy"] == "same-origin"
 
 
-def test_who_is_not_logged_in_is_asked_to_and_goes_on_where_he_wanted(browser: TestClient) -> None:
+def test_who_is_not_logged_in_is_asked_to_and_goes_on_where_he_wanted(
+    browser: TestClient, local: str
+) -> None:
     asked = browser.get("/namespaces?x=1")
     assert asked.status_code == 401
     form = Page(asked).form("/login")
     assert form["fields"]["next"] == "/namespaces?x=1"
-    sent = browser.post("/login", data=form["fields"] | {"token": LOCAL}, follow_redirects=False)
+    sent = browser.post("/login", data=form["fields"] | {"token": local}, follow_redirects=False)
     assert sent.headers["location"] == "/namespaces?x=1"
 
 
@@ -103,8 +139,8 @@ def test_the_log_in_leads_to_no_other_site(text: str | None) -> None:
     assert local_path(text) == "/"
 
 
-def test_logging_out_ends_the_session(browser: TestClient) -> None:
-    browser.get("/login", params={"token": LOCAL})
+def test_logging_out_ends_the_session(browser: TestClient, code: str) -> None:
+    browser.get("/login", params={"code": code})
     form = Page(browser.get("/")).form("/logout")
     answer = browser.post("/logout", data=form["fields"], headers={"Origin": BASE})
     assert Page(answer).form("/login")

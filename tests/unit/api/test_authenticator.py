@@ -31,12 +31,12 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def test_the_local_token_is_admin_everywhere(store: SqliteStore) -> None:
-    caller = BookAuthenticator(store, LOCAL).check(LOCAL)
+    caller = BookAuthenticator(store, lambda: LOCAL).check(LOCAL)
     assert caller is not None
     assert (caller.by, caller.role, caller.everywhere) == ("token:local", Role.ADMIN, True)
-    assert BookAuthenticator(store, LOCAL).check(LOCAL[:-1] + "b") is None
+    assert BookAuthenticator(store, lambda: LOCAL).check(LOCAL[:-1] + "b") is None
     assert BookAuthenticator(store).check(LOCAL) is None
-    assert BookAuthenticator(store, LOCAL).check("é") is None
+    assert BookAuthenticator(store, lambda: LOCAL).check("é") is None
 
 
 def test_a_token_of_the_books_opens_until_it_is_revoked(store: SqliteStore) -> None:
@@ -57,7 +57,7 @@ def test_a_token_of_the_books_opens_until_it_is_revoked(store: SqliteStore) -> N
 
 def test_a_session_ends_and_cannot_be_forged(store: SqliteStore) -> None:
     now = 1_000_000.0
-    door = BookAuthenticator(store, LOCAL, lambda: now)
+    door = BookAuthenticator(store, lambda: LOCAL, lambda: now)
     session = door.open_session(LOCAL)
     assert session is not None
     assert door.check_session(session) is not None
@@ -66,7 +66,10 @@ def test_a_session_ends_and_cannot_be_forged(store: SqliteStore) -> None:
     longer = f"local.{int(now) + 9 * SESSION_LASTS}.{proof}.{signature}"
     for text in (longer, claim, f"{claim}.", "", "...", f"local.x.{signature}", "no-uuid.1.x"):
         assert door.check_session(text) is None, text
-    assert BookAuthenticator(store, LOCAL[:-1] + "b", lambda: now).check_session(session) is None
+    assert (
+        BookAuthenticator(store, lambda: LOCAL[:-1] + "b", lambda: now).check_session(session)
+        is None
+    )
     now += SESSION_LASTS
     assert door.check_session(session) is None
 

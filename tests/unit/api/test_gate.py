@@ -32,6 +32,9 @@ class Known:
     def open_session(self, text: str) -> str | None:
         return text if self.check(text) else None
 
+    def use_link(self, code: str) -> str | None:  # noqa: ARG002
+        return None
+
     def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         return self.check(text)
 

@@ -28,6 +28,10 @@ operations = Operations("", "pages")
 
 OUR_LINKS: Final = ("none", "same-origin")
 """What browsers say of an address that was typed or opened from outside, and of our own pages."""
+UNKNOWN: Final = "That token is not known, or no longer valid."
+USED: Final = (
+    "This link has been used, or is older than a minute. To get a new one, run: duebook token link"
+)
 A_YEAR: Final = 365 * 24 * 3600
 FILES: Final = {"Cache-Control": "max-age=300"}
 
@@ -35,15 +39,17 @@ FILES: Final = {"Cache-Control": "max-age=300"}
 @operations("GET", "/login", None, None)
 def get_login(
     request: Request,
-    token: Annotated[str | None, Query(max_length=200)] = None,
+    code: Annotated[str | None, Query(max_length=200)] = None,
     there: Annotated[str | None, Query(alias="next", max_length=2000)] = None,
 ) -> Response:
-    """Log in with a token: the one in the address, or one that the page asks for.
+    """Log in by a link that works once, or with a token that the page asks for.
 
     A link of another site would log its reader in as somebody else, so the page asks then, too.
+    Tokens never stand in an address: browsers and proxies keep those.
     """
-    if token is not None and request.headers.get("sec-fetch-site", "none") in OUR_LINKS:
-        return _log_in(request, token, local_path(there))
+    if code is not None and request.headers.get("sec-fetch-site", "none") in OUR_LINKS:
+        session = _authenticator(request).use_link(code)
+        return _logged_in(request, session, local_path(there), USED)
     return HTMLResponse(render("login.html", refused=None, there=local_path(there)))
 
 
@@ -108,10 +114,18 @@ def _is_encrypted(request: Request) -> bool:
 
 
 def _log_in(request: Request, token: str, there: str) -> Response:
+    session = _authenticator(request).open_session(token.strip())
+    return _logged_in(request, session, there, UNKNOWN)
+
+
+def _authenticator(request: Request) -> Authenticator:
     authenticator: Authenticator = request.app.state.authenticator
-    session = authenticator.open_session(token.strip())
+    return authenticator
+
+
+def _logged_in(request: Request, session: str | None, there: str, told: str) -> Response:
+    """To where somebody wanted to go, with a session; or the page with what is wrong."""
     if session is None:
-        told = "That token is not known, or no longer valid."
         return HTMLResponse(render("login.html", refused=told, there=there), 401)
     answer = RedirectResponse(there, 303)
     answer.set_cookie(
