@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -10,13 +10,15 @@ from duebook.cli.arguments import read_object, read_pair
 from duebook.cli.event_options import event_decorators, read_event
 from duebook.cli.http_options import http_decorators, read_http
 from duebook.errors import Invalid, InvalidTime
+from duebook.model import schedule as model
 from duebook.model.fields import Dependency
-from duebook.model.schedule import Catchup, OnResume, Overlap
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from duebook.model.kinds import Shape
+    from duebook.model.schedule import DefinitionField
     from duebook.model.target import Target
 
 __all__ = [
@@ -31,34 +33,21 @@ __all__ = [
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
-_SWITCHES: Final = ("skip_if_successful", "retry_jitter")
-
-_PLAIN: Final[dict[str, dict[str, Any]]] = {
-    "catchup": {"type": click.Choice(get_args(Catchup)), "help": "For missed due times."},
-    "catchup_window": {"metavar": "LENGTH", "help": "How far back --catchup all reaches."},
-    "catchup_limit": {"type": int, "metavar": "N", "help": "How many it keeps. [default: 1000]"},
-    "catchup_pace": {"metavar": "LENGTH", "help": "One of them each LENGTH. [default: 1m]"},
-    "grace": {"metavar": "LENGTH", "help": "Later than this is missed. [default: 1m]"},
-    "overlap": {"type": click.Choice(get_args(Overlap)), "help": "While a run is active."},
-    "skip_if_successful": {"default": None, "help": "When a run by hand succeeded since the last."},
-    "on_resume": {
-        "type": click.Choice(get_args(OnResume)),
-        "help": "For what fell while paused. [default: skip]",
-    },
-    "start_at": {"metavar": "INSTANT", "help": "No due time before it."},
-    "end_at": {"metavar": "INSTANT", "help": "No due time after it."},
-    "max_runs": {"type": int, "metavar": "N", "help": "Completed after N due times that ran."},
-    "jitter": {"metavar": "LENGTH", "help": "Plan each up to this much later."},
-    "max_concurrent": {"type": int, "metavar": "N", "help": "Runs at once, with overlap allow."},
-    "queue": {"metavar": "NAME", "help": "Which nodes may run it. [default: default]"},
-    "priority": {"type": int, "metavar": "N", "help": "Higher goes first. [default: 0]"},
-    "timeout": {"metavar": "LENGTH", "help": "End the command after this long."},
-    "expire_after": {"metavar": "LENGTH", "help": "Cancel a run not begun by then."},
-    "max_takeovers": {"type": int, "metavar": "N", "help": "Nodes it may lose. [default: 3]"},
-    "title": {"metavar": "TEXT", "help": 'A name to show to people: "Daily Cleanup".'},
-    "description": {"metavar": "TEXT"},
+_METAVARS: Final[dict[Shape, str]] = {
+    "instant": "INSTANT",
+    "length": "LENGTH",
+    "name": "NAME",
+    "object": "JSON",
+    "text": "TEXT",
+    "whole": "N",
 }
-"""Options whose value is the field's, named like it."""
+_OF_FLOWS: Final = "triggers"
+"""The shape of policies that only the files of flows give."""
+POLICIES: Final = {
+    name: known
+    for name, known in model.POLICIES.items()
+    if known.kind.shape not in ("object", _OF_FLOWS)
+}
 
 _RETRY: Final[dict[str, dict[str, Any]]] = {
     "retry_delay": {"metavar": "LENGTH", "help": "Before the second attempt. [default: 10s]"},
@@ -77,12 +66,58 @@ ONE_TARGET: Final = (
     "or --event TOPIC"
 )
 
-POLICIES: Final = (*_PLAIN, "depends_on", "exclude", "labels", "retry")
+
+def _policy_options() -> Iterator[Callable[[Any], Any]]:
+    """One for each policy, by what it is."""
+    for name, known in model.POLICIES.items():
+        if known.kind.shape == _OF_FLOWS:
+            continue
+        yield _option(name, known)
+        if known.kind.shape == "retry":
+            yield from (click.option(_flag(part), **extra) for part, extra in _RETRY.items())
+
+
+def _option(name: str, known: DefinitionField) -> Callable[[Any], Any]:
+    shape, text = known.kind.shape, known.help + _default_text(known)
+    match shape:
+        case "choice":
+            return click.option(_flag(name), type=click.Choice(known.kind.choices), help=text)
+        case "flag":
+            return click.option(_switch(name), default=None, help=text)
+        case "whole":
+            return click.option(_flag(name), type=int, metavar="N", help=text)
+        case "days" | "dependencies" | "labels":
+            metavar, more = _REPEATED[shape]
+            return click.option(_flag(name), name, metavar=metavar, multiple=True, help=text + more)
+        case "retry":
+            said = "How many attempts a run has, the first one included."
+            return click.option(_flag(name), type=int, metavar="N", help=said)
+    return click.option(_flag(name), metavar=_METAVARS[shape], help=text)
+
+
+_REPEATED: Final[dict[Shape, tuple[str, str]]] = {
+    "days": ("DAYS", " A day, or a range such as 2026-12-24/2027-01-02."),
+    "dependencies": ("NAME:WITHIN[:WAIT]", " extract:1h, or extract:1h:10m to wait for it."),
+    "labels": ("NAME=VALUE", ""),
+}
+"""Options that are given once for each part of their value: what each takes."""
+
+
+def _default_text(known: DefinitionField) -> str:
+    default = known.to_json(known.default)
+    none = default is None or default is False or default in ("", {}, [])
+    return "" if none else f" [default: {default}]"
 
 
 def _flag(name: str) -> str:
+    if name == "retry_jitter":
+        return _switch(name)
+    return "--label" if name == "labels" else f"--{name.replace('_', '-')}"
+
+
+def _switch(name: str) -> str:
     flag = name.replace("_", "-")
-    return f"--{flag}/--no-{flag}" if name in _SWITCHES else f"--{flag}"
+    return f"--{flag}/--no-{flag}"
 
 
 def _decorators() -> list[Callable[[Any], Any]]:
@@ -95,25 +130,7 @@ def _decorators() -> list[Callable[[Any], Any]]:
         *http_decorators(),
         click.option("--task", metavar="NAME", help="A Python function, instead of COMMAND."),
         *event_decorators(),
-        click.option(
-            "--payload", metavar="JSON", help="Values for arguments, variables and templates."
-        ),
-        *(click.option(_flag(name), **extra) for name, extra in _PLAIN.items()),
-        click.option(
-            "--depends-on",
-            metavar="NAME:WITHIN[:WAIT]",
-            multiple=True,
-            help="Must have succeeded: extract:1h, or extract:1h:10m to wait for it.",
-        ),
-        click.option(
-            "--exclude",
-            metavar="DAYS",
-            multiple=True,
-            help="A day, or a range: 2026-12-24/2027-01-02.",
-        ),
-        click.option("--label", "labels", metavar="NAME=VALUE", multiple=True, help="For people."),
-        click.option("--retry", type=int, metavar="N", help="Attempts, the first one included."),
-        *(click.option(_flag(name), **extra) for name, extra in _RETRY.items()),
+        *_policy_options(),
     ]
 
 
@@ -126,16 +143,25 @@ def definition_options(command: Command) -> Command:
 
 def read_policies(options: dict[str, Any]) -> dict[str, Any]:
     """The fields that the options give, but for trigger, target and retry; raises Invalid."""
-    fields = {name: options[name] for name in _PLAIN if options[name] is not None}
-    if options["depends_on"]:
-        fields["depends_on"] = [_dependency(text) for text in options["depends_on"]]
-    if options["exclude"]:
-        fields["exclude"] = list(options["exclude"])
-    if options["labels"]:
-        fields["labels"] = dict(read_pair(item, "--label") for item in options["labels"])
-    if options["payload"] is not None:
-        fields["payload"] = read_object("--payload", options["payload"])
-    return fields
+    given = {name: options[name] for name in model.POLICIES if name in options}
+    return {
+        name: _read_option(name, value)
+        for name, value in given.items()
+        if value not in (None, ()) and name != "retry"
+    }
+
+
+def _read_option(name: str, value: Any) -> Any:
+    match model.POLICIES[name].kind.shape:
+        case "days":
+            return list(value)
+        case "dependencies":
+            return [_dependency(text) for text in value]
+        case "labels":
+            return dict(read_pair(item, _flag(name)) for item in value)
+        case "object":
+            return read_object(_flag(name), value)
+    return value
 
 
 def _dependency(text: str) -> Dependency:

@@ -9,15 +9,46 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, InvalidTrigger, quoted
+from duebook.model import kinds
 from duebook.model.event import data_text
 from duebook.model.event_target import EventTarget, load_event
 from duebook.model.frequency import FREQUENCY, frequency_fields
 from duebook.model.invalid import InvalidSchedule
+from duebook.model.kinds import Declared
 
 if TYPE_CHECKING:
     from duebook.model.target import Target
 
-__all__ = ["EVENT", "canonical", "read_enabled", "target_given"]
+__all__ = ["EVENT", "SHORT_FORMS", "SWITCHES", "canonical", "read_enabled", "target_given"]
+
+SHORT_FORMS: Final = {
+    "cron": Declared(kinds.TEXT, "A cron expression as the trigger.", example="0 9 * * 1-5"),
+    "tz": Declared(kinds.TEXT, "The IANA zone of `cron`.", example="Europe/Brussels"),
+    "frequency_unit": Declared(
+        kinds.TEXT,
+        "SECONDS, MINUTES, HOURS, DAYS, WEEKS, MONTHS or YEARS; `frequency_time` of them apart, "
+        "as the trigger.",
+        example="MINUTES",
+    ),
+    "frequency_time": Declared(
+        kinds.whole_number(1, 1_000_000), "How many units apart due times are.", example=15
+    ),
+    "start_ts": Declared(
+        kinds.INSTANT, "The first due time of a frequency.", example="2026-12-01T00:00:00Z"
+    ),
+    "event_topic": Declared(
+        kinds.TEXT, "The topic of an event that is written, as the target.", example="orders"
+    ),
+    "event_type": Declared(kinds.TEXT, "The type of that event.", example="order.created"),
+    "event_data": Declared(
+        kinds.ANY, "The data of that event; text that is JSON is read as JSON.", example={"id": 7}
+    ),
+}
+"""Fields that stand for a trigger or a target."""
+SWITCHES: Final = {
+    "enabled": Declared(kinds.FLAG, "false pauses the schedule, true resumes it."),
+    "active": Declared(kinds.FLAG, "Another word for `enabled`."),
+}
 
 EVENT: Final = {"event_topic": "topic", "event_type": "type", "event_data": "data"}
 _ANY_TOPIC: Final = "any"
@@ -128,9 +159,8 @@ def read_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool | Non
 
     None: it says neither.
     """
-    words = ("enabled", "active")
-    rest = {key: value for key, value in definition.items() if key not in words}
-    given = {word: definition[word] for word in words if definition.get(word) is not None}
+    rest = {key: value for key, value in definition.items() if key not in SWITCHES}
+    given = {word: definition[word] for word in SWITCHES if definition.get(word) is not None}
     wrong = {
         word: f"{word} {quoted(value)} is neither true nor false"
         for word, value in given.items()

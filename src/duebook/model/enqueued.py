@@ -9,21 +9,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from duebook.errors import Invalid, quoted, shorten
-from duebook.model.fields import (
-    check_payload,
-    is_text,
-    read_length,
-    read_name,
-    read_positive_length,
-    whole,
-)
-from duebook.model.retry import Retry, load_retry
-from duebook.model.schedule import ScheduleSpec
+from duebook.model.fields import check_payload, is_text, read_length
+from duebook.model.schedule import FIELDS, ScheduleSpec
 from duebook.model.target import TaskTarget, load_target
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from duebook.model.retry import Retry
 
     Length = str | timedelta
 
@@ -99,12 +93,7 @@ def step_spec(task: str | None, options: str | None) -> ScheduleSpec:
 
 
 _UNKNOWN: Final = "flow"
-_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
-    "delay": read_length,
-    "queue": read_name,
-    "priority": whole(-1_000, 1_000),
-    "retry": lambda _, value: load_retry(value),
-    "timeout": read_positive_length,
-    "expire_after": read_positive_length,
-    "max_takeovers": whole(0, 100),
+_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {"delay": read_length} | {
+    name: FIELDS[name].kind.read
+    for name in ("queue", "priority", "retry", "timeout", "expire_after", "max_takeovers")
 }

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 __all__ = [
+    "LONGEST_TEXT",
+    "LONGEST_TITLE",
+    "MOST_DEPENDENCIES",
     "MOST_NESTED",
+    "MOST_RANGES",
     "DateRange",
     "Dependency",
     "bounded_json",
@@ -54,6 +58,7 @@ MOST_RANGES: Final = 1_000
 MOST_DEPENDENCIES: Final = 100
 MOST_LABELS: Final = 100
 LONGEST_TITLE: Final = 200
+LONGEST_TEXT: Final = 10_000
 _TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 LONGEST: Final = timedelta(days=36_500)
 """So that now plus or minus any length is a time that can be written."""
@@ -141,9 +146,9 @@ def read_labels(key: str, value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def read_text(key: str, value: Any) -> str:
-    if is_text(value, 10_000):
+    if is_text(value, LONGEST_TEXT):
         return str(value)
-    raise Invalid(f"{key} {shorten(value)} is no text of up to 10,000 characters")
+    raise Invalid(f"{key} {shorten(value)} is no text of up to {LONGEST_TEXT:,} characters")
 
 
 def read_title(key: str, value: Any) -> str:

@@ -6,38 +6,23 @@ wrong field is named at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 
 from duebook.errors import Invalid, refuse_keys, shorten
+from duebook.model import kinds
 from duebook.model.aliases import canonical
-from duebook.model.fields import (
-    DateRange,
-    Dependency,
-    check_payload,
-    one_of,
-    read_date_ranges,
-    read_dependencies,
-    read_flag,
-    read_instant,
-    read_labels,
-    read_length,
-    read_name,
-    read_positive_length,
-    read_text,
-    read_title,
-    whole,
-)
+from duebook.model.fields import DateRange, Dependency
 from duebook.model.flow_target import FlowTarget
 from duebook.model.invalid import InvalidSchedule
-from duebook.model.retry import Retry, load_retry
+from duebook.model.kinds import Declared, Kind
+from duebook.model.retry import Retry
 from duebook.model.target import (
     CommandTarget,
     EventTarget,
     Target,
-    load_target,
     payload_variables,
 )
 from duebook.settings import RETENTION
@@ -49,12 +34,15 @@ from duebook.triggers.every import Every
 from duebook.triggers.weekly import Weekly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection, Iterator
 
     from duebook.model.edited import Note
     from duebook.model.run import LatestRun
 
 __all__ = [
+    "FIELDS",
+    "POLICIES",
+    "DefinitionField",
     "InvalidSchedule",
     "Revision",
     "Schedule",
@@ -77,39 +65,164 @@ LONGEST_JITTER: Final = timedelta(days=1)
 class ScheduleSpec:
     """What a person defines: when, what, and by which policies."""
 
-    triggers: tuple[Trigger, ...]
+    triggers: Annotated[
+        tuple[Trigger, ...],
+        Declared(
+            kinds.TRIGGERS,
+            "When it is due: one trigger, or up to 20; text is a cron expression.",
+            example={"cron": "30 2 * * 1-5", "tz": "Europe/Brussels"},
+            key="trigger",
+        ),
+    ]
     """none for a run that was enqueued"""
-    target: Target
-    payload: dict[str, Any] = field(default_factory=dict)
-    title: str = ""
-    """a free name to show to people; the schedule's own name is what everything refers to"""
-    description: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
-    start_at: datetime | None = None
-    end_at: datetime | None = None
-    max_runs: int | None = None
-    jitter: timedelta = timedelta()
-    exclude: tuple[DateRange, ...] = ()
-    grace: timedelta = timedelta(minutes=1)
-    catchup: Catchup = "one"
-    catchup_window: timedelta | None = None
-    catchup_limit: int = 1_000
-    catchup_pace: timedelta = timedelta(minutes=1)
-    overlap: Overlap = "skip"
-    skip_if_successful: bool = False
-    on_resume: OnResume = "skip"
-    depends_on: tuple[Dependency, ...] = ()
-    max_concurrent: int | None = None
-    queue: str = "default"
-    priority: int = 0
-    retry: Retry | None = None
-    max_takeovers: int = 3
-    timeout: timedelta | None = None
-    expire_after: timedelta | None = None
-    stop: tuple[Trigger, ...] = ()
-    """when the flow that it starts is stopped, if it is running"""
-    restart: tuple[Trigger, ...] = ()
-    """when that is stopped and started again"""
+    target: Annotated[
+        Target,
+        Declared(
+            kinds.TARGET,
+            "What runs: a command, a request, a flow, an event or a task; text is a task's name.",
+            example={"command": ["pg_dump", "mydb"]},
+        ),
+    ]
+    payload: Annotated[
+        dict[str, Any],
+        Declared(
+            kinds.OBJECT,
+            "Values for the arguments, variables and templates of its runs.",
+            example={"region": "eu"},
+        ),
+    ] = field(default_factory=dict)
+    title: Annotated[
+        str, Declared(kinds.TITLE, "A name to show to people.", example="Daily Cleanup")
+    ] = ""
+    description: Annotated[str, Declared(kinds.TEXT, "What it is for.")] = ""
+    labels: Annotated[
+        tuple[tuple[str, str], ...],
+        Declared(kinds.LABELS, "Names and values to find it by.", example={"team": "data"}),
+    ] = ()
+    start_at: Annotated[
+        datetime | None,
+        Declared(kinds.INSTANT, "No due time is before it.", example="2026-12-01T00:00:00Z"),
+    ] = None
+    end_at: Annotated[
+        datetime | None,
+        Declared(kinds.INSTANT, "No due time is after it.", example="2027-01-01T00:00:00Z"),
+    ] = None
+    max_runs: Annotated[
+        int | None,
+        Declared(
+            kinds.whole_number(1, 1_000_000_000),
+            "The schedule completes after this many due times have run.",
+            example=10,
+        ),
+    ] = None
+    jitter: Annotated[
+        timedelta,
+        Declared(kinds.LENGTH, "Each due time is up to this much later.", example="30s"),
+    ] = timedelta()
+    exclude: Annotated[
+        tuple[DateRange, ...],
+        Declared(
+            kinds.DAYS,
+            "Days and ranges of days without due times.",
+            example=["2026-12-25", "2026-12-31/2027-01-02"],
+        ),
+    ] = ()
+    grace: Annotated[
+        timedelta,
+        Declared(kinds.LENGTH, "A due time that is later than this is missed.", example="5m"),
+    ] = timedelta(minutes=1)
+    catchup: Annotated[
+        Catchup,
+        Declared(
+            kinds.choice(Catchup), "Which missed due times run: the newest one, none, or all."
+        ),
+    ] = "one"
+    catchup_window: Annotated[
+        timedelta | None,
+        Declared(kinds.POSITIVE_LENGTH, "How far back catchup all goes.", example="6h"),
+    ] = None
+    catchup_limit: Annotated[
+        int,
+        Declared(
+            kinds.whole_number(1, 50_000), "How many due times catchup all keeps.", example=100
+        ),
+    ] = 1_000
+    catchup_pace: Annotated[
+        timedelta,
+        Declared(kinds.LENGTH, "Catchup all runs one due time per this length.", example="10s"),
+    ] = timedelta(minutes=1)
+    overlap: Annotated[
+        Overlap,
+        Declared(kinds.choice(Overlap), "What a due time does while a run is active."),
+    ] = "skip"
+    skip_if_successful: Annotated[
+        bool,
+        Declared(
+            kinds.FLAG, "Skip a due time if a manual run has succeeded since the one before it."
+        ),
+    ] = False
+    on_resume: Annotated[
+        OnResume,
+        Declared(kinds.choice(OnResume), "What becomes of due times that fell while paused."),
+    ] = "skip"
+    depends_on: Annotated[
+        tuple[Dependency, ...],
+        Declared(
+            kinds.DEPENDENCIES,
+            "Schedules that must have succeeded before.",
+            example=[{"schedule": "extract", "within": "1h", "wait": "10m"}],
+        ),
+    ] = ()
+    max_concurrent: Annotated[
+        int | None,
+        Declared(kinds.whole_number(1, 100_000), "The most runs at once, with overlap allow."),
+    ] = None
+    queue: Annotated[
+        str, Declared(kinds.NAME, "The queue in which its runs wait for a node.", example="heavy")
+    ] = "default"
+    priority: Annotated[
+        int, Declared(kinds.whole_number(-1_000, 1_000), "Runs with a higher one start first.")
+    ] = 0
+    retry: Annotated[
+        Retry | None,
+        Declared(
+            kinds.RETRY,
+            "How many attempts a run has, and how long it waits before the next.",
+            example={"attempts": 3, "delay": "10s"},
+        ),
+    ] = None
+    max_takeovers: Annotated[
+        int,
+        Declared(kinds.whole_number(0, 100), "How often a run may lose its node before it fails."),
+    ] = 3
+    timeout: Annotated[
+        timedelta | None,
+        Declared(kinds.POSITIVE_LENGTH, "An attempt that takes longer is stopped.", example="1h"),
+    ] = None
+    expire_after: Annotated[
+        timedelta | None,
+        Declared(
+            kinds.POSITIVE_LENGTH,
+            "A run that has not started by then is cancelled.",
+            example="30m",
+        ),
+    ] = None
+    stop: Annotated[
+        tuple[Trigger, ...],
+        Declared(
+            kinds.TRIGGERS,
+            "When the flow is stopped, if it is running.",
+            example={"cron": "0 18 * * *"},
+        ),
+    ] = ()
+    restart: Annotated[
+        tuple[Trigger, ...],
+        Declared(
+            kinds.TRIGGERS,
+            "When the flow is stopped and started again.",
+            example={"cron": "0 0 * * *"},
+        ),
+    ] = ()
     plain: bool = field(init=False, repr=False, compare=False)
     """whether a due time in time, with nothing active, just fires"""
     heeds_runs: bool = field(init=False, repr=False, compare=False)
@@ -166,18 +279,54 @@ class ScheduleSpec:
             "trigger": triggers[0] if len(triggers) == 1 else triggers,
             "target": self.target.to_json(),
         }
-        for spec_field in fields(self)[2:]:
-            if not spec_field.init:
-                continue
-            name, value = spec_field.name, getattr(self, spec_field.name)
-            if name in always or value != _default(name):
-                form[name] = dict(value) if name == "labels" else _plain(value)
+        for name, known in POLICIES.items():
+            value = getattr(self, name)
+            if name in always or value != known.default:
+                form[name] = known.to_json(value)
         return form
 
 
-def _default(name: str) -> Any:
-    spec_field = ScheduleSpec.__dataclass_fields__[name]
-    return {} if name == "payload" else spec_field.default
+@dataclass(frozen=True, slots=True)
+class DefinitionField:
+    """A field of a definition: what is declared of it, with its names and its default."""
+
+    key: str
+    """its name in JSON and in messages"""
+    name: str
+    """its name in `ScheduleSpec`"""
+    kind: Kind
+    help: str
+    example: Any
+    since: str
+    default: Any
+    """None also where a value must be given"""
+
+    def to_json(self, value: Any) -> Any:
+        return dict(value) if self.kind.shape == "labels" else _plain(value)
+
+
+def _declared_fields() -> Iterator[DefinitionField]:
+    hints = get_type_hints(ScheduleSpec, include_extras=True)
+    for found in fields(ScheduleSpec):
+        if not found.init:
+            continue
+        (said,) = hints[found.name].__metadata__
+        default = {} if found.default_factory is not MISSING else found.default
+        yield DefinitionField(
+            key=said.key or found.name,
+            name=found.name,
+            kind=said.kind,
+            help=said.help,
+            example=said.example,
+            since=said.since,
+            default=None if default is MISSING else default,
+        )
+
+
+FIELDS: Final = {found.key: found for found in _declared_fields()}
+"""Every field of a definition by its JSON key. Whatever lists fields is derived from these: the
+readers here, the options of `add`, the dashboard's form, OpenAPI, the table in the docs."""
+POLICIES: Final = {key: FIELDS[key] for key in FIELDS if key not in ("trigger", "target")}
 
 
 def _plain(value: Any) -> Any:
@@ -252,12 +401,12 @@ def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[s
     names in the form. Raises InvalidSchedule for fields that contradict each other."""
     form = canonical(form)
     values: dict[str, Any] = {}
-    alone = len(form.keys() - _READERS.keys()) == 1
-    problems = refuse_keys(form, _READERS, lambda key: _unknown(key, alone))
-    for key, read in _READERS.items():
+    alone = len(form.keys() - FIELDS.keys()) == 1
+    problems = refuse_keys(form, FIELDS, lambda key: _unknown(key, alone))
+    for key, known in FIELDS.items():
         if form.get(key) is not None:
             try:
-                values[key] = read(key, form[key])
+                values[key] = known.kind.read(key, form[key])
             except Invalid as error:
                 problems[key] = str(error)
         elif key in ("trigger", "target"):
@@ -278,8 +427,8 @@ def _unknown(key: str, alone: bool) -> str:
     """Of several, none names all that are known: it would be said again and again."""
     if key == "status":
         return "status is not a field of a definition; enabled (or active) pauses and resumes"
-    meant = get_close_matches(key, _READERS, n=1)
-    known = f"; known are {', '.join(_READERS)}" if alone else ""
+    meant = get_close_matches(key, FIELDS, n=1)
+    known = f"; known are {', '.join(FIELDS)}" if alone else ""
     hint = f"; did you mean {meant[0]}?" if meant else known
     return f"{shorten(key)} is not a field of a definition{hint}"
 
@@ -321,7 +470,7 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
         problems |= {
             key: f"{key} means nothing for a flow: {instead}"
             for key, instead in _OF_STEPS.items()
-            if values.get(key, _default(key)) != _default(key)
+            if values.get(key, FIELDS[key].default) != FIELDS[key].default
         }
     elif "target" in values:
         problems |= {
@@ -342,41 +491,3 @@ def _triggers(key: str, value: Any, name: str, least: int = 1) -> tuple[Trigger,
     if not least <= len(items) <= 20:
         raise Invalid(f"{key} takes {least} to 20 triggers, not {len(items)}")
     return tuple(load_trigger(item, key=name) for item in items)
-
-
-def _as_it_is(_: str, value: Any) -> Any:
-    return value
-
-
-_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
-    "trigger": _as_it_is,
-    "target": lambda _, value: load_target(value),
-    "payload": check_payload,
-    "title": read_title,
-    "description": read_text,
-    "labels": read_labels,
-    "start_at": read_instant,
-    "end_at": read_instant,
-    "max_runs": whole(1, 1_000_000_000),
-    "jitter": read_length,
-    "exclude": read_date_ranges,
-    "grace": read_length,
-    "catchup": one_of(get_args(Catchup)),
-    "catchup_window": read_positive_length,
-    "catchup_limit": whole(1, 50_000),
-    "catchup_pace": read_length,
-    "overlap": one_of(get_args(Overlap)),
-    "skip_if_successful": read_flag,
-    "on_resume": one_of(get_args(OnResume)),
-    "depends_on": read_dependencies,
-    "max_concurrent": whole(1, 100_000),
-    "queue": read_name,
-    "priority": whole(-1_000, 1_000),
-    "retry": lambda _, value: load_retry(value),
-    "max_takeovers": whole(0, 100),
-    "timeout": read_positive_length,
-    "expire_after": read_positive_length,
-    "stop": _as_it_is,
-    "restart": _as_it_is,
-}
-"""JSON key -> reader that raises Invalid."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
+from duebook.model import schedule
 from duebook.model.forms import definition_form
 from duebook.model.schedule import InvalidSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from duebook.model.schedule import ScheduleSpec
+    from duebook.model.schedule import DefinitionField, ScheduleSpec
 
 __all__ = [
     "ABOUT",
@@ -28,51 +29,58 @@ __all__ = [
 ]
 
 
+_AS_JSON: Final = frozenset({"days", "dependencies", "object", "retry", "target", "triggers"})
+"""The shapes of values that are typed as JSON; a few have a shorter way as well."""
+_NO, _YES = "no", "yes"
+
+
 @dataclass(frozen=True, slots=True)
 class EditField:
     """A field of a definition as a page asks for it."""
 
     name: str
-    kind: str
-    """json, text, labels, or a choice"""
+    shape: str = "text"
+    """that of its kind"""
     hint: str = ""
+    example: str = ""
     choices: tuple[str, ...] = ()
+    initial: str = ""
+    """what a new definition begins with"""
+
+    @property
+    def has_lines(self) -> bool:
+        return self.shape == "labels" or self.shape in _AS_JSON
 
 
-FIELDS: Final = (
-    EditField("trigger", "json", '30 2 * * *, @every 15m, or JSON such as {"every": "15m"}'),
-    EditField(
-        "target", "json", 'what runs: a task, or JSON such as {"command": ["pg_dump", "mydb"]}'
-    ),
-    EditField("payload", "json", "a JSON object"),
-    EditField("title", "text", "a name to show, such as Daily Cleanup"),
-    EditField("description", "text"),
-    EditField("labels", "labels", "one NAME:VALUE per line"),
-    EditField(
-        "overlap", "choice", "while a run is active", ("skip", "queue", "latest", "cancel", "allow")
-    ),
-    EditField("catchup", "choice", "what was missed", ("one", "skip", "all")),
-    EditField("on_resume", "choice", "after a pause", ("skip", "catchup")),
-    EditField("grace", "text", "such as 1m"),
-    EditField("catchup_window", "text", "such as 6h"),
-    EditField("jitter", "text", "such as 30s"),
-    EditField("timeout", "text", "such as 1h"),
-    EditField("expire_after", "text", "such as 30m"),
-    EditField("queue", "text"),
-    EditField("priority", "number", "-1000 to 1000"),
-    EditField("max_concurrent", "number"),
-    EditField("max_runs", "number"),
-    EditField("retry", "json", 'attempts, or JSON such as {"attempts": 3, "delay": "10s"}'),
-    EditField("exclude", "json", 'dates: ["2026-12-25"]'),
-    EditField("start_at", "text", "such as 2026-12-01T00:00:00Z"),
-    EditField("end_at", "text"),
-)
+def _edit_field(name: str, known: DefinitionField) -> EditField:
+    hint, example = known.help.removesuffix("."), _example(known)
+    match known.kind.shape:
+        case "flag":
+            return EditField(name, "flag", hint, example, (_NO, _YES), _NO)
+        case "choice":
+            choices = known.kind.choices
+            return EditField(name, "choice", hint, example, choices, str(known.default))
+        case "labels":
+            return EditField(name, "labels", f"{hint}; one NAME:VALUE per line", example)
+    return EditField(name, known.kind.shape, hint, example)
 
 
+def _example(known: DefinitionField) -> str:
+    match known.example:
+        case None:
+            return ""
+        case str(text):
+            return text
+        case dict(pairs) if known.kind.shape == "labels":
+            return "\n".join(f"{name}:{value}" for name, value in pairs.items())
+    return json.dumps(known.example, ensure_ascii=False)
+
+
+FIELDS: Final = tuple(_edit_field(name, known) for name, known in schedule.FIELDS.items())
 ABOUT: Final = 6
 """How many of them say when, what and what for; the others are policies."""
-TZ: Final = EditField("tz", "text", "of a cron expression")
-BLANK: Final = {field.name: field.choices[0] if field.choices else "" for field in FIELDS}
+TZ: Final = EditField("tz", hint="Of a cron expression", example="Europe/Brussels")
+BLANK: Final = {field.name: field.initial for field in FIELDS}
 
 
 def definition_of(given: Mapping[str, str]) -> dict[str, Any]:
@@ -110,9 +118,11 @@ def texts_of(spec: ScheduleSpec) -> dict[str, str]:
 def _text(field: EditField, value: Any) -> str:
     if value is None:
         return ""
-    if field.kind == "labels":
+    if field.shape == "labels":
         return "\n".join(f"{name}:{text}" for name, text in value.items())
-    if field.kind == "json":
+    if field.shape == "flag":
+        return _YES if value else _NO
+    if field.shape in _AS_JSON:
         return "" if value in ({}, []) else json.dumps(value, indent=2, ensure_ascii=False)
     return str(value)
 
@@ -139,13 +149,15 @@ def changes_of(spec: ScheduleSpec, given: Mapping[str, str]) -> dict[str, Any]:
 def _value(field: EditField, text: str) -> Any:
     if not text:
         return None
-    match field.kind:
+    match field.shape:
         case "labels":
             return _labels(text)
-        case "number":
+        case "flag":
+            return text == _YES
+        case "whole":
             return _number(field.name, text)
-        case "json":
-            return _json(field.name, text)
+        case shape if shape in _AS_JSON:
+            return _json(field, text)
     return text
 
 
@@ -168,15 +180,15 @@ def _labels(text: str) -> dict[str, str]:
     return found
 
 
-def _json(name: str, text: str) -> Any:
-    if name == "retry" and text.isascii() and text.isdecimal():
+def _json(field: EditField, text: str) -> Any:
+    if field.shape == "retry" and text.isascii() and text.isdecimal():
         return int(text)
     if text[0] not in '{["':
-        if name == "trigger":
+        if field.shape == "triggers":
             return {"cron": text}
-        if name == "target":
+        if field.shape == "target":
             return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{name} is no JSON: {shorten(str(error), 120)}") from None
+        raise Invalid(f"{field.name} is not JSON: {shorten(str(error), 120)}") from None

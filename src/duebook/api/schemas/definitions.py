@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 
 from duebook.api.schemas.base import Duration, Instant, Name, Shape
+from duebook.model.aliases import SHORT_FORMS, SWITCHES
+from duebook.model.kinds import Declared
+from duebook.model.kinds import Shape as KindShape
+from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
 
 __all__ = [
     "Policies",
@@ -145,130 +150,57 @@ AnyTrigger = Annotated[
 ]
 
 
-class Policies(Shape):
-    """What may stand beside a trigger and a target; what is at its default may be left out."""
-
-    payload: Annotated[
-        dict[str, Any] | None, Field(description="What its runs are given; may have templates.")
-    ] = None
-    title: Annotated[
-        str | None,
-        Field(max_length=200, description="A name to show to people.", examples=["Daily Cleanup"]),
-    ] = None
-    description: Annotated[str | None, Field(max_length=10_000)] = None
-    labels: dict[str, str] | None = None
-    start_at: Annotated[Instant | None, Field(description="Times before are no due times.")] = None
-    end_at: Annotated[Instant | None, Field(description="Times after are no due times.")] = None
-    max_runs: Annotated[
-        int | None,
-        Field(ge=1, le=1_000_000_000, description="It completes after so many due times ran."),
-    ] = None
-    jitter: Annotated[
-        Duration | None, Field(description="Shifts each due time by up to so much.")
-    ] = None
-    exclude: Annotated[
-        list[str] | None,
-        Field(
-            description="Days and ranges of days without due times.",
-            max_length=1000,
-            examples=[["2026-12-25", "2026-12-31/2027-01-02"]],
-        ),
-    ] = None
-    grace: Annotated[
-        Duration | None, Field(description="Older than this, a due time is missed. 1m.")
-    ] = None
-    catchup: Annotated[
-        Literal["one", "skip", "all"] | None,
-        Field(description="What becomes of missed due times: the newest runs, none, all. one."),
-    ] = None
-    catchup_window: Annotated[Duration | None, Field(description="How far back `all` reaches.")] = (
-        None
-    )
-    catchup_limit: Annotated[
-        int | None, Field(ge=1, le=50_000, description="How many `all` keeps. 1000.")
-    ] = None
-    catchup_pace: Annotated[
-        Duration | None, Field(description="How fast a backlog is considered. 1m.")
-    ] = None
-    overlap: Annotated[
-        Literal["skip", "queue", "latest", "cancel", "allow"] | None,
-        Field(description="What a due time does while a run is active. skip."),
-    ] = None
-    skip_if_successful: Annotated[
-        bool | None, Field(description="Skip a due time that somebody already did by hand.")
-    ] = None
-    on_resume: Annotated[
-        Literal["skip", "catchup"] | None,
-        Field(description="What becomes of due times that fell while paused. skip."),
-    ] = None
-    depends_on: Annotated[
-        list[DependencyShape] | None,
-        Field(max_length=100, description="Schedules that must have succeeded before."),
-    ] = None
-    max_concurrent: Annotated[
-        int | None, Field(ge=1, le=100_000, description="Most runs of it at once.")
-    ] = None
-    queue: Annotated[Name | None, Field(description="Where its runs wait. default.")] = None
-    priority: Annotated[
-        int | None, Field(ge=-1000, le=1000, description="Higher ones begin first. 0.")
-    ] = None
-    retry: Annotated[
-        RetryPolicy | int | None, Field(description="A number is one of attempts.")
-    ] = None
-    max_takeovers: Annotated[
-        int | None,
-        Field(ge=0, le=100, description="How often its node may be lost before it fails. 3."),
-    ] = None
-    timeout: Annotated[Duration | None, Field(description="An attempt is stopped then.")] = None
-    expire_after: Annotated[
-        Duration | None, Field(description="A run that has not begun by then is cancelled.")
-    ] = None
-    stop: Annotated[
-        AnyTrigger | None, Field(description="When the flow is stopped, if it is running.")
-    ] = None
-    restart: Annotated[
-        AnyTrigger | None, Field(description="When the flow is stopped and started again.")
-    ] = None
-
-
 AnyTarget = Annotated[Target | str, Field(description="A text is the name of a task.")]
-Cron = Annotated[str, Field(description="Short for a trigger.", examples=["0 9 * * 1-5"])]
-Enabled = Annotated[bool, Field(description="false pauses the schedule, true resumes it.")]
+
+_SHAPES: Final[dict[KindShape, Any]] = {
+    "any": Any,
+    "days": list[str],
+    "dependencies": list[DependencyShape],
+    "flag": bool,
+    "instant": Instant,
+    "labels": dict[str, str],
+    "length": Duration,
+    "name": Name,
+    "object": dict[str, Any],
+    "retry": RetryPolicy | int,
+    "target": AnyTarget,
+    "text": str,
+    "triggers": AnyTrigger,
+    "whole": int,
+}
 
 
-class _Parts(Policies):
-    """What a trigger and a target may be given as."""
-
-    trigger: AnyTrigger | None = None
-    cron: Cron | None = None
-    tz: Zone | None = None
-    frequency_unit: Annotated[
-        str | None,
-        Field(
-            description="With `frequency_time`, short for a trigger: SECONDS, MINUTES, HOURS, "
-            "DAYS, WEEKS, MONTHS or YEARS.",
-            examples=["MINUTES"],
-        ),
-    ] = None
-    frequency_time: Annotated[
-        int | None, Field(ge=1, le=1_000_000, description="How many units apart due times are.")
-    ] = None
-    start_ts: Annotated[Instant | None, Field(description="The first due time of a frequency.")] = (
-        None
-    )
-    target: AnyTarget | None = None
-    event_topic: Annotated[
-        str | None, Field(description="Short for a target that writes an event.")
-    ] = None
-    event_type: Annotated[str | None, Field(description="The type of that event.")] = None
-    event_data: Annotated[
-        Any, Field(description="The data of that event; text that is JSON is read as JSON.")
-    ] = None
+def _optional(declared: Mapping[str, Declared | DefinitionField]) -> dict[str, Any]:
+    """What pydantic makes fields of that may be left out."""
+    return {name: (_shape(said), None) for name, said in declared.items()}
 
 
-class _Given(_Parts):
-    enabled: Enabled | None = None
-    active: Annotated[bool | None, Field(description="Another word for `enabled`.")] = None
+def _shape(said: Declared | DefinitionField) -> Any:
+    """The type of a field, whose description says its default."""
+    kind, description = said.kind, said.help
+    if isinstance(said, DefinitionField) and (default := said.to_json(said.default)):
+        description += f" Default: {default}."
+    shape: Any = Literal.__getitem__(kind.choices) if kind.choices else _SHAPES[kind.shape]
+    bounds: dict[str, Any] = {"ge": kind.least, "le": kind.most}
+    if kind.shape != "whole":
+        bounds = {"max_length": kind.most}
+    examples = None if said.example is None else [said.example]
+    return Annotated[shape | None, Field(description=description, examples=examples, **bounds)]
+
+
+# Their fields are declared in `model`; type checkers need classes all the same.
+if TYPE_CHECKING:
+
+    class Policies(Shape): ...
+
+    class _Parts(Policies): ...
+
+    class _Given(_Parts): ...
+
+else:
+    Policies = create_model("Policies", __base__=Shape, **_optional(POLICIES))
+    _Parts = create_model("_Parts", __base__=Policies, **_optional(FIELDS | SHORT_FORMS))
+    _Given = create_model("_Given", __base__=_Parts, **_optional(SWITCHES))
 
 
 class ScheduleCreation(_Given):

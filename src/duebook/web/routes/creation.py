@@ -24,7 +24,9 @@ __all__ = ["operations"]
 
 operations = Operations("", "pages")
 
-NAME: Final = EditField("name", "text", "small letters, digits, dots and dashes")
+NAME: Final = EditField(
+    "name", hint="Small letters, digits, dots and dashes", example="nightly-backup"
+)
 ASKED: Final = (NAME, TZ, *FIELDS)
 
 

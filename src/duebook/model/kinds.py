@@ -1,0 +1,112 @@
+"""What the fields of a definition hold. A kind says how a value is read from JSON, and what a
+surface has to know to ask for one; each surface maps kinds, never single fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from duebook.model.fields import (
+    LONGEST_TEXT,
+    LONGEST_TITLE,
+    MOST_DEPENDENCIES,
+    MOST_RANGES,
+    check_payload,
+    one_of,
+    read_date_ranges,
+    read_dependencies,
+    read_flag,
+    read_instant,
+    read_labels,
+    read_length,
+    read_name,
+    read_positive_length,
+    read_text,
+    read_title,
+    whole,
+)
+from duebook.model.retry import load_retry
+from duebook.model.target import load_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Declared", "Kind", "Shape"]
+
+Shape = Literal[
+    "any",
+    "choice",
+    "days",
+    "dependencies",
+    "flag",
+    "instant",
+    "labels",
+    "length",
+    "name",
+    "object",
+    "retry",
+    "target",
+    "text",
+    "triggers",
+    "whole",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value is."""
+
+    shape: Shape
+    read: Callable[[str, Any], Any]
+    """raises Invalid with a message that begins with the field's name"""
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    """of a number, of characters, or of items"""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What is said of a field once, beside its type and its default in `ScheduleSpec`."""
+
+    kind: Kind
+    help: str
+    """one sentence"""
+    example: Any = None
+    """as JSON"""
+    key: str | None = None
+    """its name in JSON, where that is another"""
+    since: str = "0.1"
+    """the first version that has it"""
+
+
+def _as_it_is(_: str, value: Any) -> Any:
+    return value
+
+
+def choice(allowed: Any) -> Kind:
+    """One of the values of a Literal."""
+    words = get_args(allowed)
+    return Kind("choice", one_of(words), choices=words)
+
+
+def whole_number(least: int, most: int) -> Kind:
+    return Kind("whole", whole(least, most), least=least, most=most)
+
+
+ANY: Final = Kind("any", _as_it_is)
+DAYS: Final = Kind("days", read_date_ranges, most=MOST_RANGES)
+DEPENDENCIES: Final = Kind("dependencies", read_dependencies, most=MOST_DEPENDENCIES)
+FLAG: Final = Kind("flag", read_flag)
+INSTANT: Final = Kind("instant", read_instant)
+LABELS: Final = Kind("labels", read_labels)
+LENGTH: Final = Kind("length", read_length)
+NAME: Final = Kind("name", read_name)
+OBJECT: Final = Kind("object", check_payload)
+POSITIVE_LENGTH: Final = Kind("length", read_positive_length)
+RETRY: Final = Kind("retry", lambda _, value: load_retry(value))
+TARGET: Final = Kind("target", lambda _, value: load_target(value))
+TEXT: Final = Kind("text", read_text, most=LONGEST_TEXT)
+TITLE: Final = Kind("text", read_title, most=LONGEST_TITLE)
+TRIGGERS: Final = Kind("triggers", _as_it_is)
+"""Read with the name of their schedule, which no kind knows."""
