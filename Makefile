@@ -49,8 +49,8 @@ unit: $(READY) browser
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true
 	$(BIN)/python -m pytest -n 5 --dist worksteal
 
-test-kills: $(READY) ## 200 workers are killed while they transfer money; none is lost or doubled
-	$(BIN)/python -m pytest -n 2 -m kills tests/examples
+test-kills: $(READY) ## 200 workers are killed while they transfer money, and nodes at every point of their work
+	$(BIN)/python -m pytest -n 2 -m kills tests/examples tests/chaos
 
 test-long: $(READY) ## more random histories and requests than make test has time for
 	$(BIN)/python -m pytest -n 2 -m long tests

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LANES = 4
 TRIES = 3
+AT_WORK = [point for point in POINTS if point.startswith(("ticker", "dispatcher", "settler"))]
+"""Points that a node reaches by itself."""
 
 
 def test_every_point_is_a_statement_of_the_store() -> None:
@@ -58,20 +60,37 @@ def kill_after_a_stop(fleet: Fleet, point: str) -> bool:
     return reached
 
 
-@pytest.mark.lengthy
+def kill_at_all(fleet: Fleet, points: list[str]) -> list[str]:
+    """Several at once; returns those that no node reached."""
+
+    def kill(some: list[str]) -> list[str]:
+        return [point for point in some if not kill_at(fleet, point)]
+
+    with ThreadPoolExecutor(LANES) as lanes:
+        return [
+            point
+            for lane in [lanes.submit(kill, points[n::LANES]) for n in range(LANES)]
+            for point in lane.result()
+        ]
+
+
+def test_nodes_killed_at_some_points_of_their_work_lose_and_double_nothing(fleet: Fleet) -> None:
+    fleet.load()
+    fleet.load_flows()
+    with fleet.fault("deaths"):
+        missed = kill_at_all(fleet, AT_WORK[::5])
+        assert len(missed) < len(AT_WORK[::5]), "no node reached any of them"
+        fleet.node()
+    fleet.settle_accounts()
+
+
+@pytest.mark.kills
 def test_nodes_killed_at_every_point_lose_and_double_nothing(fleet: Fleet) -> None:
     fleet.load()
     fleet.load_flows()
     other = fleet.node(lease=4 * LEASE, slots=2, roles=["worker"])  # it leaves enough to do
-    missed: list[str] = []
-
-    def kill(points: list[str]) -> None:
-        missed.extend(point for point in points if not kill_at(fleet, point))
-
     with fleet.fault("deaths"):  # of those who would follow the dead; who stays looks seldom
-        with ThreadPoolExecutor(LANES) as lanes:
-            for lane in [lanes.submit(kill, POINTS[n::LANES]) for n in range(LANES)]:
-                lane.result()
+        missed = kill_at_all(fleet, POINTS)
         other.process.end(signal.SIGTERM)  # which might be the one that follows the dead
         missed = [point for point in missed if not kill_after_a_death(fleet, point)]
         assert not missed, "no node reached these"

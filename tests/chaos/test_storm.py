@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_the_books_are_right_after_a_storm(durable_fleet: Fleet) -> None:
     told: list[str] = []
-    assert Storm(durable_fleet, 3, told.append).blow(25) == [], "\n".join(told)
+    assert Storm(durable_fleet, 3, told.append).blow(12) == [], "\n".join(told)
 
 
 @pytest.mark.long

@@ -133,7 +133,7 @@ def work_through(world: World, kills: int, number: int) -> None:
 
 
 def test_transfers_happen_once_while_workers_are_killed(world: World) -> None:
-    work_through(world, kills=7, number=1)
+    work_through(world, kills=4, number=1)
 
 
 @pytest.mark.kills

@@ -91,23 +91,26 @@ def running(store: Store) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize(
-    ("store", "mode"),
+    ("store", "mode", "examples"),
     [
-        ("sqlite", GenerationMode.POSITIVE),
-        ("postgres", GenerationMode.POSITIVE),
-        ("postgres", GenerationMode.NEGATIVE),
-        pytest.param("sqlite", GenerationMode.NEGATIVE, marks=pytest.mark.long),
+        ("sqlite", GenerationMode.POSITIVE, 3),
+        ("postgres", GenerationMode.NEGATIVE, 3),
+        *(
+            pytest.param(store, mode, 20, marks=pytest.mark.long)
+            for store in ("sqlite", "postgres")
+            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+        ),
     ],
     indirect=["store"],
 )
 @pytest.mark.lengthy
 def test_no_request_breaks_an_operation_or_its_promise(
-    running: Running, mode: GenerationMode
+    running: Running, mode: GenerationMode, examples: int
 ) -> None:
     for result in running.schema.get_all_operations():
         operation: Any = result.ok()  # type: ignore[union-attr]
 
-        @settings(QUICK, max_examples=5)
+        @settings(QUICK, max_examples=examples)
         @given(case=operation.as_strategy(mode))
         def send(case: Case[Any]) -> None:
             running.check(case)

@@ -168,7 +168,7 @@ def instants_around_landmark(moment: Moment) -> list[datetime]:
 
 
 @pytest.mark.lengthy
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(st.data(), moments(), gaps, folds)
 def test_a_cron_trigger_agrees_with_the_oracle(
     data: st.DataObject, moment: Moment, gap: Gap, fold: Fold
@@ -180,7 +180,7 @@ def test_a_cron_trigger_agrees_with_the_oracle(
 
 
 @pytest.mark.lengthy
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.data(), moments(), gaps, folds)
 def test_a_cron_trigger_with_seconds_agrees_with_the_oracle(
     data: st.DataObject, moment: Moment, gap: Gap, fold: Fold
