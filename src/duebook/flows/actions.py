@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
@@ -15,8 +16,10 @@ from duebook.flows.variables import (
     Scope,
     check_script,
     check_value,
+    fixed_shell_text,
+    is_loose,
+    loose_in,
     readable,
-    shell_text,
     walk,
 )
 from duebook.flows.words import CALL, EXEC, HTTP, RUN
@@ -24,6 +27,8 @@ from duebook.ids import check_name, is_name
 from duebook.model.flow import SHELLS, FlowTarget, Script, is_shell, program_names
 from duebook.model.http_target import HttpTarget, origin_of
 from duebook.model.target import CommandTarget, EventTarget, TaskTarget, load_target
+from duebook.targets.programs import Word, refuse_words
+from duebook.targets.shell_words import refuse_shell_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +87,9 @@ def _words(key: str, node: Node) -> list[str]:
 
 def _interpreter(words: list[str], only_shells: bool = True) -> tuple[str, ...]:
     """A program with its option for text; raises Invalid for those that have none."""
+    if any("$" in word or "{{" in word for word in words):
+        told = f'"{shorten(" ".join(words))}" has a value in it; what runs a text is fixed'
+        raise Invalid(f"{told}; write the program itself")
     names = program_names(words)
     name = names[1] if names[0:1] == ["env"] and len(names) > 1 else "".join(names[:1])
     option = "-c" if _PYTHON.fullmatch(name) else _OPTIONS.get(name)
@@ -253,7 +261,7 @@ def _script(section: Section, text: str, interpreter: tuple[str, ...], scope: Sc
         )
     values: tuple[tuple[str, str], ...] = ()
     if is_shell(interpreter):
-        text, values = shell_text(text, scope)
+        text, values = fixed_shell_text(text, scope)
     else:
         check_script(text, scope, interpreter[0])
     return Script(text, interpreter, _directory(section, scope), values)
@@ -267,9 +275,20 @@ def _program(section: Section, words: list[str], scope: Scope) -> StepTarget:
     rendered = [walk(word, scope) for word in words]
     if rendered[0] != words[0] or "{{" in words[0] or "{%" in words[0]:
         raise Invalid(f'command "{shorten(words[0])}" is a template; which program runs is fixed')
+    given = [_word(*pair, scope) for pair in zip(words, rendered, strict=True)]
+    refuse_words(given, partial(_refuse_text, scope))
     target = load_target({"command": rendered})
     assert isinstance(target, CommandTarget)  # noqa: S101 - of such a form
     return CommandTarget(target.argv, cwd=_directory(section, scope))
+
+
+def _word(written: str, template: str, scope: Scope) -> Word:
+    value = loose_in(template, scope)
+    return Word(written, value, leads=value is not None and template.startswith("{"))
+
+
+def _refuse_text(scope: Scope, text: str, has_values: bool) -> None:
+    refuse_shell_text(text, lambda name: is_loose(name, scope), has_values)
 
 
 def _exec_words(section: Section, node: Node) -> list[str]:
@@ -287,6 +306,8 @@ def _directory(section: Section, scope: Scope) -> str | None:
     if node is None:
         return None
     text: str = walk(text_of("working_dir", plain(node)), scope)
+    hint = "write the directory itself, and pass the value as an argument or a variable"
+    check_value(text, scope, "working_dir", hint)
     return text
 
 

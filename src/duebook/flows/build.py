@@ -172,6 +172,7 @@ class _Builder:
         section = self._section
         params, scope = self._params()
         env, scope = self._env(scope)
+        scope = replace(scope, derived=scope.derived | self._handler_outputs())
         defaults = Defaults(
             read_shell(section, SHELL),
             section.get("working_dir"),
@@ -238,6 +239,17 @@ class _Builder:
             if param.default is None:
                 told = f'schedule starts it, and param "{param.name}" has to be given'
                 self._section.problem(node, "schedule", told, "give it a default")
+
+    def _handler_outputs(self) -> frozenset[str]:
+        """The variables in which handlers keep what they print; all that runs later has them."""
+        node, found = self._section.get("handler_on"), set[str]()
+        for item in node.value.values() if node and isinstance(node.value, dict) else ():
+            output = item.value.get("output") if isinstance(item.value, dict) else None
+            if output is not None and isinstance(output.value, dict):
+                output = output.value.get("name")
+            if output is not None and isinstance(output.value, str):
+                found.add(output.value.removeprefix("${").removesuffix("}").lstrip("$"))
+        return frozenset(found)
 
     def _env(self, scope: Scope) -> tuple[tuple[tuple[str, str], ...], Scope]:
         found, scope = read_variables(self._section, scope)

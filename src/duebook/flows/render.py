@@ -271,9 +271,14 @@ def _target(
 
 
 def _arguments(flow: Flow, script: Script, params: Mapping[str, Any]) -> list[str]:
-    """The params that are given by their place; a shell takes its own name first."""
+    """The params that are given by their place; a shell takes its own name first, and others read
+    options behind a text, too: `perl -e TEXT -e MORE`."""
     places = [param.name for param in flow.params if param.name.isdigit()]
-    first = ["duebook"] if places and is_shell(script.interpreter) else []
+    if not places:
+        return []
+    first = ["duebook"] if is_shell(script.interpreter) else []
+    if script.interpreter[-1] in ("-e", "-r"):
+        first = ["--"]
     return [*first, *(_text(params[place]) for place in places)]
 
 

@@ -19,11 +19,12 @@ from duebook.flows.patterns import check_pattern
 from duebook.flows.section import Section, items, read_description, text_of, whole_of
 from duebook.flows.timing import read_codes, read_retry, read_seconds
 from duebook.flows.values import check_variable, read_env, read_labels_of
-from duebook.flows.variables import Scope, check_value, shell_text, value_template
+from duebook.flows.variables import Scope, fixed_shell_text, loose_in, value_template
 from duebook.flows.words import CONDITION, CONTINUE, OUTPUT, RETRY, STEP
 from duebook.model.fields import read_flag
 from duebook.model.flow import Condition, ContinueOn, FlowTarget, Step
 from duebook.model.retry import Retry
+from duebook.targets.programs import steers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,6 +208,10 @@ def read_variables(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str
     found = []
     for name, node, text in read_env(section):
         made = section.judge(node, f"env.{name}", "", value_template, text, scope)
+        if steers(name) and (value := loose_in(made, scope)) is not None:
+            told = f'env {name} names "{shorten(value)}", which whoever starts the flow can change'
+            hint = f"{name} decides which programs run; write its value itself"
+            section.problem(node, f"env.{name}", told, hint)
         found.append((name, made))
         scope = _with_variable(scope, name, made)
     return tuple(found), scope
@@ -214,9 +219,7 @@ def read_variables(section: Section, scope: Scope) -> tuple[tuple[tuple[str, str
 
 def _with_variable(scope: Scope, name: str, template: str) -> Scope:
     """A scope that knows one more variable, and whether others can change it."""
-    try:
-        check_value(template, scope, name)
-    except Invalid:
+    if loose_in(template, scope) is not None:
         return replace(scope, derived=scope.derived | {name})
     return replace(scope, derived=scope.derived - {name}, shadowed=scope.shadowed | {name})
 
@@ -301,7 +304,7 @@ def _condition(section: Section, node: Node, key: str, scope: Scope) -> Conditio
 def _condition_command(text: str, scope: Scope) -> str:
     if not text.strip():
         raise Invalid("a condition is empty")
-    made, values = shell_text(text, scope)
+    made, values = fixed_shell_text(text, scope)
     if values:
         raise Invalid(
             f'"{shorten(text)}" has a template or a part of a value in it, which a command of a '

@@ -12,6 +12,7 @@ from duebook.flows.words import PARAM
 from duebook.model.fields import check_payload, read_flag, read_labels, read_text
 from duebook.model.flow import Param, ParamKind
 from duebook.model.secret import HIDDEN, is_secret
+from duebook.targets.programs import steers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["check_variable", "read_env", "read_labels_of", "read_pairs", "read_params"]
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_STEERING: Final = re.compile(
-    r"PATH|IFS|ENV|CDPATH|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|PS4|LD_.*|DYLD_.*|GCONV_PATH"
-    r"|PYTHON.*|PERL5.*|PERLLIB|RUBY.*|NODE_.*|GIT_.*|DUEBOOK_.*|DAG_.*"
-)
 MOST_VALUES: Final = 1_000
 """Params of a flow, and variables of one `env`."""
 _KINDS: Final[dict[str, ParamKind]] = {
@@ -37,7 +34,7 @@ def check_variable(name: str, what: str) -> str:
     """A name for a value that comes from outside; raises Invalid for those that steer programs."""
     if not _VARIABLE.fullmatch(name):
         raise Invalid(f'{what} "{shorten(name)}" is no name of a variable: letters, digits and "_"')
-    if _STEERING.fullmatch(name):
+    if steers(name):
         raise Invalid(
             f'{what} "{name}" would change how programs work; take another name, and set it in env'
         )
@@ -101,7 +98,16 @@ def read_labels_of(section: Section, key: str = "labels") -> tuple[tuple[str, st
             name, equals, text = part.strip().partition("=")
             if name:
                 labels[name.strip()] = text.strip() if equals else "true"
+    if key == "worker_selector":
+        _refuse_values(section, node, key, labels)
     return section.judge(node, key, (), read_labels, key, labels)
+
+
+def _refuse_values(section: Section, node: Node, key: str, labels: dict[str, str]) -> None:
+    for text in labels.values():
+        if "$" in text or "{{" in text:
+            told = f'{key} "{shorten(text)}" has a value in it; which worker runs it is fixed'
+            section.problem(node, key, told, "write the label itself")
 
 
 def _parts(text: str) -> list[str]:

@@ -15,6 +15,8 @@ from duebook.errors import Invalid, shorten
 from duebook.flows.problems import did_you_mean
 from duebook.targets.expressions import check_template, is_template
 from duebook.targets.filters import TemplateFailed
+from duebook.targets.programs import Chosen
+from duebook.targets.shell_words import refuse_shell_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +26,10 @@ __all__ = [
     "check_script",
     "check_value",
     "exit_code_variable",
+    "fixed_shell_text",
     "identifier",
+    "is_loose",
+    "loose_in",
     "named_variables",
     "part_variable",
     "readable",
@@ -78,6 +83,10 @@ _FACTS: Final[dict[str, frozenset[str] | None]] = {
     "files": None,
 }
 _FILE: Final = re.compile(r"""\{\{ files\["([^"]*)"\] \}\}""")
+_LOOSE: Final = re.compile(
+    r"\b(?:params|steps|data|env|vars|files|schedule|user|run(?!\.id\b))\b(?:\.\w+)?"
+)
+"""Who starts a flow chooses these: an operator may give it a schedule of any name."""
 _ENDS: Final = ("output", "exit_code", "status")
 
 
@@ -128,18 +137,23 @@ def value_template(text: str, scope: Scope) -> str:
     return made
 
 
-def check_value(text: str, scope: Scope, what: str) -> None:
+def check_value(text: str, scope: Scope, what: str, hint: str = "") -> None:
     """A text on which nobody who starts the flow may have any influence; raises Invalid."""
+    if (name := loose_in(text, scope)) is not None:
+        told = f'{what} names "{shorten(name)}", which whoever starts the flow can change'
+        raise Invalid(f"{told}; {hint}" if hint else told)
+
+
+def loose_in(text: str, scope: Scope) -> str | None:
+    """What a template names on which those who start the flow have influence, if anything."""
     if not is_template(text):
-        return
+        return None
+    for name in named_variables(text):
+        if is_loose(name, scope):
+            return name
     tags = " ".join(text[start:end] for start, end in _tags(text))
-    loose = [name for name in named_variables(text) if _is_loose(name, scope)]
-    if match := re.search(r"\b(params|steps|data|env|vars|files)\b", _VARIABLE.sub("", tags)):
-        loose.append(match[1])
-    if loose:
-        raise Invalid(
-            f'{what} names "{shorten(loose[0])}", which whoever starts the flow can change'
-        )
+    match = _LOOSE.search(_VARIABLE.sub("", tags))
+    return None if match is None else match[0]
 
 
 def named_files(template: str) -> list[str]:
@@ -179,9 +193,12 @@ def _written(match: re.Match[str]) -> str:
     return f"${{{match[1]}{path}}}"
 
 
-def _is_loose(name: str, scope: Scope) -> bool:
-    if name in scope.derived:
+def is_loose(name: str, scope: Scope) -> bool:
+    """Whether those who start the flow have influence on a variable of its commands."""
+    if name in scope.derived or name.startswith("DUEBOOK_"):
         return True
+    if name.isdigit():
+        return scope.places > 0
     return name not in scope.shadowed and (name in scope.params or name in scope.outputs)
 
 
@@ -283,6 +300,31 @@ def _check_step(name: str, part: str | None, scope: Scope) -> None:
         raise Invalid(f'"steps.{name}.{part}" is unknown; a step has {", ".join(_ENDS)}')
     if part == "output" and step not in scope.keeping:
         raise Invalid(f'"{shorten(step)}" keeps no output; give it `output: NAME`')
+
+
+def fixed_shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """As `shell_text`, where no value chooses what runs; raises Invalid otherwise."""
+    made, values = shell_text(text, scope)
+    templates = dict(values)
+
+    def is_changed(name: str) -> bool:
+        if name in templates:
+            return loose_in(templates[name], scope) is not None
+        return is_loose(name, scope)
+
+    try:
+        refuse_shell_text(made, is_changed, has_values=scope.places > 0)
+    except Chosen as error:
+        raise Invalid(_with_references(str(error), templates)) from None
+    return made, values
+
+
+def _with_references(told: str, templates: Mapping[str, str]) -> str:
+    """What is told about variables that have templates, in the words of the file."""
+    for name, template in templates.items():
+        shown = readable(template)
+        told = told.replace(f"${{{name}}}", shown).replace(f'"{name}"', f'"{shown}"')
+    return told
 
 
 def shell_text(text: str, scope: Scope) -> tuple[str, tuple[tuple[str, str], ...]]:

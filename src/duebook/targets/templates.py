@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.errors import shorten
+from duebook.errors import Invalid, shorten
 from duebook.model.http_target import origin_of
 from duebook.model.target import CommandTarget, EventTarget, HttpTarget
 from duebook.targets.expressions import (
@@ -20,6 +20,8 @@ from duebook.targets.expressions import (
     is_template,
     render,
 )
+from duebook.targets.programs import Word, refuse_words
+from duebook.targets.shell_words import refuse_shell_text
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -82,13 +84,32 @@ def _checking(known: Mapping[str, frozenset[str] | None]) -> Change:
 
 
 def _check_fixed(target: Target) -> None:
-    """A program is no template, and a payload does not decide where a request goes."""
+    """No value decides which program runs, and no payload where a request goes."""
     if isinstance(target, CommandTarget) and target.argv and is_template(target.argv[0]):
         raise TemplateFailed(
             f'command[0] "{shorten(target.argv[0])}" is a template; which program runs is fixed'
         )
+    if isinstance(target, CommandTarget):
+        _check_command(target)
     if isinstance(target, HttpTarget) and is_template(origin := origin_of(target.url)):
         _at("http url, before its path", check_template, origin, _IN_ORIGIN)
+
+
+def _check_command(target: CommandTarget) -> None:
+    words = [
+        Word(text, text if is_template(text) else None, text.startswith("{"))
+        for text in target.argv
+    ]
+    try:
+        refuse_words(words, lambda text, given: refuse_shell_text(text, _is_payload, given))
+        if target.shell is not None:
+            refuse_shell_text(target.shell, _is_payload)
+    except Invalid as error:
+        raise TemplateFailed(f"{'command' if words else 'shell'}: {error}") from None
+
+
+def _is_payload(variable: str) -> bool:
+    return variable.startswith("DUEBOOK_PAYLOAD")
 
 
 def _context(claim: Claim) -> dict[str, Any]:

@@ -198,10 +198,10 @@ steps:
         ("{command: a, payload: {}}", "payload means nothing without task"),
         ("{task: a, working_dir: /}", "working_dir means nothing without command"),
         ("{http: 'https://${HOST_PARAM}/'}", 'names "HOST_PARAM"'),
-        ("{http: 'https://{{ params.HOST_PARAM }}/'}", 'names "params"'),
+        ("{http: 'https://{{ params.HOST_PARAM }}/'}", 'names "params.HOST_PARAM"'),
         ("{http: 'ftp://example.com'}", "does not begin like https://"),
         ("{call: a, preconditions: [test -f x]}", "cannot have a command as its condition"),
-        ("{event: {topic: '{{ params.HOST_PARAM }}'}}", 'names "params"'),
+        ("{event: {topic: '{{ params.HOST_PARAM }}'}}", 'names "params.HOST_PARAM"'),
         ("{event: duebook.runs}", "are Duebook's own"),
         ("{event: {subject: a}}", 'key "subject" is unknown'),
         ("{call: a, timeout_sec: 3}", "means nothing for a step that runs a flow"),
@@ -288,7 +288,10 @@ def test_no_two_parts_of_values_share_a_variable(references: tuple[str, ...]) ->
         {"name": name, "command": "a", "output": f"O{place}"}
         for place, name in enumerate(["é", "ü", "a b"])
     ]
-    text = {"params": [{"A": ""}, {"_A": ""}, "one"], "steps": [*steps, " ".join(references)]}
+    text = {
+        "params": [{"A": ""}, {"_A": ""}, "one"],
+        "steps": [*steps, "echo " + " ".join(references)],
+    }
     target = flow_of(json.dumps(text)).steps[-1].target
     assert isinstance(target, Script)
     assert len(target.values) == len(references)

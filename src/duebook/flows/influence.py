@@ -1,0 +1,64 @@
+"""What values may do in each key of a flow file: the one list, which docs/security.md shows.
+
+Values are what whoever starts a flow gives or chooses, and what comes of that: params, outputs of
+steps, variables made of these, and the name of the schedule. They never choose which program runs,
+which flow or task, or where a request goes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+__all__ = ["INFLUENCE", "Influence"]
+
+Influence = Literal["refused", "checked", "data", "none"]
+"""refused: a value in it is a problem of the file. checked: values are arguments or variables, and
+a problem where one would choose what runs. data: values reach what runs, or are compared, as data.
+none: no value is ever put in; the text counts as it stands."""
+
+_FLOW: Final[dict[str, Influence]] = {
+    **dict.fromkeys(("working_dir", "shell", "worker_selector", "queue"), "refused"),
+    **dict.fromkeys(("env", "preconditions", "steps", "handler_on", "params"), "checked"),
+    **dict.fromkeys(
+        ("name", "description", "labels", "group", "schedule", "tz", "skip_if_successful"), "none"
+    ),
+    **dict.fromkeys(("catchup_window", "overlap_policy", "restart_wait_sec", "type"), "none"),
+    **dict.fromkeys(("max_active_runs", "max_active_steps", "priority", "timeout_sec"), "none"),
+    **dict.fromkeys(("delay_sec", "max_output_size"), "none"),
+}
+_STEP: Final[dict[str, Influence]] = {
+    **dict.fromkeys(("working_dir", "shell", "call", "action", "task"), "refused"),
+    **dict.fromkeys(("worker_selector", "executor", "type"), "refused"),
+    **dict.fromkeys(("run", "command", "script", "exec", "env", "preconditions"), "checked"),
+    **dict.fromkeys(("http", "event", "config", "output"), "checked"),
+    **dict.fromkeys(("payload", "params"), "data"),
+    **dict.fromkeys(("name", "id", "description", "depends", "timeout_sec", "retries"), "none"),
+    **dict.fromkeys(("retry_policy", "continue_on", "signal_on_stop"), "none"),
+}
+INFLUENCE: Final[dict[str, dict[str, Influence]]] = {
+    "A flow": _FLOW,
+    "A step": _STEP,
+    "`retry_policy`": dict.fromkeys(
+        ("limit", "interval_sec", "backoff", "max_interval_sec", "exit_code"), "none"
+    ),
+    "`continue_on`": dict.fromkeys(
+        ("failure", "skipped", "exit_code", "output", "mark_success"), "none"
+    ),
+    "`preconditions`": {"condition": "checked", "expected": "data", "negate": "none"},
+    "`schedule`": dict.fromkeys(("start", "stop", "restart"), "none"),
+    "`handler_on`": dict.fromkeys(("init", "success", "failure", "abort", "exit"), "checked"),
+    "An item of `params` that has a `name`": {
+        "name": "checked",
+        **dict.fromkeys(("default", "required", "type", "enum", "description"), "none"),
+    },
+    "`config` of type http": {
+        "url": "checked",
+        **dict.fromkeys(("headers", "body"), "data"),
+        **dict.fromkeys(("method", "timeout"), "none"),
+    },
+    "`exec`": {"command": "refused", "args": "checked"},
+    "`with` of `run`": {"shell": "refused"},
+    "`with` of `action: dag.run`": {"dag": "refused", "params": "data"},
+    "`output` as a mapping": {"name": "checked"},
+}
+"""Title of a table of `words` -> key -> what values may do there."""

@@ -1,0 +1,411 @@
+"""Reads text for a shell, far enough to see which words are programs, and if a value chooses one.
+
+It follows POSIX shells and what bash adds: quotes, substitutions, here-documents, `case`, `[[`.
+What it cannot see is what the programs themselves do with their arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid, shorten
+from duebook.targets.programs import Chosen, Word, assigned, refuse_words, steers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["refuse_shell_text"]
+
+DEEPEST: Final = 40
+"""Substitutions within each other."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*]", re.ASCII)
+_BRACED: Final = re.compile(r"[#!]?([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*])", re.ASCII)
+_BEFORE_COMMANDS: Final = frozenset(
+    {"if", "then", "else", "elif", "do", "while", "until", "!", "{"}
+)
+_ENDS: Final = frozenset({"fi", "done", "esac", "}"})
+_SETTERS: Final = frozenset({"export", "readonly", "local", "declare", "typeset"})
+_POSITIONS: Final = frozenset("0123456789@*")
+_PLAIN: Final = re.compile(r"""[^\s;&|()<>\\'"$`]+""")
+_PLAIN_QUOTED: Final = re.compile(r"""[^\\"$`]+""")
+_SPACE: Final = " \t"
+_BREAKS: Final = ";&|\n"
+
+
+def refuse_shell_text(text: str, is_loose: Callable[[str], bool], has_values: bool = False) -> None:
+    """Raises Chosen when a variable for which `is_loose` holds would choose what runs.
+
+    `has_values`: its arguments, such as $1, are values that others can change.
+    """
+    _Reader(text, is_loose, set(_POSITIONS if has_values else ())).read()
+
+
+def _refuse_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        raise Invalid(f"values and commands stand more than {DEEPEST} deep in each other")
+
+
+class _Reader:
+    """Reads one text; those of substitutions are read by others, which share what is tainted."""
+
+    def __init__(
+        self,
+        text: str,
+        is_loose: Callable[[str], bool],
+        tainted: set[str],
+        depth: int = 0,
+        at: int = 0,
+        is_list: bool = False,
+    ) -> None:
+        _refuse_depth(depth)
+        self._braces = 0
+        self._text = text
+        self._at = at
+        self._is_loose = is_loose
+        self._tainted = tainted
+        self._depth = depth
+        self._is_list = is_list
+        """whether its words are values, and no commands"""
+        self.seen: str | None = None
+        """the first value that stands anywhere in it"""
+        self._reads_input = False
+        """whether a shell or interpreter of this line runs what it gets as its input"""
+        self._words: list[Word] = []
+        self._piped: str | None = None
+        """a value in what the command gets as its input"""
+        self._directory: str | None = None
+        self._cases: list[bool] = []
+        """for each `case` that is open, whether patterns come next"""
+        self._heres: list[tuple[str, bool]] = []
+        """delimiters of here-documents that begin on this line, and whether they are quoted"""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._start = self._at
+        self._literal = ""
+        self._value: str | None = None
+        self._leads = self._splits = self._is_word = False
+
+    def read(self, until: str = "") -> int:
+        """All commands up to a parenthesis, if that is where the text ends; returns the place."""
+        while self._at < len(self._text):
+            character = self._text[self._at]
+            if character == until == ")" and not self._expects_pattern:
+                self._end_command("")
+                return self._at + 1
+            self._step(character)
+        self._end_command("")
+        return self._at
+
+    def read_quoted(self) -> None:
+        """All of it as if it stood in double quotes."""
+        self._quoted("")
+
+    def _step(self, character: str) -> None:
+        text, at = self._text, self._at
+        if character in _SPACE:
+            self._at += 1
+            self._end_word()
+        elif character == "#" and not self._is_word:
+            end = text.find("\n", at)
+            self._at = len(text) if end < 0 else end
+        elif character in _BREAKS:
+            self._break(character)
+        elif character in "()":
+            self._parenthesis(character)
+        elif character in "<>":
+            self._redirect()
+        else:
+            self._part(character)
+
+    @property
+    def _expects_pattern(self) -> bool:
+        return bool(self._cases) and self._cases[-1]
+
+    def _break(self, character: str) -> None:
+        if character == "&" and self._text[self._at - 1 : self._at] in ("<", ">"):
+            self._at += 1  # 2>&1
+            return
+        run = re.compile(r";;&|;;|;&|&&|\|\||\|&|.", re.DOTALL).match(self._text, self._at)
+        found = run[0] if run else character
+        self._at += len(found)
+        if self._is_test():
+            self._end_word()
+            return
+        if found == "|" and self._expects_pattern:
+            self._words = []
+            self._begin()
+            return
+        self._end_command(found)
+        if found.startswith(";") and len(found) > 1 and self._cases:
+            self._cases[-1] = True
+        if character == "\n":
+            self._skip_heres()
+
+    def _parenthesis(self, character: str) -> None:
+        self._at += 1
+        if self._is_test():
+            self._end_word()
+        elif character == "(" and self._is_word and self._literal.endswith("="):
+            self._nested(self._at, is_quoted=True, is_list=True)
+        elif character == "(" and self._text.startswith("(", self._at) and not self._is_word:
+            end = self._text.find("))", self._at)
+            self._at = len(self._text) if end < 0 else end + 2
+        elif self._expects_pattern:
+            self._words, self._cases[-1] = [], character == "("
+            self._begin()
+        else:
+            self._end_command("(")
+
+    def _redirect(self) -> None:
+        """What a command reads or writes is not a word of it; but `<(…)` is one."""
+        if not self._literal.isdigit():
+            self._end_word()
+        found = re.compile(r"<<<|<<-?|>>|>\||<>|>&|<&|[<>]").match(self._text, self._at)
+        sign = found[0] if found else ">"
+        self._at += len(sign)
+        if sign in "<>" and self._text.startswith("(", self._at):
+            self._is_word = True
+            self._nested(self._at + 1)
+            return
+        self._begin()
+        self._skip_space()
+        start = self._at
+        while self._at < len(self._text) and self._text[self._at] not in " \t\n;&|()<>":
+            self._part(self._text[self._at])
+        if sign in ("<<", "<<-"):
+            raw = self._text[start : self._at]
+            self._heres.append((self._literal, raw != self._literal))
+        elif sign in ("<", "<<<", "<>"):
+            self._piped = self._piped or self._value
+        self._begin()
+
+    def _skip_space(self) -> None:
+        while self._at < len(self._text) and self._text[self._at] in _SPACE:
+            self._at += 1
+
+    def _skip_heres(self) -> None:
+        for delimiter, is_quoted in self._heres:
+            while self._at < len(self._text):
+                end = self._text.find("\n", self._at)
+                end = len(self._text) if end < 0 else end
+                line = self._text[self._at : end]
+                self._at = end + 1
+                if line.strip("\t") == delimiter:
+                    break
+                if not is_quoted:
+                    self._here_line(line)
+        self._heres, self._reads_input = [], False
+
+    def _here_line(self, line: str) -> None:
+        inner = self._inner(line, 0)
+        inner.read_quoted()
+        if inner.seen is not None and self._reads_input:
+            self._refuse_input(inner.seen)
+
+    def _inner(self, text: str, at: int, is_list: bool = False) -> _Reader:
+        return _Reader(text, self._is_loose, self._tainted, self._depth + 1, at, is_list)
+
+    # -- words
+
+    def _part(self, character: str) -> None:
+        """What a word has next."""
+        if self._text.startswith("\\\n", self._at):
+            self._at += 2  # the line goes on
+            return
+        self._is_word = True
+        if character == "\\":
+            self._literal += self._text[self._at + 1 : self._at + 2]
+            self._at += 2
+        elif character == "'":
+            end = self._text.find("'", self._at + 1)
+            end = len(self._text) if end < 0 else end
+            self._literal += self._text[self._at + 1 : end]
+            self._at = end + 1
+        elif character == '"':
+            self._at += 1
+            self._quoted('"')
+        elif character in "$`":
+            self._expansion(is_quoted=False)
+        else:
+            self._plain(_PLAIN)
+
+    def _plain(self, characters: re.Pattern[str]) -> None:
+        found = characters.match(self._text, self._at)
+        end = self._at + 1 if found is None else found.end()
+        self._literal += self._text[self._at : end]
+        self._at = end
+
+    def _quoted(self, end: str) -> None:
+        while self._at < len(self._text):
+            character = self._text[self._at]
+            if character == end:
+                self._at += 1
+                return
+            if character == "\\":
+                self._literal += self._text[self._at + 1 : self._at + 2]
+                self._at += 2
+            elif character in "$`":
+                self._expansion(is_quoted=True)
+            else:
+                self._plain(_PLAIN_QUOTED)
+
+    def _expansion(self, is_quoted: bool) -> None:
+        text, at = self._text, self._at
+        if text[at] == "`":
+            end = at + 1
+            while end < len(text) and text[end] != "`":
+                end += 2 if text[end] == "\\" else 1
+            inner = re.sub(r"\\([\\`$])", r"\1", text[at + 1 : end])
+            reader = self._inner(inner, 0)
+            reader.read()
+            self._take(reader.seen, is_quoted)
+            self._at = end + 1
+        elif text.startswith("$((", at):
+            end = text.find("))", at)
+            self._at = len(text) if end < 0 else end + 2
+        elif text.startswith("$(", at):
+            self._nested(at + 2, is_quoted)
+        elif text.startswith("${", at):
+            self._braced(is_quoted)
+        elif found := _NAME.match(text, at + 1):
+            self._at = found.end()
+            self._take(self._loose(found[0]), is_quoted)
+        else:
+            self._literal += "$"
+            self._at = at + 1
+
+    def _nested(self, start: int, is_quoted: bool = False, is_list: bool = False) -> None:
+        """Commands whose output stands here, or a list of values, up to a parenthesis."""
+        reader = self._inner(self._text, start, is_list)
+        self._at = reader.read(")")
+        self._take(reader.seen, is_quoted)
+
+    def _braced(self, is_quoted: bool) -> None:
+        """${NAME}, and ${NAME:-…} with what stands in it."""
+        self._braces += 1
+        _refuse_depth(self._depth + self._braces)
+        found = _BRACED.match(self._text, self._at + 2)
+        if found is None:
+            self._at += 2
+            self._braces -= 1
+            return
+        self._at = found.end()
+        length = self._text.startswith("#", found.start())
+        value = None if length else self._loose(found[1])
+        before, is_word = self._literal, self._value
+        self._value = None
+        while self._at < len(self._text) and self._text[self._at] != "}":
+            character = self._text[self._at]
+            if character in "$`":
+                self._expansion(is_quoted)
+            elif character in "'\"\\":
+                self._part(character)
+            else:
+                self._at += 1
+        inner, self._value, self._literal = self._value, is_word, before
+        self._at += 1
+        self._braces -= 1
+        self._take(value or (None if length else inner), is_quoted)
+
+    def _loose(self, name: str) -> str | None:
+        return name if name in self._tainted or self._is_loose(name) else None
+
+    def _take(self, value: str | None, is_quoted: bool) -> None:
+        if value is None:
+            self._literal += "\0"  # something that the file says
+            return
+        self.seen = self.seen or value
+        self._leads |= not self._literal and self._value is None
+        self._splits |= not is_quoted
+        self._value = self._value or value
+
+    def _end_word(self) -> None:
+        if self._is_word:
+            shown = self._text[self._start : self._at].strip()
+            text = self._literal if self._value is None or assigned(self._literal) else shown
+            self._words.append(Word(text, self._value, self._leads, self._splits))
+            if len(self._words) > 1 and self._literal == "in" and self._words[0].text == "case":
+                self._words = []
+                self._cases.append(True)
+            elif self._literal == "esac" and len(self._words) == 1 and self._cases:
+                self._cases.pop()
+                self._words = []
+            elif (len(self._words) == 1 and self._literal in _BEFORE_COMMANDS) or (
+                len(self._words) == 2 and self._words[0].text == "function"
+            ):
+                self._words = []
+        self._begin()
+
+    def _is_test(self) -> bool:
+        """Whether it is within [[ … ]], where signs end no command."""
+        if not self._words or self._words[0].text != "[[":
+            return False
+        return all(word.text != "]]" for word in self._words) and self._literal != "]]"
+
+    # -- commands
+
+    def _end_command(self, sign: str) -> None:
+        self._end_word()
+        words, self._words = self._words, []
+        value = next((word.value for word in words if word.value is not None), None)
+        if words and not self._is_list:
+            self._command(words)
+        if sign in ("|", "|&"):
+            is_group = not words or words[0].text in _ENDS
+            self._piped = self._piped or (self.seen if is_group else value)
+        elif sign != "(":
+            self._piped = None
+
+    def _command(self, words: list[Word]) -> None:
+        place = 0
+        while place < len(words) and (name := assigned(words[place].text)) is not None:
+            self._assign(name, words[place])
+            place += 1
+        rest = words[place:]
+        if not rest or rest[0].text in _ENDS:
+            return
+        first = rest[0].text
+        values = [word.value for word in rest[1:] if word.value is not None]
+        if first in ("for", "select") and len(rest) > 1:
+            self._tainted.update([rest[1].text] if values else [])
+        elif first in _SETTERS:
+            for word in rest[1:]:
+                if (name := assigned(word.text)) is not None:
+                    self._assign(name, word)
+        elif first == "set" and values:
+            self._tainted |= _POSITIONS
+        elif first in ("cd", "pushd"):
+            self._directory = self._directory or (values[0] if values else None)
+        elif first not in ("case", "[[", "function"):
+            self._run(rest)
+
+    def _run(self, words: list[Word]) -> None:
+        if refuse_words(words, self._refuse_text, self._directory):
+            return
+        self._reads_input = True
+        if self._piped is not None:
+            self._refuse_input(self._piped)
+
+    def _refuse_text(self, text: str, has_values: bool) -> None:
+        """Text that another shell gets from this one, and whether values are its arguments."""
+        tainted = self._tainted | (_POSITIONS if has_values else set())
+        _Reader(text, self._is_loose, tainted, self._depth + 1).read()
+
+    def _refuse_input(self, value: str) -> None:
+        raise Chosen(
+            f'a shell or interpreter reads what "{shorten(value)}" puts into its input; write the '
+            "script itself, and pass the value as an argument or a variable"
+        )
+
+    def _assign(self, name: str, word: Word) -> None:
+        if word.value is None:
+            self._tainted.discard(name)
+            return
+        if steers(name):
+            raise Chosen(
+                f'"{shorten(name)}" lets "{shorten(word.value)}" choose what runs; write its value '
+                "itself"
+            )
+        self._tainted.add(name)

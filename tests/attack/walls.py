@@ -1,0 +1,294 @@
+"""Forms by which a value that others give would choose what runs, and forms in which it stays data.
+
+`X` is such a value everywhere. `run` counts how many of any number of mixtures are refused.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from duebook.errors import Invalid
+from duebook.targets.programs import Chosen
+from duebook.targets.shell_words import refuse_shell_text
+
+__all__ = ["FLOWS", "HARMLESS_FLOWS", "HARMLESS_TEXTS", "TEXTS", "is_refused", "run"]
+
+TEXTS: Final = (
+    "$X",
+    '"$X" a',
+    "${X} a",
+    "${X:-ls}",
+    "echo a; $X",
+    'echo a && "$X/b"',
+    "echo a || $X",
+    "echo a & $X",
+    "echo a | $X",
+    "! $X",
+    "time $X",
+    "if true; then $X; fi",
+    "while $X; do :; done",
+    "(cd / && $X)",
+    "{ $X; }",
+    "echo $($X)",
+    'echo "$(true; $X)"',
+    'echo "`$X`"',
+    "A=b $X",
+    "> log $X",
+    "y=$X; $y",
+    "y=$(basename $X); $y",
+    "PATH=$X:$PATH run",
+    "export LD_PRELOAD=$X",
+    "export HOME=/a PYTHONPATH=$X",
+    "env PATH=$X run",
+    "env A=$X ./run",
+    "env $X",
+    "sudo -u a $X",
+    "sudo $X ls",
+    "timeout 5 $X",
+    "timeout $X ./run",
+    "nice -n $X ./run",
+    "nohup setsid $X",
+    "command $X",
+    "bash $X",
+    'bash -c "$X"',
+    'bash -ec "echo $X"',
+    "bash -o pipefail -c $X",
+    "sh -c '$X'",
+    'sh -c \'exec "$@"\' sh "$X"',
+    "python3 $X",
+    "python3 -m $X",
+    'python3 -c "print($X)"',
+    "perl -e 'print' $X",
+    "node -e 'x' \"$X\"",
+    'node --require "$X" run.js',
+    "eval $X",
+    "eval '$X'",
+    ". $X",
+    'source "$X"',
+    "exec $X",
+    'trap "$X" EXIT',
+    'echo "$X" | sh',
+    'curl "$X" | bash -s',
+    'curl "$X" | sudo bash',
+    "{ echo $X; } | sh",
+    "(echo $X) | sh",
+    "bash <<END\n$X\nEND",
+    "cat <<END | sh\n$X\nEND",
+    "bash <(echo $X)",
+    'bash <<< "$X"',
+    "sh < $X",
+    'cd "$X" && ./run.sh',
+    'cd "$X"; python3 run.py',
+    "cd $X; sh ./a",
+    'ssh "$X" uptime',
+    'ssh host "echo $X"',
+    "xargs $X",
+    "find . | xargs -n 1 $X",
+    "for p in $X; do $p; done",
+    'set -- $X; "$@"',
+    "case a in a) $X;; esac",
+    "case a in\n  (a|b) echo;;\n  c) $X\nesac",
+    "f() { $X; }; f",
+    "function f { $X; }",
+    'flock "$X" ./run a',
+    'chroot "$X" /bin/ls',
+    "echo a \\\n  && $X",
+    'A=(a $X); "${A[@]}"',
+    "cat <<A <<B\na\nA\nb\nB\n$X",
+    "echo '#' # a\n$X",
+    "[[ a == b ]] && $X",
+    "(( 1 )) && $X",
+)
+HARMLESS_TEXTS: Final = (
+    'echo "$X"',
+    'case "$X" in\n $X|b) echo;;\n (c) ls;;\n *) exit 1;;\nesac; ls $X',
+    "cat <<END\n$X\nEND\necho",
+    "cat <<'END' > a\n$X rest\nEND\n",
+    "[[ $X == a && $X != b ]] && echo",
+    "[[ $X =~ ^(a|b)$ ]] || exit 1",
+    '[ "$X" = a ] || exit 1',
+    "for f in $X; do echo $f; done",
+    './run.sh "$X" 2>&1 | tee log',
+    'if [ -n "$X" ]; then echo $X; fi',
+    'timeout "$X" ./run',
+    'timeout 5 curl "$X"',
+    "python3 run.py --day $X",
+    'python3 -c "import sys" "$X"',
+    'bash -c \'echo "$1"\' _ "$X"',
+    'cd "$X" && ls',
+    'cd "$X" && /srv/run.sh',
+    'y=$(wc -l < "$X"); echo $y',
+    "(( X > 1 )) && echo",
+    'A=(a $X); echo "${A[@]}"',
+    "echo $((X+1))",
+    "# $X\necho",
+    'retry() { "$@" || "$@"; }; retry curl "$X"',
+    'cat "$X" | sort | uniq',
+    'psql -c "$X"',
+    'echo "$X" | psql',
+    'ssh host ls "$X"',
+    'ssh "u@$X" uptime',
+    'ssh -- "$X" uptime',
+    'sudo -u app ./run "$X"',
+    'env DAY=$(date) DAY2="$X" ./run',
+    "echo done; echo $X > $X",
+    'echo "a" >$X\nls',
+    "python3 - \"$X\" <<'END'\nprint(1)\nEND",
+    "x=1; x+=$X; echo",
+    "echo ${X:-$(date)} ${#X}",
+    "test -f a && \\\n echo $X",
+    'eval "$(ssh-agent)"',
+    "trap 'rm -f \"$X\"' EXIT",
+    "curl $X &> log; ls",
+    'nice -n "$X" ./run',
+    'xargs -n "$X" ls',
+    "perl -e 'print' -- \"$X\"",
+    "node run.js $X",
+    "$HOME/bin/run $X",
+    'sed "s/a/$X/" file',
+    "git log --since=$X",
+)
+_STEP: Final = "params: {X: a}\nsteps:\n  - "
+FLOWS: Final = {
+    "working_dir": _STEP + "{command: [./run.sh], working_dir: '${X}'}",
+    "working_dir in a template": _STEP + "{command: ls, working_dir: '/srv/{{ params.X }}'}",
+    "working_dir of the flow": "working_dir: $X\n" + _STEP + "./run.sh",
+    "working_dir by a variable": "env: {D: '/a/${X}'}\nworking_dir: $D\n" + _STEP + "./run.sh",
+    "working_dir by an output": (
+        "steps:\n  - {name: a, command: ls, output: D}\n  - {command: ls, working_dir: $D}"
+    ),
+    "working_dir by the output of a handler": (
+        "handler_on: {init: {command: ls, output: D}}\nsteps: [{command: ls, working_dir: $D}]"
+    ),
+    "working_dir by the name of a schedule": (
+        "steps: [{command: ./run.sh, working_dir: '/srv/{{ schedule.name }}'}]"
+    ),
+    "dir": _STEP + "{run: ./run.sh, dir: $X}",
+    "command": _STEP + "{command: ['${X}', a]}",
+    "command as text": _STEP + "{command: '${X} a'}",
+    "command through env": _STEP + "{command: [env, 'PATH=${X}', run]}",
+    "command of a shell": _STEP + "{command: [sh, -c, 'echo ${X}']}",
+    "command with arguments for a shell": _STEP + "{command: [sh, -c, '\"$@\"', sh, '${X}']}",
+    "command of an interpreter": _STEP + "{command: [python3, '${X}']}",
+    "command with a template": _STEP + "{command: [bash, '{{ params.X }}']}",
+    "run": _STEP + "{run: $X}",
+    "run as a list": _STEP + "{run: [ls, '$X']}",
+    "run of a template": _STEP + "{run: '{{ params.X }} a'}",
+    "run of a part": _STEP + "{run: '${X.program} a'}",
+    "run by its place": "params: a b\nsteps: ['$1']",
+    "script": _STEP + '{script: "ls\\n$X\\n"}',
+    "exec": _STEP + "{exec: {command: $X}}",
+    "args of exec": _STEP + "{exec: {command: timeout, args: ['5', $X]}}",
+    "shell": _STEP + "{run: ls, shell: '$X/bash'}",
+    "shell of the flow": "shell: '{{ params.X }}/sh'\n" + _STEP + "ls",
+    "shell of run": _STEP + "{run: ls, with: {shell: '${X}/bash'}}",
+    "interpreter of a script": _STEP + "{command: '$X/python3', script: 'a'}",
+    "first line of a script": _STEP + '{script: "#!$X/python3\\na"}',
+    "env PATH": "env: {PATH: '${X}:/bin'}\n" + _STEP + "ls",
+    "env LD_PRELOAD of a step": _STEP + "{run: ls, env: {LD_PRELOAD: $X}}",
+    "env BASH_ENV through another": "env: [A: $X, BASH_ENV: $A]\n" + _STEP + "ls",
+    "env PYTHONPATH as a list": _STEP + "{run: ls, env: ['PYTHONPATH={{ params.X }}']}",
+    "env HOME": "env: {HOME: /home/$X}\n" + _STEP + "ls",
+    "params called PATH": "params: {PATH: a}\nsteps: [ls]",
+    "params called HOME": "params: {HOME: a}\nsteps: [ls]",
+    "an output LD_PRELOAD": "steps: [{run: ls, output: LD_PRELOAD}]",
+    "call": _STEP + "{call: '${X}'}",
+    "action": _STEP + "{action: dag.run, with: {dag: '{{ params.X }}'}}",
+    "task": _STEP + "{task: '{{ params.X }}'}",
+    "http": _STEP + "{http: {url: 'https://${X}/a'}}",
+    "http by the name of a schedule": "steps: [{http: {url: 'https://{{ schedule.name }}.de/'}}]",
+    "executor": _STEP + "{executor: {type: http, config: {url: 'https://${X}/a'}}}",
+    "event": _STEP + "{event: {topic: '${X}'}}",
+    "preconditions": _STEP + "{run: ls, preconditions: ['$X']}",
+    "preconditions with a value": (
+        _STEP + "{run: ls, preconditions: [{condition: '`$X`', expected: a}]}"
+    ),
+    "preconditions of the flow": "preconditions: ['test a && $X']\n" + _STEP + "ls",
+    "handler_on": "handler_on: {exit: '$X'}\n" + _STEP + "ls",
+    "worker_selector": _STEP + "{run: ls, worker_selector: {gpu: $X}}",
+    "worker_selector of the flow": "worker_selector: ['gpu=${X}']\n" + _STEP + "ls",
+    "queue": "queue: $X\n" + _STEP + "ls",
+    "dotenv": "dotenv: $X\n" + _STEP + "ls",
+}
+HARMLESS_FLOWS: Final = (
+    "env: {D: /srv}\nworking_dir: $D/a\n" + _STEP + "./run.sh $X",
+    _STEP + "{command: ls, env: {X: /fixed}, working_dir: $X}",
+    _STEP + "{command: ls, working_dir: '/data/{{ due_at | time }}'}",
+    "env: {PATH: '/opt/bin:${PATH}', A: $X}\n" + _STEP + "ls $A",
+    _STEP + "{command: [./load, '${X}'], preconditions: ['test -n \"$X\"']}",
+    _STEP + "{http: {url: 'https://example.com/${X}'}}",
+    _STEP + "{call: other, params: {A: $X}}",
+    _STEP + "{run: 'case $X in a) ./a;; *) ./b;; esac'}",
+)
+
+
+def is_refused(text: str) -> bool:
+    """Whether text for a shell is refused because X would choose what runs."""
+    try:
+        refuse_shell_text(text, lambda name: name == "X")
+    except Chosen:
+        return True
+    return False
+
+
+def run(rounds: int, seed: int = 0) -> dict[str, int]:
+    """Mixtures of harmless texts with at most one hostile one between them: each must be refused
+    exactly when it has that one. Returns how many were of each kind; raises AssertionError."""
+    random_ = random.Random(seed)
+    counts = {"refused": 0, "taken": 0}
+    for _ in range(rounds):
+        parts = random_.sample([text for text in HARMLESS_TEXTS if "$X;" not in text], 2)
+        is_hostile = random_.random() < 0.5
+        if is_hostile:
+            parts.insert(random_.randrange(3), random_.choice(TEXTS))
+        text = "\n".join(part if random_.random() < 0.5 else f"(\n{part}\n)" for part in parts)
+        assert is_refused(text) or not is_hostile, text
+        counts["refused" if is_hostile else "taken"] += 1
+    return counts | {"garbage": _garbage(rounds, random_)}
+
+
+def _garbage(rounds: int, random_: random.Random) -> int:
+    """No text, however broken, makes the reader fail or run for ever."""
+    signs = [
+        "$X",
+        "$(",
+        ")",
+        "`",
+        '"',
+        "'",
+        "<<A",
+        "\n",
+        "case",
+        "in",
+        "esac",
+        "[[",
+        "]]",
+        "((",
+        "|",
+    ]
+    signs += [
+        " ",
+        ";",
+        ";;",
+        "\\",
+        "${",
+        "}",
+        "{",
+        "=(",
+        "<(",
+        "#",
+        "A=",
+        "do",
+        "fi",
+        "&",
+        ">",
+        "sh",
+    ]
+    for _ in range(rounds):
+        text = "".join(random_.choice(signs) for _ in range(random_.randrange(60)))
+        try:
+            refuse_shell_text(text, lambda name: name == "X")
+        except Invalid:
+            continue
+    return rounds
