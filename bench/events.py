@@ -36,6 +36,8 @@ from duebook.model.event import new_draft
 from duebook.model.schedule import load_spec
 from duebook.sinks.kafka import KafkaSink
 from duebook.store.postgres import PostgresStore
+from duebook.targets.addresses import read_networks
+from duebook.targets.posting import Poster
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def measure(server: Server) -> tuple[float, ...]:
             lambda consumer: TransactionCourier(store, consumer, None, function=ignore),
         )
         with tempfile.TemporaryDirectory() as folder, closing(Kafka(Path(folder))) as cluster:
-            sink = KafkaSink(cluster.servers)
+            sink = KafkaSink(cluster.servers, Poster(read_networks("127.0.0.0/8")))
             kafka = delivered(store, "bus", lambda consumer: Courier(store, consumer, sink))
             sink.close()
     with opened(server) as store:

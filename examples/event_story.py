@@ -43,6 +43,7 @@ AFTER = 5 * SHOPS
 # no key: nothing but the books keeps an event from being here twice
 TABLE = "CREATE TABLE stocktakings (place serial, event text NOT NULL, due text NOT NULL)"
 NODE = ["up", "--coordination", "leader", "--roles", "scheduler,relay", "--quiet"]
+NODE += ["--http-allow", "127.0.0.1"]
 
 
 @dataclass(frozen=True)

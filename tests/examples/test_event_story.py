@@ -19,7 +19,11 @@ def test_both_consumers_get_every_event_in_order_though_the_leader_is_killed(
     tmp_path: Path, postgres_url: str
 ) -> None:
     with closing(Kafka(tmp_path)) as kafka, open_world(tmp_path, postgres_url) as world:
-        options: dict[str, Any] = {"coordination": "leader", "lease": LEASE}
+        options: dict[str, Any] = {
+            "coordination": "leader",
+            "lease": LEASE,
+            "http_allow": "127.0.0.1",
+        }
         options["roles"] = ["scheduler", "relay"]
         verdicts = Story(postgres_url, kafka, lambda: world.node(**options)).tell()
         events = world.book.events.list(TOPIC, limit=1_000)

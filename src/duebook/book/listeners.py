@@ -65,8 +65,9 @@ class Listeners(EventLog):
 
         A webhook has a `url` and a `secret`, which is made when it is not given; Kafka has
         `servers`, perhaps a `prefix` for its topics, and `config`, settings of librdkafka. A name
-        that exists is changed, and goes on where it is. Returns the sink, and the secret if one
-        was made. Raises Invalid, and Conflict when the name belongs to another kind.
+        that exists is changed, and goes on where it is; `***` leaves a secret as it is, while all
+        endpoints stay. Returns the sink, and the secret if one was made. Raises Invalid, and
+        Conflict when the name belongs to another kind.
         """
 
         def work(tx: Tx) -> tuple[Consumer, str | None]:
@@ -80,8 +81,8 @@ class Listeners(EventLog):
             made = self._save(tx, wanted, start)
             self._note_sink(tx, former, made)
             secret = kept.get("secret")
-            told = former is not None or options.get("secret") == secret
-            return made, None if told else secret
+            told = (options.get("secret"), former.options.get("secret") if former else None)
+            return made, None if secret in told else secret
 
         return self._store.transact(work)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from duebook.delivery.courier import LEASE, Courier, Outlet
 from duebook.delivery.serving import serve
 from duebook.errors import DuebookError, Invalid
+from duebook.model.sink import load_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,16 +38,18 @@ def open_sink(consumer: Consumer, allowed: tuple[Network, ...]) -> Sink:
 
     What it needs is imported here: a node without sinks starts quicker.
     """
-    options = consumer.options
+    from duebook.targets.posting import Poster
+
+    options = load_options(consumer.kind, consumer.options)  # what is no longer allowed is refused
     if consumer.kind == "webhook":
         from duebook.sinks.webhook import WebhookSink
-        from duebook.targets.posting import Poster
 
         return WebhookSink(options["url"], options["secret"], Poster(allowed))
     if consumer.kind == "kafka":
         from duebook.sinks.kafka import KafkaSink
 
-        return KafkaSink(options["servers"], options.get("prefix", ""), options.get("config"))
+        config = options.get("config")
+        return KafkaSink(options["servers"], Poster(allowed), options.get("prefix", ""), config)
     raise Invalid(f'sink "{consumer.name}" is of a kind that this node does not know')
 
 

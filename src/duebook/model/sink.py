@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.event import check_topic
-from duebook.model.fields import is_text
 from duebook.model.http_target import LONGEST_URL
+from duebook.model.kafka_settings import check_settings, kept_settings, show_settings
 from duebook.model.secret import HIDDEN
 
 if TYPE_CHECKING:
@@ -22,23 +22,6 @@ __all__ = ["ATTEMPTS", "SECRET_PREFIX", "keep_options", "load_options", "show_op
 ATTEMPTS: Final = 10
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how secrets of webhooks begin
 SHORTEST_SECRET: Final = 16
-MOST_SETTINGS: Final = 100
-LONGEST_SETTING: Final = 100_000
-"""Characters: certificates are long."""
-TIMEOUT: Final = "message.timeout.ms"
-LONGEST_TIMEOUT: Final = 3_600_000
-_PUBLIC: Final = frozenset(
-    {"acks", "client.id", "compression.type", "linger.ms", "message.timeout.ms", "sasl.mechanism"}
-    | {"sasl.mechanisms", "sasl.username", "security.protocol", "ssl.ca.location"}
-)
-"""Settings of Kafka whose values are never secret."""
-_OURS: Final = frozenset(
-    {"bootstrap.servers", "delivery.timeout.ms", "enable.gapless.guarantee", "enable.idempotence"}
-    | {"metadata.broker.list", "transactional.id"}
-)
-_EXECUTED: Final = frozenset(
-    {"plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "ssl.providers"}
-)
 
 
 def load_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -63,20 +46,27 @@ def keep_options(
 ) -> dict[str, Any]:
     """Options that replace `former` ones: what they hide stays as it is.
 
-    The secret of a webhook stays when none is given, and a first one is made. What Kafka's
-    settings hide stays only with the same servers, for these are told.
+    Secrets stay only with the endpoints that got them so far. The secret of a webhook stays when
+    none is given; a first one is made, and another for another host.
     """
     kept = dict(options)
     if kind == "webhook" and kept.get("secret") in (None, HIDDEN):
-        kept["secret"] = former.get("secret") or _new_secret()
+        if not former or _origin(kept.get("url")) == _origin(former.get("url")):
+            kept["secret"] = former.get("secret") or _new_secret()
+        elif kept.get("secret") is None:
+            kept["secret"] = _new_secret()
     if kind == "kafka" and isinstance(config := kept.get("config"), dict):
-        same = kept.get("servers") == former.get("servers")
-        known = former.get("config", {}) if same else {}
-        kept["config"] = {
-            name: known.get(name, value) if value == HIDDEN else value
-            for name, value in config.items()
-        }
+        kept["config"] = kept_settings(config, kept.get("servers"), former)
     return kept
+
+
+def _origin(url: object) -> tuple[str, str | None, int | None] | None:
+    try:
+        parts = urlsplit(str(url))
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return parts.scheme, parts.hostname, port
 
 
 def _new_secret() -> str:
@@ -92,7 +82,7 @@ def _shown(key: str, value: Any) -> Any:
     if key == "secret":
         return HIDDEN
     if key == "config":
-        return {name: text if name in _PUBLIC else HIDDEN for name, text in value.items()}
+        return show_settings(value)
     return value
 
 
@@ -115,6 +105,9 @@ def _url(value: object) -> str:
 
 def _secret(value: object) -> str:
     text = value if isinstance(value, str) else ""
+    if text == HIDDEN:
+        told = f"sink secret is {HIDDEN}, which hides the secret of another host"
+        raise Invalid(f"{told}; give one, or leave it out to have one made")
     try:
         raw = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -136,49 +129,8 @@ def _prefix(value: object) -> str:
     return check_topic(value, "sink prefix")
 
 
-def _config(value: object) -> dict[str, str]:
-    if (
-        isinstance(value, dict)
-        and len(value) <= MOST_SETTINGS
-        and all(
-            isinstance(k, str) and isinstance(v, str | int | float | bool) for k, v in value.items()
-        )
-    ):
-        for name, item in value.items():
-            _refuse_setting(name, item)
-        return {key: _word(item) for key, item in value.items()}
-    raise Invalid(f"sink config {shorten(value)} is no object of settings of librdkafka")
-
-
-def _refuse_setting(name: str, value: object) -> None:
-    if name in _OURS:
-        raise Invalid(f'sink config "{name}" is set by Duebook, which counts on it')
-    if name in _EXECUTED:
-        raise Invalid(f'sink config "{name}" would run a program or library where relays are')
-    if not is_text(name, 200) or not is_text(str(value), LONGEST_SETTING):
-        raise Invalid(f'sink config "{shorten(name)}" is no setting of up to 100,000 characters')
-    if name == TIMEOUT and not _is_timeout(value):
-        raise Invalid(
-            f'sink config "{TIMEOUT}" {quoted(value)} is no whole number 1 to {LONGEST_TIMEOUT:,}'
-        )
-    if name == "partitioner" and value == "random":
-        raise Invalid('sink config "partitioner" "random" would undo the order of each key')
-    if value == HIDDEN:
-        raise Invalid(f'sink config "{shorten(name)}" is {HIDDEN}, which hides a value; give it')
-
-
-def _is_timeout(value: object) -> bool:
-    text = str(value)
-    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(LONGEST_TIMEOUT))
-    return digits and 1 <= int(text) <= LONGEST_TIMEOUT
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 _READERS: Final[dict[str, dict[str, Any]]] = {
     "webhook": {"url": _url, "secret": _secret},
-    "kafka": {"servers": _servers, "prefix": _prefix, "config": _config},
+    "kafka": {"servers": _servers, "prefix": _prefix, "config": check_settings},
 }
 _NEEDED: Final = {("webhook", "url"), ("webhook", "secret"), ("kafka", "servers")}

@@ -6,13 +6,16 @@ backwards.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote, urlencode
 
-from duebook.errors import Invalid, shorten
+from duebook.errors import DuebookError, Invalid, shorten
 from duebook.model.consumer import Report
-from duebook.model.sink import TIMEOUT
+from duebook.model.kafka_settings import TIMEOUT, TOKEN_URL, asks_for_tokens
 from duebook.sinks.cloud_events import as_headers
 
 if TYPE_CHECKING:
@@ -37,11 +40,26 @@ _REFUSALS: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "TOPIC_EXCEPTION", "INV
 """What a broker says about a message itself."""
 
 
+_OAUTH: Final = "sasl.oauthbearer."
+TOKEN_LASTS: Final = 300
+"""Seconds, when the answer does not say how long."""
+
+
+class Gate(Protocol):
+    """Says where a sink may connect, and asks for tokens there."""
+
+    def refuse(self, servers: str) -> None:
+        """Raises Invalid for servers that may not be connected to."""
+
+    def fetch(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        """Posts; the status and the body of the answer. Raises Unavailable for none."""
+
+
 class KafkaSink:
     """One producer; a new one after an error from which it cannot recover."""
 
     def __init__(
-        self, servers: str, prefix: str = "", config: dict[str, str] | None = None
+        self, servers: str, gate: Gate, prefix: str = "", config: dict[str, str] | None = None
     ) -> None:
         try:
             import confluent_kafka
@@ -55,7 +73,14 @@ class KafkaSink:
         settings = {**_SETTINGS, **(config or {}), "bootstrap.servers": servers}
         self._patience = int(settings.get(TIMEOUT, PATIENCE)) / 1_000
         # the library would give up one message and send those behind it; we give up all
-        self._settings = settings | {TIMEOUT: 0}
+        settings |= {TIMEOUT: 0}
+        self._gate = gate
+        self._servers = servers
+        # the library would send the secret wherever the endpoint's name leads
+        if asks_for_tokens(settings):
+            settings["oauth_cb"] = self._token
+        self._oauth = {name: settings.pop(name) for name in [*settings] if name.startswith(_OAUTH)}
+        self._settings = settings
         self._producer: Any = None
         self._trouble = ""
         """what the producer told last"""
@@ -127,6 +152,28 @@ class KafkaSink:
                 producer.poll(0)
                 return True
 
+    def _token(self, _: str) -> tuple[str, float, str, dict[str, str]]:
+        """A token for the brokers, until when it holds, and what goes with it; raises Invalid."""
+        given = {name.removeprefix(_OAUTH): text for name, text in self._oauth.items()}
+        form = {"grant_type": "client_credentials"}
+        form |= {"scope": given["scope"]} if "scope" in given else {}
+        proof = f"{quote(given.get('client.id', ''))}:{quote(given.get('client.secret', ''))}"
+        headers = {
+            "Authorization": f"Basic {b64encode(proof.encode()).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+        try:
+            status, body = self._gate.fetch(
+                self._oauth[TOKEN_URL], headers, urlencode(form).encode()
+            )
+            token, lasts = _read_token(status, body)
+        except DuebookError as error:
+            self._trouble = f"no token: {shorten(str(error), 300)}"
+            raise
+        pairs = (pair.partition("=") for pair in given.get("extensions", "").split(",") if pair)
+        return token, time.time() + lasts, "", {name: text for name, _, text in pairs}
+
     def _hear(self, error: Any) -> None:
         if error.name() != "_ALL_BROKERS_DOWN":  # it comes after the reason
             self._trouble = shorten(error.str(), 300)
@@ -137,6 +184,7 @@ class KafkaSink:
 
     def _opened(self) -> Any:
         if self._producer is None:
+            self._gate.refuse(self._servers)
             make: Callable[..., Any] = self._library.Producer
             try:
                 self._producer = make(self._settings | {"error_cb": self._hear}, logger=log)
@@ -155,3 +203,18 @@ class KafkaSink:
         if producer is not None:
             producer.purge()
             producer.flush(1)
+
+
+def _read_token(status: int, body: bytes) -> tuple[str, float]:
+    """What a token endpoint answers, and how many seconds it holds; raises Invalid."""
+    if not 200 <= status < 300:
+        raise Invalid(f"the token endpoint answered {status}")
+    try:
+        form = json.loads(body)
+    except ValueError:
+        form = None
+    token = form.get("access_token") if isinstance(form, dict) else None
+    lasts = form.get("expires_in", TOKEN_LASTS) if isinstance(form, dict) else None
+    if not isinstance(token, str) or isinstance(lasts, bool) or not isinstance(lasts, int | float):
+        raise Invalid("the token endpoint answered without an access_token")
+    return token, float(lasts)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import httpcore2
 import httpx2
 
-from duebook.errors import Unavailable
+from duebook.errors import Invalid, Unavailable, shorten
+from duebook.targets.addresses import refusal
 from duebook.targets.http import Failed, read_url, send, verified
 from duebook.targets.processes import Stop
 from duebook.targets.wire import Interrupted, Wire, resolve
@@ -42,6 +43,26 @@ class Poster:
 
     def __call__(self, url: str, headers: dict[str, str], body: bytes) -> int:
         """The status of the answer; raises Unavailable when there is none."""
+        return self.fetch(url, headers, body)[0]
+
+    def refuse(self, servers: str) -> None:
+        """Raises Invalid when one of `HOST:PORT,HOST:PORT` has an address that is not allowed.
+
+        For programs that connect by themselves: a name may mean another address a moment later.
+        """
+        for server in filter(None, (part.strip() for part in servers.split(","))):
+            host, port = _host_of(server)
+            try:
+                found = self._resolver(host, port)
+            except OSError:
+                continue  # it is told when the connection fails
+            for _, address in found:
+                if why := refusal(address[0].partition("%")[0], self._allowed):
+                    told = f"no connection to {shorten(host)}: {address[0]} is {why}"
+                    raise Invalid(f"{told}; the setting http_allow can allow it")
+
+    def fetch(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        """The status and the body of the answer; raises Unavailable when there is none."""
         ours = {
             "User-Agent": f"duebook/{__version__}",
             "Accept": "*/*",
@@ -56,9 +77,19 @@ class Poster:
                 network_backend=Wire(self._stop, deadline, self._allowed, self._resolver),
                 max_keepalive_connections=0,
             ) as pool:
-                return send(pool, request).status
+                answer = send(pool, request)
+                return answer.status, answer.body
         except Interrupted as error:
             told = "it did not answer in time" if error.reason == "timeout" else error.reason
             raise Unavailable(told) from None
         except Failed as error:
             raise Unavailable(str(error)) from None
+
+
+def _host_of(server: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `[::1]:9092` or `PLAINTEXT://HOST:PORT`."""
+    place = server.rpartition("://")[2]
+    host, colon, port = place.rpartition(":")
+    if not colon or not port.isdecimal() or (":" in host and not host.startswith("[")):
+        host, port = place, "9092"
+    return host.strip("[]"), int(port[:5])

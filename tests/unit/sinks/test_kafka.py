@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from duebook.errors import Invalid, Unavailable
+from duebook.model.kafka_settings import TOKEN_URL
 from duebook.sinks.kafka import KafkaSink
+from duebook.targets.addresses import read_networks
+from duebook.targets.posting import Poster
 from tests.unit.sinks.test_webhook import delivery
 from tests.waiting import eventually
 
@@ -35,8 +40,22 @@ class Producer:
     def purge(self) -> None: ...
 
 
+class Open:
+    """Lets everything through; has the answer of a token endpoint."""
+
+    def __init__(self, status: int = 200, body: bytes = b"") -> None:
+        self.answer = status, body
+        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+
+    def refuse(self, servers: str) -> None: ...
+
+    def fetch(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        self.asked.append((url, headers, body))
+        return self.answer
+
+
 def sink(producer: Producer | None = None, **config: str) -> KafkaSink:
-    made = KafkaSink("127.0.0.1:1", config={"message.timeout.ms": "1"} | config)
+    made = KafkaSink("127.0.0.1:1", Open(), config={"message.timeout.ms": "1"} | config)
     made._producer = producer
     return made
 
@@ -79,3 +98,75 @@ def test_why_no_broker_answers_is_told_with_the_sink_and_not_in_the_log(
         why = eventually(refusal)
     assert why.startswith("no broker acknowledged it in time: 127.0.0.1:1")
     assert caplog.records == []
+
+
+def test_servers_at_addresses_that_are_not_allowed_are_told_with_the_sink() -> None:
+    made = KafkaSink("k-1:9092,[::1]:9092", Poster(), config={"message.timeout.ms": "1"})
+    assert made.deliver([delivery(1)]).undelivered["e1"] == (
+        "no connection to ::1: ::1 is loopback; the setting http_allow can allow it"
+    )
+
+
+def test_each_server_is_judged_by_its_resolved_addresses() -> None:
+    def resolver(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+        if host == "gone":
+            raise OSError
+        return [(2, ({"meta": "169.254.169.254", "own": "10.1.0.7"}.get(host, "8.8.8.8"), port))]
+
+    poster = Poster(read_networks("10.1.0.0/16"), resolver=resolver)
+    poster.refuse("k:9092, own:9092,gone,SASL_SSL://k:9093")
+    for servers in ("k:1,meta:9092", "PLAINTEXT://meta:9092", "meta"):
+        with pytest.raises(Invalid, match="is link-local"):
+            poster.refuse(servers)
+
+
+OAUTH = {
+    "security.protocol": "sasl_plaintext",
+    "sasl.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "duebook",
+    "sasl.oauthbearer.client.secret": "t:p s",
+    "sasl.oauthbearer.scope": "bus",
+    "sasl.oauthbearer.extensions": "logicalCluster=lkc-1",
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+    "message.timeout.ms": "1",
+}
+
+
+def test_tokens_come_through_the_gate_and_the_library_never_sees_the_secret() -> None:
+    gate = Open(body=b'{"access_token": "abc", "expires_in": 60}')
+    made = KafkaSink("127.0.0.1:1", gate, config=OAUTH)
+    assert not any("oauthbearer" in name for name in made._settings)
+    with closing(made):
+        made._opened()
+        ((url, headers, body), *_) = eventually(lambda: gate.asked)
+    assert url == "https://login.example.com/token"
+    assert b64decode(headers["Authorization"].removeprefix("Basic ")) == b"duebook:t%3Ap%20s"
+    assert body == b"grant_type=client_credentials&scope=bus"
+    token, _, _, extensions = made._token("")
+    assert (token, extensions) == ("abc", {"logicalCluster": "lkc-1"})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (401, b"", "answered 401"),
+        (200, b"{", "without an access_token"),
+        (200, b"[]", "without an access_token"),
+        (200, b'{"access_token": 1}', "without an access_token"),
+        (200, b'{"access_token": "a", "expires_in": "soon"}', "without an access_token"),
+    ],
+)
+def test_a_token_endpoint_that_gives_none_is_told(status: int, body: bytes, told: str) -> None:
+    made = KafkaSink("127.0.0.1:1", Open(status, body), config=OAUTH)
+    with pytest.raises(Invalid, match=told):
+        made._token("")
+    assert told in made._silence()
+
+
+def test_a_token_endpoint_at_an_address_that_is_not_allowed_gets_no_secret() -> None:
+    made = KafkaSink(
+        "127.0.0.1:1", Poster(), config=OAUTH | {TOKEN_URL: "http://169.254.169.254/token"}
+    )
+    with pytest.raises(Unavailable, match="link-local; the setting http_allow can allow it"):
+        made._token("")

@@ -132,7 +132,7 @@ def test_the_secret_of_a_sink_is_shown_nowhere() -> None:
         ("kafka", {"servers": "x", "config": {"a": []}}, "config"),
         ("kafka", {"servers": "x", "config": {"message.timeout.ms": "soon"}}, "soon"),
         ("kafka", {"servers": "x", "config": {"message.timeout.ms": 0}}, "timeout"),
-        ("kafka", {"servers": "x", "config": {"delivery.timeout.ms": 5}}, "set by Duebook"),
+        ("kafka", {"servers": "x", "config": {"delivery.timeout.ms": 5}}, "Duebook sets it"),
         ("kafka", {"servers": "x", "config": {"partitioner": "random"}}, "order"),
         ("carrier pigeon", {}, "kind"),
     ],

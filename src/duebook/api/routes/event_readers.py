@@ -60,7 +60,7 @@ def save_sink(ask: Here, name: str) -> Response:
 
     It gets the events of its namespace. One that exists goes on where it is. The secret of a
     webhook is made when none is given, and shown this once; `***` for a secret leaves it as it is,
-    for Kafka only with the same servers.
+    as long as no endpoint changes: the URL, or Kafka's servers, token endpoint and protocol.
     """
     readers = {
         "kind": one_of(("kafka", "webhook")),

@@ -1,0 +1,68 @@
+"""Secrets of sinks stay with the endpoints that got them; settings of Kafka are an allow-list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from duebook.book import Book
+from duebook.errors import Invalid
+from duebook.model.consumer import consumer_form
+from tests.attack.walls import HOSTILE_SETTINGS, REFUSED_SETTINGS
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+
+SECRET = "hunter2-not-to-be-shown"  # noqa: S105
+HOOK = "https://example.com/hooks"
+KAFKA_CONFIG = {
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.client.secret": SECRET,
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+    "ssl.key.pem": SECRET,
+}
+HIDDEN_CONFIG = KAFKA_CONFIG | {"sasl.oauthbearer.client.secret": "***", "ssl.key.pem": "***"}
+
+
+@pytest.fixture
+def book(store: Store) -> Book:
+    return Book(store, by="token:ci")
+
+
+def test_what_settings_of_kafka_hide_stays_while_no_endpoint_changes(book: Book) -> None:
+    def add(config: dict[str, Any], servers: str = "k:9092") -> None:
+        book.events.add_sink("bus", "kafka", servers=servers, config=config)
+
+    add(KAFKA_CONFIG)
+    shown = consumer_form(book.events.sinks()[0])["options"]["config"]
+    assert shown == HIDDEN_CONFIG, "where secrets go is shown, and secrets are not"
+    add(HIDDEN_CONFIG | {"linger.ms": 7})
+    assert book.events.sinks()[0].options["config"] == KAFKA_CONFIG | {"linger.ms": "7"}
+    for setting, value in HOSTILE_SETTINGS.items():
+        with pytest.raises(Invalid, match="hides a value"):
+            add(HIDDEN_CONFIG | {setting: value})
+    with pytest.raises(Invalid, match="hides a value"):
+        add(HIDDEN_CONFIG, "attacker:9092")
+    without = {name: text for name, text in HIDDEN_CONFIG.items() if name != "security.protocol"}
+    with pytest.raises(Invalid, match="hides a value"):
+        add(without)
+    assert book.events.sinks()[0].options["config"] == KAFKA_CONFIG | {"linger.ms": "7"}
+    assert SECRET not in str(book.audit.list())
+
+
+def test_the_secret_of_a_webhook_stays_with_its_url(book: Book) -> None:
+    sink, secret = book.events.add_sink("hooks", "webhook", url=HOOK)
+    with pytest.raises(Invalid, match="hides the secret of another host"):
+        book.events.add_sink("hooks", "webhook", url="https://attacker.example/", secret="***")  # noqa: S106
+    changed, new = book.events.add_sink("hooks", "webhook", url="https://attacker.example/")
+    assert new is not None
+    assert new == changed.options["secret"] != secret == sink.options["secret"]
+
+
+@pytest.mark.parametrize("setting", REFUSED_SETTINGS)
+def test_settings_of_kafka_that_are_not_allowed_are_refused(book: Book, setting: str) -> None:
+    with pytest.raises(Invalid, match=setting):
+        book.events.add_sink("bus", "kafka", servers="k:9092", config={setting: "x"})
+    assert book.events.sinks() == []
