@@ -18,7 +18,7 @@ from duebook.ids import check_name
 from duebook.model.fields import read_labels
 from duebook.model.schedule import load_spec
 from duebook.model.serving import choose_serving
-from duebook.private_folder import FOLDER, refuse_writable
+from duebook.private_folder import FOLDER, refuse_readable, refuse_writable
 from duebook.settings import ROLES, database_path, is_postgres, load_settings
 from duebook.targets.printing import keeping_prints
 from duebook.targets.task import Tasks, check_function, is_task_process
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from duebook.model.policies import AnyTrigger, Policies
     from duebook.settings import Settings
     from duebook.store.base import Store
+    from duebook.targets.command_setup import CommandSetup
     from duebook.targets.spawner import Spawner
     from duebook.targets.task import Isolation
 
@@ -215,6 +216,8 @@ class Duebook(Book):
         serve: str | Sequence[str] | None = None,
         prune: bool = False,
         keep_prints: bool = False,
+        pass_env: str | Sequence[str] | None = None,
+        run_as: str | None = None,
     ) -> None:
         """Be a node until SIGTERM, Ctrl-C or `stop()`: plan what is due, and perform it.
 
@@ -222,11 +225,13 @@ class Duebook(Book):
         `keep_prints`, meanwhile this process has other sys.stdout and sys.stderr, by which what
         tasks print goes into the logs of their runs as well. `labels` are for steps of flows that
         ask for them. The node executes runs of the namespaces `serve` (`"*"` for all), by default
-        only those of its own namespace. Raises Invalid for roles, queues, labels, namespaces and
+        only those of its own namespace. Commands get the variables `pass_env` besides the usual
+        ones, and run as the user `run_as`. Raises Invalid for roles, queues, labels, namespaces and
         slots that are none, and Conflict while it is a node already.
         """
         with keeping_prints() if keep_prints else nullcontext():
-            self._run(roles, slots, queues, labels, serve, prune, lambda: None)
+            setup = self._setup(pass_env, run_as)
+            self._run(roles, slots, queues, labels, serve, prune, lambda: None, setup)
 
     @contextmanager
     def running(
@@ -239,12 +244,17 @@ class Duebook(Book):
         serve: str | Sequence[str] | None = None,
         prune: bool = False,
         keep_prints: bool = False,
+        pass_env: str | Sequence[str] | None = None,
+        run_as: str | None = None,
     ) -> Iterator[None]:
         """Be a node beside what stands in the `with` block, such as a web server.
 
         Raises what `run` raises: when it cannot begin, or at the end of the block.
         """
-        node = _Beside(lambda ready: self._run(roles, slots, queues, labels, serve, prune, ready))
+        setup = self._setup(pass_env, run_as)
+        node = _Beside(
+            lambda ready: self._run(roles, slots, queues, labels, serve, prune, ready, setup)
+        )
         with keeping_prints() if keep_prints else nullcontext():
             node.begin()
             try:
@@ -252,6 +262,12 @@ class Duebook(Book):
             finally:
                 self.stop()
                 node.end()
+
+    def _setup(self, pass_env: str | Sequence[str] | None, run_as: str | None) -> CommandSetup:
+        from duebook.targets.command_setup import command_setup
+
+        given = self._settings.pass_env if pass_env is None else pass_env
+        return command_setup(given, run_as or self._settings.run_as)
 
     def _run(
         self,
@@ -262,6 +278,7 @@ class Duebook(Book):
         serve: str | Sequence[str] | None,
         prune: bool,
         ready: Callable[[], None],
+        setup: CommandSetup,
     ) -> None:
         from duebook.engine.node import NodeOptions
         from duebook.targets.addresses import read_networks
@@ -286,7 +303,7 @@ class Duebook(Book):
             coordination=self._settings.coordination,
             http_allow=read_networks(self._settings.http_allow),
         )
-        with Spawner() as spawner:
+        with Spawner(setup) as spawner:
             self.serve(spawner, options, prune, ready)
 
     def serve(
@@ -305,6 +322,9 @@ class Duebook(Book):
         from duebook.engine.node import Node
 
         _refuse_unsafe(self.database_url)
+        if spawner.setup.user is not None and not is_postgres(self.database_url):
+            self.store.read(lambda _: None)  # its file is there from now on
+            refuse_readable(database_path(self.database_url), spawner.setup.user.name)
         if is_task_process():
             raise Conflict(
                 "the process of a task imports this program, which would be a node once more; put "

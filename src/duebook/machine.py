@@ -5,18 +5,43 @@ Where there is no /proc, or one of other processes, nobody is told apart and nob
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["ProcessId", "Seen", "helper_mark", "is_gone", "process_is_gone", "this_process"]
+__all__ = [
+    "ProcessId",
+    "Seen",
+    "helper_mark",
+    "hide_memory",
+    "is_gone",
+    "process_is_gone",
+    "this_process",
+]
 
 _PROC: Final = Path("/proc")
 _NAMESPACES: Final = ("pid", "time")
 """Those that give a pid, and the instant at which its process began, their meaning."""
 _STATE, _THREADS, _STARTED = 0, 17, 19
 """Places in what follows the name of the program in /proc/PID/stat."""
+
+
+_PR_SET_DUMPABLE: Final = 4
+
+
+def hide_memory() -> None:
+    """Let no other process but root's read the memory and the environment of this one.
+
+    Otherwise every process of the same user can, also a command, in /proc/PID/environ and
+    /proc/PID/mem. Debuggers and profilers of that user cannot either, and there is no core dump.
+    Only Linux has this; it ends with exec.
+    """
+    if sys.platform == "linux":
+        zero = ctypes.c_ulong(0)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, zero, zero, zero, zero)
 
 
 class ProcessId(NamedTuple):
@@ -106,6 +131,8 @@ def _look(pid: int) -> Seen:
 
 
 def _has_helpers(pid: int, started: int) -> bool:
+    if not (_PROC / "1").exists():
+        return True  # /proc hides processes (hidepid), those of helpers too
     mark = helper_mark(ProcessId("", pid, started)).encode()
     for place in _PROC.iterdir():
         if place.name.isdecimal():

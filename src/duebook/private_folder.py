@@ -11,10 +11,11 @@ from duebook.errors import Invalid, Unavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FOLDER", "refuse_writable", "user_name"]
+__all__ = ["FOLDER", "refuse_readable", "refuse_writable", "user_name"]
 
 FOLDER: Final = ".duebook"
 _WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def refuse_writable(folder: Path) -> None:
@@ -36,6 +37,19 @@ def refuse_writable(folder: Path) -> None:
         raise Invalid(
             f"{folder} belongs to {user_name(found.st_uid)}, who could change what is in it; use "
             "a directory of your own, or chown it"
+        )
+
+
+def refuse_readable(file: Path, user: str) -> None:
+    """Raises Invalid unless a file, or the directory that it is in, is closed to all others, among
+    them `user`, as whom commands run."""
+    mode, around = (stat.S_IMODE(path.stat().st_mode) for path in (file, file.absolute().parent))
+    if mode & _OTHERS and around & _OTHERS:
+        folder = file.parent if file.parent.name == FOLDER else None
+        remedy = f"chmod 700 {folder}" if folder is not None else f"chmod 600 {file}*"
+        raise Invalid(
+            f'{file} can be read by others (mode {mode:o}), and so by "{user}", as whom commands '
+            f"run; {remedy}"
         )
 
 

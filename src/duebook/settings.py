@@ -53,6 +53,11 @@ class Settings:
     http_allow: str = ""
     """networks that are not public but that requests may go to, such as `127.0.0.0/8, fd00::/8`"""
 
+    pass_env: str = ""
+    """variables of the node that commands get besides the usual ones, such as `EDITOR, AWS_*`"""
+    run_as: str | None = None
+    """the user as whom commands run; None: that of the node, who must be root otherwise"""
+
     host: str = "127.0.0.1"
     """where the API is served; beyond loopback only once there is a token"""
     port: str = ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duebook.book.tokens import Tokens
+from tests.attack.commands import Word, as_ordinary_user
 from tests.attack.readers import node_numbers
 from tests.integration.nodes import open_world
 from tests.waiting import eventually
@@ -33,6 +34,8 @@ class Stage:
     url: str
     tokens: Mapping[str, str]
     """role -> a token of all namespaces; `stranger` is an operator of the namespace `elsewhere`"""
+    word: Word
+    """what the secrets in the environment of the node begin with"""
 
     def numbers(self) -> dict[str, float]:
         return node_numbers(self.url, self.tokens["admin"])
@@ -59,8 +62,10 @@ def open_stage(folder: Path, url: str | None = None) -> Iterator[Stage]:
         }
         made["stranger"] = tokens.create("attack-stranger", "operator", "elsewhere")[1]
         world.add("on-time", "true", trigger={"cron": "* * * * * *"})
-        node = world.start("up", "--port", "0").wait_ready()
+        word = Word()
+        argv = as_ordinary_user(world.cli_argv("up", "--port", "0"))
+        node = world._begin(argv, word.env).wait_ready()
         (address, *_) = eventually(lambda: ADDRESS.findall(node.output))
-        yield Stage(world, node, address, made)
+        yield Stage(world, node, address, made, word)
         code = node.end()
         assert code == 0, node.log

@@ -18,6 +18,8 @@ from duebook.flows.shelf import Shelf
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from duebook.targets.command import environment
+from duebook.targets.command_setup import CommandSetup
+from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
 from tests.conformance.builders import (
     MINUTE,
@@ -353,7 +355,7 @@ def test_a_step_knows_the_schedule_and_the_due_time_of_its_flow(
     Advancer(store).step()
     (step,) = claim(store)
     assert step.around is not None
-    room = StepRoom(store, None, {}, Shelf())  # type: ignore[arg-type]
+    room = StepRoom(store, Spawner(CommandSetup({})), Shelf())
     ready = room.prepare(step, step.around, OutputFiles())
     assert isinstance(ready, Ready)
     assert run.due_at is not None

@@ -13,6 +13,8 @@ from duebook.flows.shelf import Shelf
 from duebook.model.flow import MOST_OUTPUT_SIZE
 from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
+from duebook.targets.command_setup import CommandSetup
+from duebook.targets.spawner import Spawner
 from tests.conformance.builders import begin, claim, get_run
 from tests.conformance.flow_builders import put_flow, settle, start
 
@@ -49,7 +51,7 @@ def prepared(store: Store, files: OutputFiles, use: str) -> Ready | Outcome:
 
 
 def room(store: Store) -> StepRoom:
-    return StepRoom(store, None, {}, Shelf())  # type: ignore[arg-type]
+    return StepRoom(store, Spawner(CommandSetup({})), Shelf())
 
 
 def test_a_step_gets_a_large_output_as_a_file_while_it_runs(store: Store) -> None:

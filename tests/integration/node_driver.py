@@ -39,12 +39,13 @@ def main(place: str, options: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (options["descriptors"],) * 2)
     if "clock" in options:
         _shift_clock(Path(options["clock"]))
+    from duebook.targets.command_setup import command_setup
     from duebook.targets.spawner import Spawner
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("duebook.engine.persist").setLevel(logging.DEBUG)  # tests wait for its tries
     os.environ["NODE_PID"] = str(os.getpid())
-    with Spawner() as spawner:
+    with Spawner(command_setup(os.environ["DUEBOOK_PASS_ENV"])) as spawner:
         from duebook.engine import node as engine
         from duebook.engine.node import Node, NodeOptions
         from duebook.targets.addresses import read_networks

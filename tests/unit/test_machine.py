@@ -99,3 +99,16 @@ def test_a_node_is_not_gone_while_its_commands_may_be_under_way() -> None:
         spawner.close()
     assert not machine._has_helpers(this.pid, this.started)
     assert helper_mark(this) == helper_mark(ProcessId("", this.pid, this.started))
+
+
+def test_where_processes_are_hidden_nobody_counts_as_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With `hidepid` the helpers of a node are not to be seen: nobody reads their memory."""
+    monkeypatch.setattr(machine, "_PROC", tmp_path)
+    with child() as process:
+        process.kill()
+        process.wait()
+        assert not process_is_gone(process.pid, 1)
+        (tmp_path / "1").mkdir()
+        assert process_is_gone(process.pid, 1)

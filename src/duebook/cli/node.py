@@ -26,6 +26,7 @@ from duebook.settings import COORDINATIONS
 from duebook.settings import ROLES as NODE_ROLES
 from duebook.store.opening import place_of
 from duebook.targets.addresses import read_networks
+from duebook.targets.command_setup import command_setup
 from duebook.targets.printing import keeping_prints
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from duebook.app import Duebook
     from duebook.engine.node import NodeOptions
+    from duebook.targets.command_setup import CommandUser
 
 __all__ = ["tick_command", "up_command", "web_command", "worker_command"]
 
@@ -71,6 +73,18 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--http-allow",
             metavar="NETWORKS",
             help="Networks for requests besides the public ones. [env: DUEBOOK_HTTP_ALLOW]",
+        ),
+        click.option(
+            "--run-as",
+            metavar="USER",
+            help="Run commands as another user; the node must be root. [env: DUEBOOK_RUN_AS]",
+        ),
+        click.option(
+            "--pass-env",
+            metavar="NAMES",
+            multiple=True,
+            help="Variables that commands get besides the usual ones, such as EDITOR,AWS_*. [env: "
+            "DUEBOOK_PASS_ENV]",
         ),
         click.option(
             "--prune", is_flag=True, help="Delete schedules that the code no longer declares."
@@ -199,6 +213,8 @@ def _serve(
     labels: tuple[str, ...] = (),
     serve: str | None = None,
     http_allow: str | None = None,
+    pass_env: tuple[str, ...] = (),
+    run_as: str | None = None,
     prune: bool = False,
     quiet: bool = False,
     verbose: bool = False,
@@ -207,7 +223,13 @@ def _serve(
     flows: tuple[Path, ...] = (),
 ) -> None:
     settings = database_settings(
-        coordination=coordination, http_allow=http_allow, serve=serve, host=host, port=port
+        coordination=coordination,
+        http_allow=http_allow,
+        serve=serve,
+        pass_env=",".join(pass_env),
+        run_as=run_as,
+        host=host,
+        port=port,
     )
     if quiet and verbose:
         raise click.UsageError("give either --quiet or --verbose")
@@ -217,13 +239,14 @@ def _serve(
         check_name(name, "--queue")
     given = read_labels("--label", dict(read_pair(label, "--label") for label in labels))
     networks = read_networks(settings.http_allow)
+    setup = command_setup(settings.pass_env, settings.run_as)
     _allow_descriptors(slots)
     with ExitStack() as stack:
         place = take_place(settings) if "web" in roles else None  # first: who cannot, hears it now
         if place is not None:
             stack.callback(place.socket.close)
         stack.enter_context(keeping_prints())
-        spawner = stack.enter_context(Spawner())  # before any thread
+        spawner = stack.enter_context(Spawner(setup))  # before any thread
         alone = roles == ("web",)
         process = None
         if place is not None and not alone:
@@ -257,7 +280,7 @@ def _serve(
             web = stack.enter_context(open_web(book, settings, place))
 
         def ready() -> None:
-            _greet(book, options)
+            _greet(book, options, setup.user)
             if web is not None:
                 web.start()
             collect_seldom()
@@ -267,11 +290,13 @@ def _serve(
     click.echo("ended; nothing is lost, the next start carries on")
 
 
-def _greet(book: Duebook, options: NodeOptions) -> None:
+def _greet(book: Duebook, options: NodeOptions, user: CommandUser | None) -> None:
     place = place_of(book.database_url)
     click.echo(f"duebook {__version__}, books in {printable(place)}")
     if "worker" in options.roles:
         click.echo(f"serves {options.namespaces}")
+        if user is not None:
+            click.echo(f"runs commands as {user.name}")
     if book.tasks.names:
         click.echo(f"tasks: {', '.join(book.tasks.names)}")
     for schedule in book.schedules.list(status="active", sort="next_due_at", limit=3):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.api.node_link import Line, NodeLink
 from duebook.cli.node_log import begin_log
+from duebook.machine import hide_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,12 @@ def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
         signal.signal(number, signal.SIG_IGN)  # the node decides when this process ends
     _die_with(node_pid)
     _die_before_the_node()
+    hide_memory()  # the last: no process may write its own oom_score_adj any more
     line = Line(socket.socket(fileno=line_fd))
+    given = line.receive()
+    if given is None:  # the node is gone
+        return
+    os.environ.update(given["environ"])
     import uvicorn  # noqa: F401 - while the node gets ready
 
     import duebook.web.site  # noqa: F401

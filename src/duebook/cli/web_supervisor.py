@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from duebook.api.node_link import Line, answer_asks
 from duebook.chance import fraction
 from duebook.closing import Closing
 from duebook.patience import patience
+from duebook.targets.command_setup import early_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,12 +50,15 @@ class _Child:
             program = _PROGRAM.format(root=_ROOT, line=fds[0], listening=fds[1], node=os.getpid())
             self.process = subprocess.Popen(  # noqa: S603  (our own program)
                 [sys.executable, "-P", "-c", program],
+                env=early_variables(),  # the rest follows, where nobody else reads it
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # results are the node's
                 pass_fds=fds,
                 start_new_session=True,  # Ctrl-C is for the node, which then ends us in order
             )
         self.line = Line(ours)
+        with suppress(OSError):  # it has ended already, which is noticed later
+            self.line.send({"environ": dict(os.environ)})
 
     def wait(self) -> int:
         """Its exit code, once it has ended; it is killed when it does not."""

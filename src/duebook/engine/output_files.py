@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,15 +14,19 @@ from duebook.closing import Closing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from duebook.targets.command_setup import CommandUser
+
 __all__ = ["OutputFiles"]
 
 PREFIX: Final = "duebook-outputs-"
 
 
 class OutputFiles(Closing):
-    """A directory that only this user can read; it is deleted when the step has ended."""
+    """A directory of files that only one user can read, that of the node or the one as whom its
+    commands run; it is deleted when the step has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: CommandUser | None = None) -> None:
+        self._user = user
         self._directory: Path | None = None
 
     def close(self) -> None:
@@ -33,11 +38,21 @@ class OutputFiles(Closing):
         """A file for each; its name."""
         if not outputs:
             return {}
-        self._directory = self._directory or Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._directory = self._directory or self._new_directory()
         files = {}
         for name, value in outputs.items():
             file = self._directory / name
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             file.write_bytes(text.encode(errors="replace"))
+            if self._user is not None:
+                file.chmod(0o600)
+                os.chown(file, self._user.uid, self._user.gid)
             files[name] = str(file)
         return files
+
+    def _new_directory(self) -> Path:
+        """Another user can go through it to his files, but put nothing into it."""
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if self._user is not None:
+            directory.chmod(0o711)
+        return directory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,7 @@ from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
 from duebook.targets.event import perform_event, perform_filled_event
-from duebook.targets.hiding import hidden_outcome
+from duebook.targets.hiding import hidden_outcome, variable_secrets
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.task_process import TaskProcesses
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["TargetPerformer"]
 
 LOG_CAP: Final = 1_000_000
-_SECRETS: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_TOKEN")
 
 
 class TargetPerformer:
@@ -65,8 +63,8 @@ class TargetPerformer:
         self._desk = Desk(store, log_cap, clock or BooksClock())
         self._loop: EventLoop | None = None
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
-        self._inherited = {k: v for k, v in os.environ.items() if k not in _SECRETS}
-        self._steps = StepRoom(store, spawner, self._inherited, shelf or Shelf())
+        self._passed = variable_secrets(spawner.setup.inherited.items())
+        self._steps = StepRoom(store, spawner, shelf or Shelf())
 
     def new_stop(self, claim: Claim) -> AnyStop:
         return TaskStop() if self.is_cooperative(claim) else Stop()
@@ -118,6 +116,7 @@ class TargetPerformer:
         if isinstance(claim.spec.target, EventTarget):
             return hidden_outcome(claim, perform_event(claim))
         assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
+        claim = claim._replace(secrets=claim.secrets | self._passed)
         try:
             filled = rendered(claim)
         except TemplateFailed as error:
@@ -143,7 +142,7 @@ class TargetPerformer:
         return outcome
 
     def _perform_step(self, claim: Claim, around: Surroundings, stop: AnyStop) -> Outcome:
-        with OutputFiles() as files:
+        with OutputFiles(self._spawner.setup.user) as files:
             return self._perform_with(claim, around, stop, files)
 
     def _perform_with(
@@ -179,7 +178,7 @@ class TargetPerformer:
 
             return perform_http(claim, stop, write, log.note, self._http_allow)
         try:
-            return perform_command(claim, self._spawner, stop, write, self._inherited)
+            return perform_command(claim, self._spawner, stop, write)
         except Unavailable:  # the spawner is gone, which says nothing about the work
             self._revive()
             return Outcome("cancelled", "spawner")

@@ -26,7 +26,7 @@ from duebook.targets.processes import Stop, supervise
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from duebook.flows.render import Rendered
     from duebook.model.flow import Flow
@@ -134,12 +134,11 @@ class _NotJudged(Exception):
 class StepRoom:
     """Where steps get ready, before anything of them is executed but their conditions."""
 
-    def __init__(
-        self, store: Store, spawner: Spawner, inherited: Mapping[str, str], shelf: Shelf
-    ) -> None:
+    def __init__(self, store: Store, spawner: Spawner, shelf: Shelf) -> None:
         self._store = store
         self._spawner = spawner
-        self._inherited = inherited
+        self._inherited = spawner.setup.inherited
+        self._passed = variable_secrets(self._inherited.items())
         self._shelf = shelf
 
     def prepare(
@@ -159,7 +158,8 @@ class StepRoom:
             return Outcome("failed", "missing_target", f'flow "{around.flow}" has no step "{name}"')
         except Invalid as error:
             return hidden_outcome(claim, Outcome("failed", "template", str(error)))
-        claim = _of_flow(claim, around, variable_secrets(rendered.variables))
+        secrets = self._passed | variable_secrets(rendered.variables)
+        claim = _of_flow(claim, around, secrets)
         try:
             told = self._unmet(claim, step, rendered, stop)
         except _NotJudged as error:

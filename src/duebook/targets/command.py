@@ -33,7 +33,6 @@ def perform_command(
     spawner: Spawner,
     stop: Stop,
     output: Callable[[Literal["stdout", "stderr"], bytes], None],
-    inherited: Mapping[str, str],
 ) -> Outcome:
     """Run the command to its end; its whole family of processes ends with it."""
     target = claim.spec.target
@@ -41,7 +40,7 @@ def perform_command(
     argv = target.argv if target.shell is None else ("/bin/sh", "-c", target.shell)
     timeout = claim.spec.timeout
     try:
-        process = spawner.spawn(argv, environment(claim, inherited), target.cwd)
+        process = spawner.spawn(argv, environment(claim, spawner.setup.inherited), target.cwd)
     except Invalid as error:
         return Outcome("failed", "invalid", str(error))
     ended = supervise(
@@ -77,14 +76,14 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def environment(claim: Claim, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The node's own variables, the target's, and what the run is about.
+def environment(claim: Claim, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the node that commands get, the target's, and what the run is about.
 
     Payload values arrive as variables and are never pasted into a command.
     """
     run = claim.run
     payload = claim.payload
-    variables = dict(os.environ if inherited is None else inherited)
+    variables = dict(inherited)
     if isinstance(claim.spec.target, CommandTarget):
         variables |= dict(claim.spec.target.env)
     variables |= {

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 
 from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, Unavailable, shorten
-from duebook.machine import helper_mark, this_process
+from duebook.machine import helper_mark, hide_memory, this_process
+from duebook.targets.command_setup import command_setup
 from duebook.targets.spawner_process import (
     KILL,
     LEASE,
     MESSAGE,
     START,
+    Request,
     lease_clock,
     pack_request,
 )
@@ -31,6 +33,8 @@ from duebook.targets.spawner_process import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
+
+    from duebook.targets.command_setup import CommandSetup, CommandUser
 
 __all__ = ["Process", "Spawner", "lease_clock"]
 
@@ -98,11 +102,15 @@ class Process(Closing):
 class Spawner(Closing):
     """Starts commands through a small process of its own; safe to use from several threads.
 
+    From `start()` on no process of the same user but root's reads the memory and the environment
+    of this one: commands could, otherwise.
+
     Every method raises Unavailable when that process is gone or does not answer, and Conflict
     in a process that was forked off the one that called `start()`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, setup: CommandSetup | None = None) -> None:
+        self.setup = setup or command_setup()
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._socket: socket.socket | None = None
@@ -111,6 +119,7 @@ class Spawner(Closing):
     def start(self) -> Self:
         """Begin the spawner process; a former one is ended first, with all that it started."""
         self.close()
+        hide_memory()
         with self._lock:
             self._owner = os.getpid()
             try:
@@ -120,14 +129,21 @@ class Spawner(Closing):
                 raise Unavailable(f"the spawner could not be started: {error}") from error
         return self
 
-    def spawn(self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None) -> Process:
-        """Start `argv` with exactly `env` in `cwd` (None: where the spawner was started).
+    def spawn(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        as_node: bool = False,
+    ) -> Process:
+        """Start `argv` with exactly `env` in `cwd` (None: where the spawner was started), as the
+        user that the setup names; with `as_node` as that of the node.
 
         No shell is involved; the program is looked up in `env`'s PATH. Returns at once: that a
         command could not be started is told by its status. Raises Invalid for what no program can
         be given: no argv, a NUL anywhere, a variable's name that is empty or contains "=".
         """
-        request = _request(argv, env, cwd)
+        request = _request(argv, env, cwd, as_node)
         sent: list[int] = []
         kept: list[int] = []
         try:
@@ -177,8 +193,10 @@ class Spawner(Closing):
         self._socket.settimeout(_ANSWER_WITHIN)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         with theirs:
+            words = [str(theirs.fileno()), _words_of(self.setup.user), *_mark()]
             self._process = subprocess.Popen(  # noqa: S603  (our own program)
-                [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno()), *_mark()],
+                [sys.executable, "-I", "-S", str(_PROGRAM), *words],
+                env=self.setup.inherited,  # what commands read in /proc, they have anyway
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -241,13 +259,19 @@ class Spawner(Closing):
             raise Unavailable(f"the spawner cannot be reached ({error})") from error
 
 
+def _words_of(user: CommandUser | None) -> str:
+    if user is None:
+        return "-"
+    return f"{user.uid}:{user.gid}:{','.join(map(str, user.groups))}"
+
+
 def _mark() -> list[str]:
     """Others see by it that commands of this node may still be under way."""
     this = this_process()
     return [] if this is None else [helper_mark(this)]
 
 
-def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> bytes:
+def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None, as_node: bool) -> bytes:
     if isinstance(argv, str) or not argv or not argv[0]:
         raise Invalid(f'argv "{shorten(argv)}" names no program; write it like ["pg_dump", "mydb"]')
     for text in (*argv, *env.keys(), *env.values(), cwd or ""):
@@ -258,7 +282,8 @@ def _request(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> by
             raise Invalid(f'"{shorten(key)}" is no name of an environment variable')
     variables = {os.fsencode(key): os.fsencode(value) for key, value in env.items()}
     directory = None if cwd is None else os.fsencode(cwd)
-    return pack_request([os.fsencode(part) for part in argv], variables, directory)
+    words = [os.fsencode(part) for part in argv]
+    return pack_request(Request(words, variables, directory, as_node))
 
 
 def _as_file(request: bytes) -> int:

@@ -1,8 +1,9 @@
 """The spawner process: starts commands for one node and ends every descendant they leave.
 
 It knows its node's socket, a lease and the processes below itself, and may touch nothing else.
-It runs as a program of its own (`python -I -S spawner_process.py FD MARK`; the mark tells others
-whose it is) and imports nothing of Duebook; `spawner.py` is the node's side, and shares the few
+It runs as a program of its own (`python -I -S spawner_process.py FD USER MARK`; USER is who runs
+the commands, as UID:GID:GROUPS, or `-`; the mark tells others whose it is) and imports nothing of
+Duebook; `spawner.py` is the node's side, and shares the few
 words of the protocol below.
 
     node ── spawner ─┬─ supervisor ── command ── whatever the command starts
@@ -34,7 +35,7 @@ import struct
 import sys
 import time
 import warnings  # noqa: F401  (os.execvpe imports it: better once here than in every child)
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -57,17 +58,29 @@ def lease_clock() -> float:
     return time.clock_gettime(_LEASE_CLOCK)
 
 
-def pack_request(argv: Sequence[bytes], env: Mapping[bytes, bytes], cwd: bytes | None) -> bytes:
+class Request(NamedTuple):
+    """What shall be started."""
+
+    argv: list[bytes]
+    env: dict[bytes, bytes]
+    cwd: bytes | None = None
+    as_node: bool = False
+    """whether it is part of the node, and so runs as the node's user"""
+
+
+def pack_request(request: Request) -> bytes:
     """NUL-separated, since no part of an exec may contain one: no text is ever re-parsed."""
+    argv, env, cwd, as_node = request
     variables = [key + b"=" + value for key, value in env.items()]
-    return b"\0".join([b"%d" % len(argv), cwd or b"", *argv, *variables])
+    head = [b"%d" % len(argv), b"node" if as_node else b"", cwd or b""]
+    return b"\0".join([*head, *argv, *variables])
 
 
-def unpack_request(request: bytes) -> tuple[list[bytes], dict[bytes, bytes], bytes | None]:
-    count, cwd, *parts = request.split(b"\0")
+def unpack_request(packed: bytes) -> Request:
+    count, who, cwd, *parts = packed.split(b"\0")
     argv, variables = parts[: int(count)], parts[int(count) :]
     pairs = (variable.partition(b"=") for variable in variables)
-    return argv, {key: value for key, _, value in pairs}, cwd or None
+    return Request(argv, {key: value for key, _, value in pairs}, cwd or None, who == b"node")
 
 
 def pack_status(fields: Mapping[str, object]) -> bytes:
@@ -83,7 +96,7 @@ def unpack_status(status: bytes) -> dict[str, str]:
 
 # ------------------------------------------------------------ processes below this one
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _LEFT_SURVIVORS = 3  # a supervisor's exit code: status written, but something would not die
 _PATIENCE = 5.0  # seconds in which a killed process should be gone
 
@@ -232,21 +245,46 @@ def _write_status(fd: int, fields: Mapping[str, object]) -> None:
 # ------------------------------------------------------------ the command
 
 
-def _become_command(
-    request: tuple[list[bytes], dict[bytes, bytes], bytes | None],
-    stdout: int,
-    stderr: int,
-    report: int,
-) -> NoReturn:
+class User(NamedTuple):
+    """Who runs the commands."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+
+
+_user: list[User] = []  # at most one; given once, to main()
+
+
+def read_user(text: str) -> list[User]:
+    if text == "-":
+        return []
+    uid, gid, groups = text.split(":")
+    return [User(int(uid), int(gid), [int(group) for group in groups.split(",")])]
+
+
+def _become(user: User) -> None:
+    """For good, with all ids and groups; as root gives itself up, it loses its capabilities."""
+    for fd in (1, 2):
+        os.fchown(fd, user.uid, user.gid)  # or it could not open /dev/stdout
+    os.setgroups(user.groups)
+    os.setgid(user.gid)
+    os.setuid(user.uid)
+
+
+def _become_command(request: Request, stdout: int, stderr: int, report: int) -> NoReturn:
     """Turn this freshly forked process into the command, or write to `report` why not."""
-    argv, env, cwd = request
+    argv, env, cwd, as_node = request
     problem = "cannot prepare the command"
     try:
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
         _close_all_but([report])
+        for user in () if as_node else _user:
+            problem = f"cannot become user {user.uid}"
+            _become(user)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # after that: another user forgets it
         _reset_signals()
         problem = f"cannot enter the directory {os.fsdecode(cwd or b'')}"
         if cwd is not None:
@@ -602,7 +640,9 @@ def _fill_standard_fds() -> None:
     os.close(fd)
 
 
-def main(fd: int) -> None:
+def main(fd: int, user: str) -> None:
+    _prctl(_PR_SET_DUMPABLE, 0)  # no command reads what this process, or a supervisor, knows
+    _user.extend(read_user(user))
     _fill_standard_fds()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -614,4 +654,4 @@ def main(fd: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from duebook.errors import Invalid
+from duebook.machine import hide_memory
 from duebook.model.enqueued import enqueued_spec
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.targets.context import TaskStop
@@ -66,7 +67,9 @@ class Line:
         with self._socket.makefile("rb") as lines:
             for line in lines:
                 message = json.loads(line)
-                if "stop" in message:
+                if "environ" in message:
+                    _replace_environment(message["environ"])
+                elif "stop" in message:
                     self._stop.set(message["stop"])
                 else:
                     self._stop = TaskStop()
@@ -94,8 +97,16 @@ class Line:
         """The log is the node's."""
 
 
+def _replace_environment(environ: dict[str, str]) -> None:
+    """The program has that of its node; it was started with less, which others could see."""
+    for name in set(os.environ) - set(environ):
+        del os.environ[name]
+    os.environ.update(environ)
+
+
 def main(address: str) -> None:
     """Perform what the node sends, until it lets go."""
+    hide_memory()
     line = Line(address)
     pipes = _pipes()
     while True:

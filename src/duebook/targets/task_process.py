@@ -26,6 +26,7 @@ from duebook.model.event import Draft
 from duebook.model.forms import run_form
 from duebook.model.run import Outcome, Progress
 from duebook.targets.command import GRACE, outcome_of
+from duebook.targets.command_setup import early_variables
 from duebook.targets.outcomes import Unfit
 from duebook.targets.processes import Exit, read_exit, read_piece
 from duebook.targets.spawner_process import STATUS_LIMIT
@@ -66,7 +67,10 @@ class Child(Closing):
             self.listener.bind(str(path))
             self.listener.listen(1)
             argv = [sys.executable, "-m", CHILD, str(path)]
-            self.process: Process = spawner.spawn(argv, {**os.environ, **env})
+            self._env = {**os.environ, **env}
+            # the rest follows: what a process begins with, commands of the same user can read
+            early = {**spawner.setup.inherited, **early_variables(self._env)}
+            self.process: Process = spawner.spawn(argv, early, as_node=True)
         except BaseException:
             self._close_listener()
             raise
@@ -76,6 +80,7 @@ class Child(Closing):
         self.connection, _ = self.listener.accept()
         self.connection.settimeout(MARGIN)
         self._close_listener()
+        self.send({"environ": self._env})
         return self.connection
 
     def send(self, message: dict[str, Any]) -> bool:

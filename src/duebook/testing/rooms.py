@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from duebook.engine.steps import StepRoom
 from duebook.flows.conditions import unmet
+from duebook.targets.command_setup import CommandSetup
 from duebook.targets.spawner import Spawner
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class SimulatedRoom(StepRoom):
     """Conditions about values are judged; those that are commands hold."""
 
     def __init__(self, store: Store, shelf: Shelf) -> None:
-        super().__init__(store, Spawner(), {}, shelf)  # it is never started
+        super().__init__(store, Spawner(CommandSetup({})), shelf)  # it is never started
 
     def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
         del claim, stop

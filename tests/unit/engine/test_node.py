@@ -14,6 +14,7 @@ from duebook.errors import Unavailable
 from duebook.model.consumer import new_consumer
 from duebook.model.run import Token
 from duebook.store.sqlite import SqliteStore
+from duebook.targets.command_setup import CommandSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 class Spawner:
     """One that starts nothing."""
+
+    setup = CommandSetup({})
 
     def extend_lease(self, seconds: float, since: float) -> None: ...
 

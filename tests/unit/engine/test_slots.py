@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from duebook.flows.shelf import Shelf
 from duebook.model.run import overlapped
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import START
+from duebook.targets.spawner import Spawner
 from duebook.targets.task import Tasks
 from tests.conformance.builders import add_run, add_schedule, begin, get_run, lose
 from tests.conformance.flow_builders import put_flow, settle, start
@@ -43,7 +44,7 @@ class Place:
         self.rings = 0
         self.shelf = Shelf()
         self.performer = TargetPerformer(
-            self.store, cast("Any", None), lambda: None, tasks=self.tasks, shelf=self.shelf
+            self.store, Spawner(), lambda: None, tasks=self.tasks, shelf=self.shelf
         )
         self.slots = Slots(
             self.store, self.performer, 3, self._ring, GRACE, monotonic=lambda: self.now

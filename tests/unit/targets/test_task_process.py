@@ -13,6 +13,7 @@ from duebook.model.enqueued import enqueued_spec
 from duebook.model.forms import run_form
 from duebook.model.run import Claim, Outcome, Token
 from duebook.targets import task_process
+from duebook.targets.command_setup import CommandSetup
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks
 from duebook.targets.task_child import _run
@@ -47,7 +48,10 @@ class DeafProcess:
 
 
 class DeafSpawner:
-    def spawn(self, argv: list[str], env: dict[str, str]) -> DeafProcess:  # noqa: ARG002
+    setup = CommandSetup({})
+
+    def spawn(self, argv: list[str], env: dict[str, str], as_node: bool) -> DeafProcess:  # noqa: ARG002
+        assert as_node
         self.spawned = DeafProcess(argv[-1])
         return self.spawned
 

@@ -33,6 +33,12 @@ class Command(BaseCommand):
             "those of the site's namespace",
         )
         parser.add_argument(
+            "--pass-env",
+            metavar="NAMES",
+            help="variables that commands get besides the usual ones, such as EDITOR,AWS_*",
+        )
+        parser.add_argument("--run-as", metavar="USER", help="run commands as another user")
+        parser.add_argument(
             "--prune", action="store_true", help="delete schedules that code no longer declares"
         )
 
@@ -50,6 +56,8 @@ class Command(BaseCommand):
                     serve=options["serve"],
                     prune=options["prune"],
                     keep_prints=True,
+                    pass_env=options["pass_env"],
+                    run_as=options["run_as"],
                 )
         except DuebookError as error:
             raise CommandError(str(error)) from error

@@ -1,0 +1,159 @@
+"""What commands get of their node: some of its variables, and the user that they run as.
+
+A node has secrets in its environment, such as PGPASSWORD, that are none of its commands'. So they
+inherit the variables that a program needs to find its way, and those that the settings name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from duebook.errors import Invalid, quoted, shorten
+from duebook.private_folder import user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "INHERITED",
+    "CommandSetup",
+    "CommandUser",
+    "command_setup",
+    "early_variables",
+    "find_user",
+    "inherited_variables",
+    "read_pass_env",
+]
+
+INHERITED: Final = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM"),
+    *("LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*"),
+    *("VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
+"""Names of variables, or their beginnings."""
+_INTERPRETER: Final = ("PYTHON*", "LD_*", "DYLD_*", "MALLOC_*", "COVERAGE_*")
+"""What an interpreter and its libraries read before the first line of a program."""
+_NAMED_ONLY: Final = ("DUEBOOK_DATABASE_URL", "DUEBOOK_LISTEN_URL", "DUEBOOK_TOKEN")
+"""No pattern passes these on."""
+_OF_THE_USER: Final = ("TMPDIR", "XDG_*")
+"""Directories of the node's user, which another cannot use."""
+_PATTERN: Final = re.compile(r"\*|[A-Za-z_][A-Za-z0-9_]*\*?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandUser:
+    """Somebody else than the node, as whom it lets commands run."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """As a log-in sets them."""
+        return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSetup:
+    """What all commands of a node have in common."""
+
+    inherited: Mapping[str, str]
+    """the variables of the node that they get"""
+    user: CommandUser | None = None
+    """None: that of the node"""
+
+
+def command_setup(
+    pass_env: str | Sequence[str] = "",
+    run_as: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> CommandSetup:
+    """As the settings `pass_env` and `run_as` say; raises Invalid for values that are wrong."""
+    patterns = read_pass_env(pass_env)
+    user = find_user(run_as) if run_as else None
+    inherited = inherited_variables(environ, patterns)
+    if user is not None:
+        kept = {
+            name: value
+            for name, value in inherited.items()
+            if not _matches(name, _OF_THE_USER) or _matches(name, patterns)
+        }
+        inherited = kept | user.variables
+    return CommandSetup(inherited, user)
+
+
+def read_pass_env(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Names, beginnings such as `AWS_*`, or `*` for all, from a list or separated by commas."""
+    words = value.split(",") if isinstance(value, str) else value
+    found = tuple(word.strip() for word in words if not isinstance(word, str) or word.strip())
+    for word in found:
+        if not _PATTERN.fullmatch(word):
+            raise Invalid(
+                f"pass_env {quoted(word)} is not the name of a variable; write names or their "
+                'beginnings, such as "EDITOR, AWS_*"'
+            )
+    return found
+
+
+def inherited_variables(environ: Mapping[str, str], pass_env: Sequence[str] = ()) -> dict[str, str]:
+    """The variables of an environment that commands get."""
+    allowed = (*INHERITED, *pass_env)
+    return {
+        name: value
+        for name, value in environ.items()
+        if _matches(name, allowed) and (name not in _NAMED_ONLY or name in pass_env)
+    }
+
+
+def early_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What a process of Duebook's own is started with.
+
+    Others of the same user can read the variables that a process was started with, until it says
+    no; it gets the rest from its node, later.
+    """
+    allowed = (*INHERITED, *_INTERPRETER)
+    return {name: value for name, value in environ.items() if _matches(name, allowed)}
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+        for pattern in patterns
+    )
+
+
+def find_user(name: str) -> CommandUser:
+    """Raises Invalid for a user that does not exist, that is no wall against commands, or whom
+    this process cannot become."""
+    import pwd
+
+    try:
+        found = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        raise Invalid(
+            f'run_as "{shorten(name)}" is not a user of this machine; create one, such as: '
+            "useradd --system jobs"
+        ) from None
+    own = os.geteuid()
+    if found.pw_uid == 0:
+        raise Invalid("run_as root would let commands do anything; name an ordinary user")
+    if found.pw_uid == own:
+        raise Invalid(
+            f'run_as "{name}" is the user that the node runs as, whose files its commands could '
+            "read; name another user, and start the node as root"
+        )
+    if own != 0:
+        raise Invalid(
+            f'run_as "{name}" needs root: only root can run commands as another user, and the node '
+            f"runs as {user_name(own)}"
+        )
+    groups = tuple(os.getgrouplist(name, found.pw_gid))
+    home, shell = found.pw_dir, found.pw_shell or "/bin/sh"
+    return CommandUser(name, found.pw_uid, found.pw_gid, groups, home, shell)

@@ -1,0 +1,155 @@
+"""What a command can reach of the node that runs it: no secrets, and as another user nothing."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from duebook.engine.output_files import OutputFiles
+from duebook.targets.command_setup import command_setup
+from duebook.targets.processes import Exit, Stop, supervise
+from duebook.targets.spawner import Spawner
+from tests.attack import commands
+from tests.attack.commands import FILES, PROCESSES, Word, as_ordinary_user
+from tests.integration.nodes import World, world
+from tests.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.nodes import NodeProcess
+
+__all__ = ["world"]  # the fixture
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+OTHER = "nobody"
+
+
+def address_of(node: NodeProcess) -> str:
+    found = re.search(r"open: (http://[^/]+)/", node.wait_ready().output)
+    assert found is not None, node.output
+    return found[1]
+
+
+def local_token(world: World) -> str:
+    return (world.folder / ".duebook" / "token").read_text().strip()
+
+
+def test_commands_find_no_secret_of_their_node_in_any_process(world: World) -> None:
+    """The node runs as a user without privileges, and its commands as the same user."""
+    word = Word()
+    node = world._begin(as_ordinary_user(world.cli_argv("up", "--port", "0")), word.env)
+    printed = commands.run(address_of(node), local_token(world), word, PROCESSES)
+    looked = printed["the memory of supervisor, spawner, node and web process"]
+    assert re.search(rf"looked at \d+ \d+ {node.pid} \d+ \d+", looked), looked
+    assert node.end() == 0
+
+
+@needs_root
+def test_commands_of_another_user_reach_nothing_of_the_node(world: World) -> None:
+    """Its directory can be entered, but neither the books nor `.duebook`."""
+    world.book.schedules.list()
+    world.folder.chmod(0o755)
+    for file in world.folder.glob("books.db*"):
+        file.chmod(0o600)
+    word = Word()
+    argv = world.cli_argv("up", "--port", "0", "--run-as", OTHER)
+    node = world._begin(argv, word.env)
+    url, token = address_of(node), local_token(world)
+    assert f"runs commands as {OTHER}" in node.output
+    ways = PROCESSES | FILES
+    printed = commands.run(url, token, word, ways, FOLDER=".", BOOKS="books.db")
+    for way in FILES:
+        assert re.search("denied|not permitted|failed", printed[way]), printed[way]
+    assert node.end() == 0
+
+
+@needs_root
+def test_books_that_the_user_of_commands_could_read_are_refused(world: World) -> None:
+    world.book.schedules.list()
+    world.path.chmod(0o644)
+    world.folder.chmod(0o755)
+    result = world.cli("up", "--roles", "worker", "--run-as", OTHER)
+    assert result.returncode == 2
+    told = f'can be read by others (mode 644), and so by "{OTHER}", as whom commands run; chmod 600'
+    assert told in result.stderr
+
+
+def test_a_secret_that_is_passed_on_is_hidden_in_the_log(world: World) -> None:
+    """A command gets it, because the node was told so; a person who reads its log does not."""
+    word = Word()
+    node = world._begin(world.cli_argv("up", "--port", "0", "--pass-env", "PGPASSWORD"), word.env)
+    url, token = address_of(node), local_token(world)
+    ways = {"show it": 'echo "it is $PGPASSWORD"; test -z "$DUEBOOK_TOKEN" && echo "no token"'}
+    printed = commands.run(url, token, word, ways)
+    assert printed["show it"].splitlines() == ["it is ***", "no token"]
+    assert node.end() == 0
+
+
+def performed(spawner: Spawner, text: str, **env: str) -> tuple[Exit, list[str]]:
+    printed = bytearray()
+    variables = {**spawner.setup.inherited, **env}
+    with Stop() as stop:
+        ended = supervise(
+            spawner.spawn(["sh", "-c", text], variables),
+            lambda _, piece: printed.extend(piece),
+            stop,
+            PATIENCE,
+            1.0,
+        )
+    return ended, printed.decode().splitlines()
+
+
+@pytest.fixture
+def spawner() -> Iterator[Spawner]:
+    with Spawner(command_setup(run_as=OTHER)) as started:
+        yield started
+
+
+@needs_root
+def test_a_command_is_the_other_user_in_every_respect(spawner: Spawner) -> None:
+    text = """
+        id -u; id -ru; id -g; id -G; grep CapEff /proc/self/status
+        echo "$HOME $USER $LOGNAME"; echo out > /dev/stdout; echo error > /dev/stderr"""
+    ended, lines = performed(spawner, text)
+    known = pwd.getpwnam(OTHER)
+    groups = " ".join(map(str, os.getgrouplist(OTHER, known.pw_gid)))
+    uid, gid = str(known.pw_uid), str(known.pw_gid)
+    assert lines[:5] == [uid, uid, gid, groups, "CapEff:\t0000000000000000"]
+    assert lines[5] == f"{known.pw_dir} {OTHER} {OTHER}"
+    assert sorted(lines[6:]) == ["error", "out"]
+    assert ended.code == 0
+
+
+@needs_root
+def test_what_another_user_leaves_behind_ends_with_its_run(spawner: Spawner) -> None:
+    ended, lines = performed(spawner, "(setsid sleep 1000 & echo $!) ; exit 3")
+    assert (ended.code, ended.survivors) == (3, 0)
+    assert not Path(f"/proc/{lines[0]}").exists()
+
+
+@needs_root
+def test_another_user_reads_the_outputs_that_are_his_and_changes_nothing_else(
+    spawner: Spawner,
+) -> None:
+    with OutputFiles(spawner.setup.user) as files:
+        name = files.write({"MUCH": "x" * 300_000})["MUCH"]
+        text = 'wc -c < "$NAME"; touch "$NAME-new" || echo no; ls "${NAME%/*}" || echo no'
+        _, lines = performed(spawner, text, NAME=name)
+        assert [line for line in lines if ":" not in line] == ["300000", "no", "no"]
+        assert stat.S_IMODE(Path(name).stat().st_mode) == 0o600
+
+
+@needs_root
+def test_the_processes_of_tasks_stay_those_of_the_node(spawner: Spawner) -> None:
+    process = spawner.spawn(["id", "-u"], spawner.setup.inherited, as_node=True)
+    printed = bytearray()
+    with Stop() as stop:
+        supervise(process, lambda _, piece: printed.extend(piece), stop, PATIENCE, 1.0)
+    assert printed == b"0\n"
