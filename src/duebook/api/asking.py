@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 __all__ = [
+    "AT_ONCE",
     "Admission",
     "Ask",
     "Cursor",

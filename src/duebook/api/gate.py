@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 
+from duebook.api.cookies import read_cookie
 from duebook.api.problems import TooLarge, Unauthorized, explain_problem
 from duebook.errors import DuebookError, Forbidden, Unavailable
 from duebook.version import API_HEADER
@@ -42,6 +42,8 @@ COOKIE: Final = "duebook_session"
 LIVE: Final = "duebook-live"
 """The header of a page that looks again by itself, with the number of the change it looks for."""
 _NOWHERE: Final[Mapping[str, frozenset[str]]] = {}
+MAX_OPEN_BODY: Final = 4 * 1024
+"""Bytes of a body that anybody may send, such as the form with a token."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 SECURITY_HEADERS: Final = {
@@ -80,7 +82,7 @@ class Authenticator(Protocol):
 class Gate:
     """ASGI middleware around the whole app. `open_paths` maps what needs no credentials to the
     methods that it has, `any_host` what may be called by any name, and `bulk_paths` what takes a
-    body of up to `max_bulk` bytes instead of `max_body`."""
+    body of up to `max_bulk` bytes instead of `max_body`. What is open takes 4 KiB."""
 
     def __init__(
         self,
@@ -166,7 +168,7 @@ class Gate:
         tokens is nobody."""
         given = headers.getlist("authorization")
         if not given:
-            session = _cookie(headers)
+            session = read_cookie(headers, COOKIE)
             if session is None:
                 return _nobody, _nobody, False
             check = partial(self._authenticator.check_session, session)
@@ -179,8 +181,7 @@ class Gate:
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""
-        is_bulk = scope["method"] in self._bulk.get(scope["path"], ())
-        most = self._max_bulk if is_bulk else self._max_body
+        most = self._most(scope)
         told = f"a body has at most {most:,} bytes here; send less"
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > most:
@@ -198,6 +199,13 @@ class Gate:
 
         return bounded
 
+    def _most(self, scope: Scope) -> int:
+        """Bytes of a body."""
+        method, path = scope["method"], scope["path"]
+        if method in self._open.get(path, ()):
+            return MAX_OPEN_BODY
+        return self._max_bulk if method in self._bulk.get(path, ()) else self._max_body
+
 
 def _nobody() -> None:
     return None
@@ -205,14 +213,6 @@ def _nobody() -> None:
 
 class _Foreign(Forbidden):
     code = "foreign"
-
-
-def _cookie(headers: Headers) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
 
 
 class _Answer:

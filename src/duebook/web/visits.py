@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import Depends
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from duebook.api.answers import Answer
-from duebook.api.asking import Ask, Here
+from duebook.api.asking import AT_ONCE, Ask, Here
+from duebook.api.cookies import read_cookie
 from duebook.api.gate import CALLER, COOKIE
 from duebook.api.permissions import choose_namespace
 from duebook.api.problems import Malformed, problem_of
@@ -71,7 +73,7 @@ class Visit:
 
     @property
     def zone(self) -> str:
-        return read_zone(self.request.cookies.get(ZONE_COOKIE))
+        return read_zone(read_cookie(self.request.headers, ZONE_COOKIE))
 
     def may_define(self, spec: ScheduleSpec | None, current: ScheduleSpec | None = None) -> bool:
         """Whether they may put a definition in force, beside the one that is."""
@@ -190,7 +192,7 @@ class Form:
 
 def _session(request: Request) -> str:
     """What only this browser knows: its session, or the token that it sends."""
-    return request.cookies.get(COOKIE) or request.headers.get("authorization", "")
+    return read_cookie(request.headers, COOKIE) or request.headers.get("authorization", "")
 
 
 async def _visit(ask: Here) -> Visit:
@@ -202,16 +204,26 @@ async def _form(request: Request) -> Form:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Malformed("a form is sent as application/x-www-form-urlencoded")
+    content = await request.body()
+    if len(content) <= AT_ONCE:
+        fields = _parse_form(content)
+    else:  # meanwhile others are served
+        fields = await run_in_threadpool(_parse_form, content)
+    if not is_right(_session(request), fields.get(FIELD, [""])[0]):
+        raise Forbidden("this form is not of your session any more; go back, reload, try again")
+    return Form(fields)
+
+
+def _parse_form(content: bytes) -> dict[str, list[str]]:
+    """The fields of a form; raises Malformed."""
     try:
-        text = (await request.body()).decode()
+        text = content.decode()
         fields = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         raise Malformed("the form cannot be read") from None
     if "\0" in text or "%00" in text:
         raise Malformed("the form has a NUL character, which no database keeps")
-    if not is_right(_session(request), fields.get(FIELD, [""])[0]):
-        raise Forbidden("this form is not of your session any more; go back, reload, try again")
-    return Form(fields)
+    return fields
 
 
 def wants_page(request: Request) -> bool:

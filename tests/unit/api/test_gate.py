@@ -158,3 +158,13 @@ def test_websockets_are_closed() -> None:
 
     asyncio.run(gate({"type": "websocket"}, None, send))  # type: ignore[arg-type]
     assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_what_is_open_takes_a_body_of_4_kib() -> None:
+    login = {"/login": frozenset({"POST"})}
+    client = TestClient(Gate(inside, Known(), Hosts(), login, max_body=100_000), BASE)
+    assert client.post("/login", content=b"x" * 4_096).status_code == 200
+    assert client.post("/login", content=b"x" * 4_097).json()["code"] == "too_large"
+    pieces = (b"x" * 1_000 for _ in range(5))
+    assert client.post("/login", content=pieces).status_code == 413
+    assert client.post("/", content=b"x" * 4_097, headers=TOKEN).status_code == 200
