@@ -30,6 +30,7 @@ ROLES: Final = ("scheduler", "worker", "relay")
 """What a node can do: plan, work, pass events on."""
 RETENTION: Final = timedelta(days=90)
 """How long runs, events and ledger entries are kept."""
+MOST_CONNECTIONS: Final = 100_000
 KEYS_KEPT: Final = timedelta(hours=24)
 """How long the answer to a request with an idempotency key is kept."""
 
@@ -67,6 +68,9 @@ class Settings:
     cors_origins: str = ""
     """other sites whose pages may use the API, such as `https://board.example.com`"""
 
+    max_connections: str = ""
+    """that the API has open at once; empty: 1,000, or as many as the descriptors allow"""
+
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """the names of those that are not left to their defaults"""
 
@@ -75,11 +79,20 @@ class Settings:
             raise Invalid(f'port "{shorten(self.port)}" is no number 0 to 65535')
         if self.port and int(self.port) > 65_535:
             raise Invalid(f"port {self.port} is no number 0 to 65535")
+        if self.max_connections and not _is_count(self.max_connections):
+            raise Invalid(
+                f'max_connections "{shorten(self.max_connections)}" is not a whole number '
+                f"from 1 to {MOST_CONNECTIONS:,}"
+            )
         if self.coordination not in COORDINATIONS:
             known = ", ".join(COORDINATIONS)
             raise Invalid(f'coordination "{shorten(self.coordination)}" is not one of {known}')
         if self.listen_url is not None and not is_postgres(self.listen_url):
             raise Invalid("listen_url must begin with postgresql://, as database_url does")
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_CONNECTIONS
 
 
 NAMES: Final = tuple(name for name in Settings.__dataclass_fields__ if name != "given")

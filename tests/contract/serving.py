@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
-
-import uvicorn
 
 from duebook.api.app import create_app
 from duebook.api.asking import Services
-from duebook.api.server import bind
+from duebook.api.server import Server, bind
 from duebook.api.watching import Watch
 from duebook.store.sqlite import SqliteStore
 from duebook.targets.task import Tasks
 from tests.contract.api.conftest import FixedTokens
-from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,14 +26,8 @@ class Served:
         self._app = create_app(self._first, FixedTokens())
         place = bind("127.0.0.1", 0)
         self.url = place.address
-        config = uvicorn.Config(self._app, log_config=None, lifespan="off", ws="none")
-        self._uvicorn = uvicorn.Server(config)
-        self._socket = place.socket
-        self._thread = threading.Thread(
-            target=self._uvicorn.run, kwargs={"sockets": [place.socket]}, daemon=True
-        )
-        self._thread.start()
-        eventually(lambda: self._uvicorn.started)
+        self._server = Server(self._app, place)
+        self._server.start()
 
     def use(self, path: Path) -> SqliteStore:
         """Serve the books of a file from now on."""
@@ -54,10 +44,8 @@ class Served:
     @property
     def is_answering(self) -> bool:
         """Whether a request is under way, also one that nobody waits for any more."""
-        return bool(self._uvicorn.server_state.tasks)
+        return self._server.is_answering
 
     def close(self) -> None:
-        self._uvicorn.should_exit = True
-        self._thread.join(10)
-        self._socket.close()
+        self._server.close()
         self._first.close()

@@ -13,7 +13,11 @@ from duebook.closing import Closing
 from duebook.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastapi import FastAPI
+
+    from duebook.api.limits import Limits
 
 __all__ = ["DEFAULT_PORT", "Place", "Server", "bind"]
 
@@ -103,25 +107,15 @@ def _bind(host: str, port: int, moved: bool = False) -> Place:
 
 
 class Server(Closing):
-    """Answers from `start` on until `close`."""
+    """Answers from `start` on until `close`, within `limits`."""
 
-    def __init__(self, app: FastAPI, place: Place) -> None:
-        from uvicorn import Config
-        from uvicorn import Server as Uvicorn
+    def __init__(self, app: FastAPI, place: Place, limits: Limits | None = None) -> None:
+        from duebook.api.event_loop import EventLoop
+        from duebook.api.limits import Limits
 
         self._app = app
         self._place = place
-        config = Config(
-            app,
-            log_config=None,
-            access_log=False,  # addresses may have a token in them
-            proxy_headers=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=STOP_WITHIN,
-        )
-        self._uvicorn = Uvicorn(config)
+        self._uvicorn = EventLoop(app, limits or Limits(), STOP_WITHIN, BACKLOG)
         self._thread = threading.Thread(target=self._run, name="duebook-web", daemon=True)
         self._failure: BaseException | None = None
 
@@ -136,6 +130,20 @@ class Server(Closing):
         except BaseException as error:
             log.exception("the web server has ended")
             self._failure = error
+
+    def call_soon(self, work: Callable[[], None]) -> None:
+        """Let the event loop do it, once it runs; nothing happens when it has ended."""
+        self._uvicorn.call_soon(work)
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is under way, also one that nobody waits for any more."""
+        return self._uvicorn.is_answering
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many connections were refused or closed, by the reason."""
+        return dict(self._uvicorn.connections.counts)
 
     @property
     def alive(self) -> bool:

@@ -3,7 +3,6 @@ outside."""
 
 from __future__ import annotations
 
-import resource
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from duebook.cli.node_log import begin_log, log_level
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, when
 from duebook.cli.web import open_web, start_web, take_place
+from duebook.descriptors import allow_descriptors
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
 from duebook.model.fields import read_labels
@@ -117,6 +117,12 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _web_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
+        click.option(
+            "--max-connections",
+            metavar="N",
+            help="Connections that the API has open at once. [env: DUEBOOK_MAX_CONNECTIONS; "
+            "default: 1000, or what `ulimit -n` allows]",
+        ),
         click.option(
             "--port",
             metavar="N",
@@ -220,6 +226,7 @@ def _serve(
     verbose: bool = False,
     host: str | None = None,
     port: str | None = None,
+    max_connections: str | None = None,
     flows: tuple[Path, ...] = (),
 ) -> None:
     settings = database_settings(
@@ -230,6 +237,7 @@ def _serve(
         run_as=run_as,
         host=host,
         port=port,
+        max_connections=max_connections,
     )
     if quiet and verbose:
         raise click.UsageError("give either --quiet or --verbose")
@@ -240,7 +248,7 @@ def _serve(
     given = read_labels("--label", dict(read_pair(label, "--label") for label in labels))
     networks = read_networks(settings.http_allow)
     setup = command_setup(settings.pass_env, settings.run_as)
-    _allow_descriptors(slots)
+    allow_descriptors(slots * 8 + 256)  # a run needs five
     with ExitStack() as stack:
         place = take_place(settings) if "web" in roles else None  # first: who cannot, hears it now
         if place is not None:
@@ -314,16 +322,6 @@ def read_roles(text: str) -> tuple[str, ...]:
             known = ", ".join(ROLES)
             raise Invalid(f'--roles "{shorten(word)}" is not one of {known}; separate them by ,')
     return tuple(role for role in ROLES if role in given)
-
-
-def _allow_descriptors(slots: int) -> None:
-    """A run needs five descriptors; ask for enough of them, as far as the machine allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = slots * 8 + 256
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @click.command("tick")

@@ -111,6 +111,7 @@ def start_web(
         "host": place.host,
         "port": place.port,
         "hosts": [sorted(hosts.names), hosts.any_address, sorted(hosts.origins)],
+        "max_connections": settings.max_connections,
         "local_token_path": None if entrance is None else str(entrance.path),
         "tasks": book.tasks.to_json(),
         "log_level": level,
@@ -124,6 +125,7 @@ def start_web(
 def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
     """The API in this process, with connections of its own; as `start_web`."""
     from duebook.api.authenticator import authenticator_of
+    from duebook.api.limits import limits_for
     from duebook.api.server import Server
     from duebook.web.site import create_site
 
@@ -137,7 +139,7 @@ def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
             trouble=book.node_trouble,
             hosts=place.hosts(settings.allowed_hosts, settings.cors_origins),
         )
-        with Server(app, place) as server:
+        with Server(app, place, limits_for(settings.max_connections)) as server:
             yield Web(place, entrance, server.start)
     finally:
         store.close()

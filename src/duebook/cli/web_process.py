@@ -49,8 +49,7 @@ def main(line_fd: int, listening_fd: int, node_pid: int) -> None:
     if given is None:  # the node is gone
         return
     os.environ.update(given["environ"])
-    import uvicorn  # noqa: F401 - while the node gets ready
-
+    import duebook.api.event_loop  # while the node gets ready
     import duebook.web.site  # noqa: F401
 
     told = line.receive()
@@ -84,6 +83,7 @@ def _die_before_the_node() -> None:
 
 def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid: int) -> None:
     from duebook.api.authenticator import authenticator_of
+    from duebook.api.limits import limits_for
     from duebook.api.origins import Hosts
     from duebook.api.server import Place, Server
     from duebook.engine.garbage import collect_seldom
@@ -108,7 +108,7 @@ def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid:
     )
     place = Place(listening, told["host"], told["port"])
     collect_seldom()
-    with Server(app, place) as server:
+    with Server(app, place, limits_for(told["max_connections"])) as server:
         server.start()
         while not over.wait(LOOK_EVERY):
             if not server.alive:

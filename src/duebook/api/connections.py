@@ -1,0 +1,431 @@
+"""The connections of a server: strict HTTP/1.1, within limits of size, time and number.
+
+Whoever sends half a request, a byte a second, or nothing, is refused, and makes room for others
+when there are too many. Stands between the sockets and the app; limits.py says what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections import Counter
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Final
+
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from duebook.api.gate import SECURITY_HEADERS
+from duebook.api.limits import WAITING, Limits, Stage
+from duebook.api.problems import MEDIA_TYPE, RETRY_AFTER, Problem
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp
+    from uvicorn.server import ServerState
+
+__all__ = ["Connection", "Connections", "HttpConfig"]
+
+log = logging.getLogger(__name__)
+
+TELL_EVERY: Final = 60.0
+"""Seconds between two words in the log about connections that were closed to make room."""
+_TARGET: Final = re.compile(rb"/[\x21\x22\x24-\x7e]*")
+"""A path and a query; nothing of a proxy's forms, and no fragment."""
+
+CROWDED: Final = Problem(
+    503,
+    "crowded",
+    "the server has too many connections; try again in a few seconds",
+    headers={"Retry-After": RETRY_AFTER},
+)
+
+
+class _Refused(Exception):
+    """Leaves the parser with what is wrong."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+class Connections:
+    """Those that are open, and who has to go. Used by the thread of the event loop alone."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self.clock = clock
+        self.counts: Counter[str] = Counter()
+        """how many were refused or closed, by the reason"""
+        self._open: dict[Connection, None] = {}
+        self._refused: set[Connection] = set()
+        self._looked_at = self._told_at = -TELL_EVERY
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: Connection) -> bool:
+        """Take one in, instead of those that have waited for their clients longest if it must be;
+        False when all are being answered."""
+        if len(self._open) >= self.limits.connections:
+            self._make_room()
+        if len(self._open) < self.limits.connections:
+            self._open[connection] = None
+            return True
+        self._tell()
+        if len(self._refused) < self.limits.told:
+            self._refused.add(connection)
+        else:
+            connection.drop(CROWDED.code)
+        return False
+
+    def discard(self, connection: Connection) -> None:
+        self._open.pop(connection, None)
+        self._refused.discard(connection)
+
+    def _make_room(self) -> None:
+        """Those that are idle go first, then those of the address that has most, the oldest first:
+        a new one has time to say what it wants."""
+        waiting = [one for one in self._open if one.stage in WAITING]
+        number = Counter(one.address for one in waiting)
+        some = nsmallest(
+            1 + self.limits.connections // 32,
+            waiting,
+            key=lambda one: (one.stage is not Stage.IDLE, -number[one.address], one.since),
+        )
+        for one in some:
+            self.discard(one)
+            one.make_way()
+        if some:
+            self._tell()
+
+    def _tell(self) -> None:
+        now = self.clock()
+        if now - self._told_at >= TELL_EVERY:
+            self._told_at = now
+            log.warning(
+                "there are %d connections, as many as max_connections allows; closing those that "
+                "wait for their clients to make room",
+                self.limits.connections,
+            )
+
+    def look(self) -> None:
+        """End those whose time is over; called often, looks seldom."""
+        now = self.clock()
+        if now - self._looked_at < self.limits.look_every:
+            return
+        self._looked_at = now
+        for one in [*self._open, *self._refused]:
+            one.look(now)
+
+
+class HttpConfig(Config):
+    """What uvicorn is told, with the connections of its server."""
+
+    def __init__(self, app: ASGIApp, connections: Connections, **options: Any) -> None:
+        self.all_connections = connections
+        super().__init__(
+            app,
+            http=Connection,
+            timeout_keep_alive=int(connections.limits.idle_for) + 1,  # we look, too
+            backlog=connections.limits.accepted_at_once,
+            **options,
+        )
+
+
+class Connection(HttpToolsProtocol):
+    """One of them."""
+
+    def __init__(
+        self,
+        config: HttpConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._all = config.all_connections
+        self._limits = self._all.limits
+        self._reading = Stage.HEAD
+        """HEAD, BODY, or IDLE between two requests"""
+        self.since = self._all.clock()
+        """when it came to its stage"""
+        self._crowded = False
+        self._ending = False
+        self._deaf = False
+        """whether what arrives concerns nobody: the last request is there"""
+        self._fresh = True
+        self._head = 0
+        self._raw = 0
+        self._body = 0
+        self._stuck_since: float | None = None
+
+    @property
+    def stage(self) -> Stage:
+        if self._ending:
+            return Stage.ENDING
+        if self._reading is Stage.HEAD:
+            return Stage.HEAD
+        if self._reading is Stage.BODY:
+            return Stage.REST if self.cycle.response_complete else Stage.BODY
+        if not self._is_answering:
+            return Stage.IDLE
+        return Stage.UNREAD if self.flow.write_paused else Stage.ANSWER
+
+    @property
+    def address(self) -> str | None:
+        """Of its client."""
+        return self.client[0] if self.client else None
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    # what the transport tells
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._crowded = not self._all.admit(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._all.discard(self)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        if self._crowded and not self._ending:
+            self._refuse(CROWDED)
+        if self._ending or self._deaf:
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._hear_no_more()
+        except HttpParserError as error:
+            self._refuse(_problem_of(error))
+        else:
+            self._count(len(data))
+
+    def _count(self, size: int) -> None:
+        """What has arrived without an end; a read that also has the end of something is not
+        counted, but there is only one of those."""
+        self._raw = 0 if self._fresh else self._raw + size
+        self._fresh = False
+        stage = self.stage
+        if stage in (Stage.HEAD, Stage.IDLE) and self._raw > self._limits.head:
+            self._refuse(self._too_large_head())
+        elif stage is Stage.REST and self._body > self._limits.rest:
+            self.drop(stage.value)
+        elif stage is Stage.BODY and self._raw > 9 * self._body + self._limits.framing:
+            self._refuse(_malformed("the chunks of the body are too small for what is around them"))
+
+    # what the parser tells
+
+    def on_message_begin(self) -> None:
+        self._begin(Stage.HEAD)
+        self._head = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._head += len(url)
+        if self._head > self._limits.target:
+            raise _Refused(
+                Problem(
+                    414,
+                    "too_large",
+                    f"the path and query have at most {self._limits.target:,} bytes; send less",
+                )
+            )
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reading is not Stage.HEAD:
+            return  # after a body in chunks; an app that has read the headers must not see more
+        self._head += len(name) + len(value)
+        if self._head > self._limits.head or len(self.headers) >= self._limits.headers:
+            raise _Refused(self._too_large_head())
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self._limits.pipelined:
+            raise _Refused(_malformed("too many requests were sent before the first was answered"))
+        if wrong := _mistake(self.parser.get_http_version(), self.url, self.headers):
+            raise _Refused(_malformed(wrong))
+        self._begin(Stage.BODY)
+        self._body = 0
+        super().on_headers_complete()
+        if self.parser.should_upgrade():  # to nothing that we speak: it is answered as it is
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._begin(Stage.IDLE)
+        super().on_message_complete()
+
+    def _begin(self, reading: Stage) -> None:
+        self._reading = reading
+        self.since = self._all.clock()
+        self._fresh = True
+
+    def on_response_complete(self) -> None:
+        unsent = self._reading is Stage.BODY and self.expect_100_continue and not self._body
+        self.since = self._all.clock()
+        self._body = self._raw = 0
+        super().on_response_complete()
+        if unsent:  # a client that waited for our 100 sends no body now, but its next request
+            self.transport.close()
+
+    # how it ends
+
+    def look(self, now: float) -> None:
+        """End it if it takes too long."""
+        if self._is_stuck(now):
+            self.drop(Stage.UNREAD.value)
+            return
+        if self._crowded and now - self.since > self._limits.linger:
+            self.drop(CROWDED.code)
+            return
+        stage = self.stage
+        if self.flow.read_paused and not self._ending:
+            self.since = now  # it waits for us
+            return
+        most = self._limits.time_in(stage, self._body)
+        if most is not None and now - self.since > most:
+            self._end_late(stage)
+
+    def _is_stuck(self, now: float) -> bool:
+        """Whether its client has long read nothing of an answer."""
+        if not self.flow.write_paused and not self.transport.is_closing():
+            self._stuck_since = None
+            return False
+        if self._stuck_since is None:
+            self._stuck_since = now
+        return now - self._stuck_since > self._limits.write_within
+
+    def _end_late(self, stage: Stage) -> None:
+        if self._is_silent(stage):
+            self._all.counts["silent"] += 1
+            self.transport.close()
+        elif stage in (Stage.HEAD, Stage.BODY):
+            most = self._limits.time_in(stage) or 0
+            self._refuse(
+                Problem(
+                    408,
+                    "too_slow",
+                    f"the {stage.value} of the request did not arrive within {most:g} s",
+                )
+            )
+        else:
+            self.drop(stage.value)
+
+    def _is_silent(self, stage: Stage) -> bool:
+        """Whether its client has said nothing that could be answered: an answer would be taken for
+        that to its next request."""
+        return stage is Stage.IDLE or (stage is Stage.HEAD and self.scope is None)
+
+    def make_way(self) -> None:
+        """End it for the sake of others; it waits for its client."""
+        if self._is_silent(self.stage):
+            self.drop(CROWDED.code)
+        else:
+            self._refuse(CROWDED, linger=False)
+
+    def drop(self, reason: str) -> None:
+        """End it without a word."""
+        if not self._ending:
+            self._all.counts[reason] += 1
+        self._ending = True
+        self.transport.abort()
+
+    def _hear_no_more(self) -> None:
+        """The last request is answered, and then it ends."""
+        self._deaf = True
+        self._reading = Stage.IDLE
+        self.cycle.keep_alive = False
+
+    def _refuse(self, problem: Problem, linger: bool = True) -> None:
+        """Answer the request that is being read, and end it."""
+        if not self._is_answerable:
+            self.drop(problem.code)
+            return
+        self._all.counts[problem.code] += 1
+        if self._is_answering and self._reading is not Stage.BODY:  # the request before
+            self._hear_no_more()
+            return
+        self._ending = True
+        self.since = self._all.clock()
+        if self._is_answering:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
+        self.transport.write(_answer(problem))
+        if linger:  # a client that still sends would lose the answer by a close
+            self.transport.write_eof()
+        elif self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    @property
+    def _is_answerable(self) -> bool:
+        """Whether an answer now would be taken for that to the request that is being read."""
+        if self.pipeline or self.stage in (Stage.REST, Stage.UNREAD):
+            return False
+        return not (self._reading is Stage.BODY and self.cycle.response_started)
+
+    def _too_large_head(self) -> Problem:
+        limits = self._limits
+        return Problem(
+            431,
+            "too_large",
+            f"a request has at most {limits.headers} headers, and {limits.head:,} bytes before its "
+            "body; send less",
+        )
+
+
+def _mistake(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
+    """What the parser lets pass and we do not."""
+    names = Counter(name for name, _ in headers)
+    if version not in ("1.0", "1.1"):
+        return "the version is not HTTP/1.0 or HTTP/1.1"
+    if _TARGET.fullmatch(target) is None:
+        return "the target is not a path"
+    if names[b"host"] != 1 and (names[b"host"] or version == "1.1"):
+        return "there is not exactly one Host header"
+    if names[b"transfer-encoding"]:
+        codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+        if codings != [b"chunked"] or version == "1.0":
+            return "the only Transfer-Encoding is chunked, in HTTP/1.1"
+    return None
+
+
+def _malformed(detail: str) -> Problem:
+    return Problem(400, "malformed", f"the request is not valid HTTP/1.1: {detail}")
+
+
+def _problem_of(error: HttpParserError) -> Problem:
+    cause = error.__context__
+    if isinstance(cause, _Refused):
+        return cause.problem
+    return _malformed(str(error) if cause is None else "its first line cannot be read")
+
+
+def _answer(problem: Problem) -> bytes:
+    content = json.dumps(problem.form()).encode()
+    headers = SECURITY_HEADERS | {
+        "Content-Type": MEDIA_TYPE,
+        "Content-Length": str(len(content)),
+        "Connection": "close",
+        **problem.headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return STATUS_LINE[problem.status] + lines.encode() + b"\r\n" + content
