@@ -56,6 +56,22 @@ def test_a_web_process_that_is_killed_is_started_again_beside_the_same_session(
     assert node.family() == []
 
 
+def test_a_web_process_that_hangs_is_killed_and_started_again(world: World) -> None:
+    node = world.start("up", "--port", "0")
+    with door(node) as api:
+        assert api.get("/healthz").status_code == 200
+        (before,) = web_processes(node)
+        sessions = world.sessions(node)
+        os.kill(before, signal.SIGSTOP)
+        eventually(lambda: before not in web_processes(node))
+        eventually(lambda: answers(api))
+        assert world.sessions(node) == sessions
+    assert "the web process does not answer; killing it" in node.log
+    assert "the web process ended (killed by SIGKILL); starting it again" in node.log
+    assert node.end() == 0
+    assert node.family() == []
+
+
 def test_a_node_that_stands_still_is_not_ready_and_its_web_process_says_so(world: World) -> None:
     node = world.start("up", "--port", "0")
     with door(node) as api:

@@ -1,5 +1,5 @@
-"""How a web process asks its node, within a deadline, and how the node answers: JSON lines over a
-socket."""
+"""How a web process and its node talk, as JSON lines over a socket: the web asks within a deadline,
+and the node finds out whether the web still answers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ from duebook.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["ANSWER_WITHIN", "Line", "NodeLink", "answer_asks"]
+__all__ = ["ANSWER_WITHIN", "Heartbeat", "Line", "NodeLink", "answer_asks", "ping"]
 
 log = logging.getLogger(__name__)
 
 ANSWER_WITHIN: Final = 1.0
 """Seconds; a node answers in milliseconds unless it is stopped or has no processor."""
+PING_EVERY: Final = 1.0
+"""Seconds."""
+SILENT: Final = 10
+"""Pings without an answer after which a web process hangs."""
+SILENT_AT_FIRST: Final = 60
+"""As long as it has never answered: it opens the database."""
 KEEP: Final = 1.0
 """Seconds for which numbers are shown again, so that many scrapes cost the node no more than one"""
 
@@ -79,10 +85,24 @@ class NodeLink:
         self._lock = threading.Lock()
         self._waiting: dict[str, Future[Any]] = {}
         self._recent = Recent(self._ask_measures, KEEP)
+        self._soon: Callable[[Callable[[], None]], None] | None = None
+
+    def answer_pings(self, soon: Callable[[Callable[[], None]], None]) -> None:
+        """From now on, by what `soon` makes the event loop do: when that hangs, there is none."""
+        self._soon = soon
+        soon(self._pong)
+
+    def _pong(self) -> None:
+        with suppress(OSError):  # the node is gone
+            self._line.send({"pong": True})
 
     def listen(self) -> None:
         """Take the node's answers; returns when the node is gone."""
         for message in self._line.messages():
+            if "ping" in message:
+                if self._soon is not None:
+                    self._soon(self._pong)
+                continue
             with self._lock:
                 waiting = self._waiting.pop(str(message.get("answer")), None)
             if waiting is not None:
@@ -119,9 +139,45 @@ class NodeLink:
             return None
 
 
-def answer_asks(line: Line, answers: Mapping[str, Callable[[], Any]]) -> None:
+class Heartbeat:
+    """Counts pings without an answer. Not time: when node and web stood still together, such as on
+    a machine that slept, the web is not the one that hangs."""
+
+    def __init__(self, silent: int = SILENT, at_first: int = SILENT_AT_FIRST) -> None:
+        self.silent = silent
+        self._most = at_first
+        self._missed = 0
+
+    def answered(self) -> None:
+        self._most = self.silent
+        self._missed = 0
+
+    def missed(self) -> bool:
+        """One more ping, before its answer; True when too many were not answered."""
+        self._missed += 1
+        return self._missed > self._most
+
+
+def ping(line: Line, heartbeat: Heartbeat, over: threading.Event) -> bool:
+    """The node's side: asks for signs of life, until `over`, or until the other end is gone; True
+    when it is there and hangs."""
+    while not over.wait(PING_EVERY):
+        if heartbeat.missed():
+            return True
+        try:
+            line.send({"ping": True})
+        except OSError:
+            return False
+    return False
+
+
+def answer_asks(
+    line: Line, answers: Mapping[str, Callable[[], Any]], heartbeat: Heartbeat | None = None
+) -> None:
     """The node's side: answers every question, until the other end is gone."""
     for message in line.messages():
+        if heartbeat is not None and "pong" in message:
+            heartbeat.answered()
         word = str(message.get("ask"))
         if word in answers:
             try:

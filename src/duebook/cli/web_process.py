@@ -110,6 +110,7 @@ def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid:
     collect_seldom()
     with Server(app, place, limits_for(told["max_connections"])) as server:
         server.start()
+        link.answer_pings(server.call_soon)
         while not over.wait(LOOK_EVERY):
             if not server.alive:
                 sys.exit(1)  # the node starts another one

@@ -1,4 +1,5 @@
-"""Keeps the web process of a node alive: starts it, answers it, starts it again, and ends it."""
+"""Keeps the web process of a node alive: starts it, answers it, starts it again when it died or
+hangs, and ends it."""
 
 from __future__ import annotations
 
@@ -10,19 +11,19 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duebook
-from duebook.api.node_link import Line, answer_asks
+from duebook.api.node_link import Heartbeat, Line, answer_asks, ping
 from duebook.chance import fraction
 from duebook.closing import Closing
 from duebook.patience import patience
 from duebook.targets.command_setup import early_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["WebProcess"]
 
@@ -111,12 +112,11 @@ class WebProcess(Closing):
         failures = 0
         while True:
             child, began = self._child, time.monotonic()
-            try:
+            with suppress(OSError):  # it ended before it heard anything
                 child.line.send(told)
-                answer_asks(child.line, answers)
-            except OSError:  # it ended before it heard anything
-                pass
-            code = child.wait()
+            with _watched(child) as heartbeat:
+                answer_asks(child.line, answers, heartbeat)
+                code = child.wait()
             if self._over.is_set():
                 return
             failures = 1 if time.monotonic() - began > WELL else failures + 1
@@ -153,6 +153,25 @@ class WebProcess(Closing):
         if self._thread is not None:
             self._thread.join()
         child.line.close()
+
+
+@contextmanager
+def _watched(child: _Child) -> Iterator[Heartbeat]:
+    """Meanwhile the process is killed when it hangs."""
+    heartbeat, over = Heartbeat(), threading.Event()
+
+    def watch() -> None:
+        if ping(child.line, heartbeat, over):
+            log.warning("the web process does not answer; killing it")
+            child.process.kill()
+
+    thread = threading.Thread(target=watch, name="duebook-web-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield heartbeat
+    finally:
+        over.set()
+        thread.join()
 
 
 def _ending(code: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.api.metrics import Metrics
-from duebook.api.node_link import Line, NodeLink, answer_asks
+from duebook.api.node_link import Heartbeat, Line, NodeLink, answer_asks
 from duebook.book.readiness import look_here
 from duebook.engine.measures import Measures
 from duebook.errors import Unavailable
@@ -120,3 +120,46 @@ def test_a_node_that_is_gone_answers_nothing() -> None:
         node.shutdown(socket.SHUT_WR)
         assert link.measures() is None
         assert link.trouble() is not None
+
+
+def test_a_web_process_hangs_after_ten_pings_without_an_answer() -> None:
+    heartbeat = Heartbeat(silent=10, at_first=60)
+    heartbeat.answered()
+    assert [heartbeat.missed() for _ in range(11)] == [False] * 10 + [True]
+
+
+def test_a_web_process_that_starts_has_a_minute_for_its_first_answer() -> None:
+    heartbeat = Heartbeat(silent=10, at_first=60)
+    assert not any(heartbeat.missed() for _ in range(60))
+    heartbeat.answered()
+    assert not any(heartbeat.missed() for _ in range(10))
+    assert heartbeat.missed()
+
+
+def test_an_answer_after_a_long_silence_counts() -> None:
+    heartbeat = Heartbeat(silent=10, at_first=60)
+    for _ in range(100):
+        heartbeat.answered()
+        assert not any(heartbeat.missed() for _ in range(9))
+
+
+def test_the_event_loop_answers_pings_and_nothing_else_does() -> None:
+    node, web = socket.socketpair()
+    ours, theirs = Line(node), Line(web)
+    link = NodeLink(theirs)
+    soon: list[Callable[[], None]] = []
+    thread = threading.Thread(target=link.listen)
+    thread.start()
+    link.answer_pings(soon.append)  # which is a sign of life, too
+    ours.send({"ping": True})
+    eventually(lambda: len(soon) == 2)
+    node.settimeout(SOON)
+    with pytest.raises(TimeoutError):
+        node.recv(100)  # the loop has not come round
+    soon[0]()
+    node.settimeout(PATIENCE)
+    assert json.loads(node.recv(100)) == {"pong": True}
+    ours.let_go()
+    thread.join()
+    ours.close()
+    theirs.close()
