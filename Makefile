@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test lint types contracts unit browser screenshots test-kills test-long test-zones test-pgbouncer chaos attack run story bench clean help
+.PHONY: setup test lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ browser:
 	@[ "$$DUEBOOK_NO_BROWSER" = 1 ] || command -v chromium >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && { apt-get update --quiet; apt-get install --quiet --yes chromium; }; } || \
 		{ echo "chromium is not installed; on Debian: sudo apt-get install chromium, or DUEBOOK_NO_BROWSER=1"; exit 1; }
+
+derive: $(READY) ## write again what is derived from the declarations of fields: types, tables in docs/
+	$(BIN)/python -m tools.derive
 
 screenshots: $(READY) browser ## take the pictures of the dashboard in docs/images again
 	$(BIN)/python -m tests.browser.screenshots

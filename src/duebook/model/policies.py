@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from duebook.model.fields import DateRange, Dependency
     from duebook.model.retry import Retry
-    from duebook.model.schedule import Catchup, OnResume, Overlap
     from duebook.model.target import Target
     from duebook.triggers import Trigger
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 class Policies(TypedDict, total=False):
     """What may stand beside a trigger and a target; `ScheduleSpec` says what each means."""
 
+    # derived: begin (make derive)
     payload: Mapping[str, Any]
     title: str
     description: str
@@ -36,13 +36,13 @@ class Policies(TypedDict, total=False):
     jitter: Length
     exclude: Sequence[str | date | DateRange] | str
     grace: Length
-    catchup: Catchup
+    catchup: Literal["one", "skip", "all"]
     catchup_window: Length
     catchup_limit: int
     catchup_pace: Length
-    overlap: Overlap
+    overlap: Literal["skip", "queue", "latest", "cancel", "allow"]
     skip_if_successful: bool
-    on_resume: OnResume
+    on_resume: Literal["skip", "catchup"]
     depends_on: Sequence[Mapping[str, Any] | Dependency]
     max_concurrent: int
     queue: str
@@ -53,24 +53,23 @@ class Policies(TypedDict, total=False):
     expire_after: Length
     stop: AnyTrigger
     restart: AnyTrigger
+    # derived: end
 
 
 class Definition(Policies, total=False):
     """A whole schedule, but for its name."""
 
+    # derived: begin (make derive)
+    trigger: AnyTrigger
+    target: str | Mapping[str, Any] | Target
+    cron: str
+    tz: str
     frequency_unit: str
     frequency_time: int
     start_ts: Instant
     event_topic: str
-    """stands for a target, with `event_type` and `event_data` beside it"""
     event_type: str
     event_data: Any
-    trigger: AnyTrigger
-    cron: str
-    """stands for a trigger, with `tz` beside it"""
-    tz: str
     enabled: bool
-    """false: it begins paused"""
     active: bool
-    """another word for `enabled`"""
-    target: str | Mapping[str, Any] | Target
+    # derived: end

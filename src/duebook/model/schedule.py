@@ -149,7 +149,9 @@ class ScheduleSpec:
     ] = 1_000
     catchup_pace: Annotated[
         timedelta,
-        Declared(kinds.LENGTH, "Catchup all runs one due time per this length.", example="10s"),
+        Declared(
+            kinds.LENGTH, "Catchup all goes on when a run ends, or after this long.", example="10s"
+        ),
     ] = timedelta(minutes=1)
     overlap: Annotated[
         Overlap,

@@ -1,0 +1,1 @@
+"""What developers of Duebook run: files that are derived from the code."""

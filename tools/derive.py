@@ -1,0 +1,150 @@
+"""Files and parts of files that are derived from declarations: `make derive` writes them again, and
+a test fails while one is not what the code says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.aliases import SHORT_FORMS, SWITCHES
+from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from duebook.model.kinds import Declared, Kind, Shape
+
+__all__ = ["DERIVED", "derived_text"]
+
+FIRST: Final = "0.1"
+"""The version that began with most fields."""
+ROOT: Final = Path(__file__).parents[1]
+BEGIN, END = "derived: begin", "derived: end"
+"""What lines say between which a part of a file is derived."""
+
+GIVEN: Final[dict[Shape, str]] = {
+    "any": "Any",
+    "days": "Sequence[str | date | DateRange] | str",
+    "dependencies": "Sequence[Mapping[str, Any] | Dependency]",
+    "flag": "bool",
+    "instant": "Instant",
+    "labels": "Mapping[str, str]",
+    "length": "Length",
+    "name": "str",
+    "object": "Mapping[str, Any]",
+    "retry": "Retry | int | Mapping[str, Any]",
+    "target": "str | Mapping[str, Any] | Target",
+    "text": "str",
+    "triggers": "AnyTrigger",
+    "whole": "int",
+}
+"""What Python code may give for a value; type checkers read it."""
+MEANT: Final[dict[Shape, str]] = {
+    "any": "JSON",
+    "days": "list of days",
+    "dependencies": "list of objects",
+    "flag": "true or false",
+    "instant": "instant",
+    "labels": "object of text",
+    "length": "length",
+    "name": "name",
+    "object": "object",
+    "retry": "object or number",
+    "target": "object or text",
+    "text": "text",
+    "triggers": "object, text or a list",
+    "whole": "number",
+}
+"""The same for people."""
+
+
+def typed_policies() -> Iterator[str]:
+    """The fields of `Policies` in model/policies.py."""
+    return _typed(POLICIES)
+
+
+def typed_definition() -> Iterator[str]:
+    """The other fields of `Definition` there."""
+    return _typed(
+        {"trigger": FIELDS["trigger"], "target": FIELDS["target"]} | SHORT_FORMS | SWITCHES
+    )
+
+
+def _typed(fields: Mapping[str, DefinitionField | Declared]) -> Iterator[str]:
+    for name, said in fields.items():
+        yield f"    {name}: {_given(said.kind)}"
+
+
+def _given(kind: Kind) -> str:
+    if kind.choices:
+        return f"Literal{json.dumps(kind.choices)}"
+    return GIVEN[kind.shape]
+
+
+def table_of_fields() -> Iterator[str]:
+    """The table of docs/definition.md."""
+    yield "| field | value | default | what it says |"
+    yield "|---|---|---|---|"
+    for name, known in FIELDS.items():
+        since = "" if known.since == FIRST else f" Since {known.since}."
+        yield f"| `{name}` | {_meant(known.kind)} | {_default(known)} | {known.help}{since} |"
+
+
+def table_of_short_forms() -> Iterator[str]:
+    yield "| field | value | what it says |"
+    yield "|---|---|---|"
+    for name, said in (SHORT_FORMS | SWITCHES).items():
+        yield f"| `{name}` | {_meant(said.kind)} | {said.help} |"
+
+
+def _meant(kind: Kind) -> str:
+    if kind.choices:
+        return ", ".join(f"`{choice}`" for choice in kind.choices)
+    if kind.shape == "whole":
+        return f"number from {kind.least:,} to {kind.most:,}"
+    return MEANT[kind.shape]
+
+
+def _default(known: DefinitionField) -> str:
+    default = known.to_json(known.default)
+    if isinstance(default, bool):
+        return "`false`"
+    return f"`{default}`" if default or default == 0 else ""
+
+
+DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
+    "src/duebook/model/policies.py": [typed_policies, typed_definition],
+    "docs/definition.md": [table_of_fields, table_of_short_forms],
+}
+"""File -> what stands between its marks, in order."""
+
+
+def derived_text(path: str) -> str:
+    """The whole text of a file as it should be."""
+    lines: list[str] = []
+    parts = iter(DERIVED[path])
+    skipping = False
+    for line in (ROOT / path).read_text("utf-8").splitlines():
+        if END in line:
+            skipping = False
+        if not skipping:
+            lines.append(line)
+        if BEGIN in line:
+            lines += next(parts)()
+            skipping = True
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    for path in DERIVED:
+        text = derived_text(path)
+        if (ROOT / path).read_text("utf-8") != text:
+            (ROOT / path).write_text(text, "utf-8")
+            sys.stdout.write(f"wrote {path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
