@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duebook.book import Book
+from duebook.model.run import Outcome, lateness
+from duebook.planner.due import jittered
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,
@@ -49,9 +51,9 @@ def test_marks_are_the_newest_of_each_with_those_by_hand(store: Store, clock: Vi
     assert set(marks) == {first, second}
     assert [mark.at for mark in marks[second]] == [BEGIN + n * MINUTE for n in (3, 4, 5)]
     assert marks[second][-1].took == 10 * SECOND
-    assert marks[second][-1].late == timedelta()
+    assert lateness(marks[second][-1]) == timedelta()
     assert marks[first][-1].id == by_hand
-    assert marks[first][-1].late is None
+    assert lateness(marks[first][-1]) is None
     assert len(marks[first]) == 3
     assert store.read(lambda tx: tx.list_marks([], 3)) == {}
 
@@ -72,13 +74,38 @@ def test_what_runs_failed_and_began_late_is_found(store: Store, clock: VirtualCl
     late = store.read(lambda tx: tx.list_late("default", BEGIN, MINUTE, 5))
     assert [run.id for run in late] == [claimed.run.id]
     of_no_schedule = replace(late[0], id="x", schedule_id=None)
-    found = store.read(lambda tx: tx.list_zones([*late, of_no_schedule]))
-    assert found == {claimed.run.id: "UTC"}
+    found = store.read(lambda tx: tx.list_specs([*late, of_no_schedule]))
+    assert {id_: spec.tz for id_, spec in found.items()} == {claimed.run.id: "UTC"}
     assert store.read(lambda tx: tx.list_late("default", BEGIN, HOUR, 5)) == []
     assert store.read(lambda tx: tx.list_late("shop", BEGIN, MINUTE, 5)) == []
     assert store.read(lambda tx: tx.count_failed("default", BEGIN, 10)) == 1
     assert store.read(lambda tx: tx.count_failed("shop", BEGIN, 10)) == 0
     assert len(get_runs(store, job)) == 1
+
+
+def test_backfills_retries_and_jitter_are_not_late(store: Store, clock: VirtualClock) -> None:
+    begin(store, lease=24 * HOUR)
+    retried: dict[str, Any] = {
+        "retry": {"attempts": 2, "delay": "40m"},
+        "trigger": {"cron": "@hourly"},
+    }
+    add_schedule(store, "retried", **retried)
+    add_schedule(store, "shifted", trigger={"cron": "@hourly"}, jitter="30m", grace="1h")
+    clock.advance(HOUR)
+    tick(store)
+    (first,) = claim(store)
+    failed = Outcome("failed", "exit_code", "exit code 3", 3)
+    store.transact(lambda tx: tx.settle(first.token, failed, 40 * MINUTE))
+    shift = jittered(BEGIN + HOUR, 30 * MINUTE, "shifted") - (BEGIN + HOUR)
+    assert shift > 2 * MINUTE
+    clock.advance(shift)
+    tick(store)
+    assert [claimed.run.schedule for claimed in claim(store)] == ["shifted"]
+    clock.advance(40 * MINUTE)
+    assert [claimed.run.schedule for claimed in claim(store)] == ["retried"]
+    book = Book(store)
+    book.schedules.backfill("retried", start=BEGIN - HOUR, end=BEGIN)
+    assert book.insights.overview().late == []
 
 
 def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:

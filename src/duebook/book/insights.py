@@ -10,8 +10,10 @@ from duebook.book.bulk import count_for
 from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview, fold_steps
+from duebook.model.run import lateness
 from duebook.model.serving import unserved
 from duebook.planner import DueTimes
+from duebook.planner.due import jittered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +38,8 @@ MOST_COMING: Final = 200
 EACH_COMING: Final = 60
 """Due times of one schedule that are looked at."""
 MOST_FAILED: Final = 1_000
+LOOKED_LATE: Final = 40
+"""Runs that began long after their due times, among which those are that are shown."""
 LOOKED_FAILED: Final = 40
 """Runs that failed, with the steps of flows, among which those are that are shown."""
 
@@ -59,7 +63,7 @@ class Insights:
         looked = tx.list_runs(namespace, failed, None, LOOKED_FAILED).rows
         whole, steps = fold_steps(looked)
         shown = [run for run in whole if run.parent_run_id is None][:SHOWN]
-        late = tx.list_late(namespace, now - DAY, LATE, SHOWN)
+        late = _began_late(tx, namespace)
         return Overview(
             now,
             tx.count_schedules(namespace),
@@ -70,7 +74,7 @@ class Insights:
             steps,
             tx.count_failed(namespace, now - DAY, MOST_FAILED),
             late,
-            tx.list_zones([*shown, *late]),
+            _zones(tx, [*shown, *late]),
             with_problems(tx, problems.rows),
             tx.list_broken_files(namespace, SHOWN),
             self._stranded(tx),
@@ -103,7 +107,7 @@ class Insights:
 
     def zones(self, runs: Sequence[Run]) -> dict[str, str]:
         """The zone that each of these runs was due in, by its id; without those of no schedule."""
-        return self._store.read(lambda tx: tx.list_zones(runs))
+        return self._store.read(lambda tx: _zones(tx, runs))
 
     def living(self, names: Sequence[str]) -> dict[str, str]:
         """The ids of the schedules of these names; without those that are deleted."""
@@ -158,3 +162,21 @@ def _from(name: str, spec: ScheduleSpec, first: datetime, until: datetime) -> li
     """The next due time of a schedule, and those that follow it."""
     following = DueTimes(spec, (), first, name).among(first, until)
     return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]
+
+
+def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:
+    return {id_: spec.tz for id_, spec in tx.list_specs(runs).items()}
+
+
+def _began_late(tx: Tx, namespace: str) -> list[Run]:
+    """Those of the last day that began late, however much jitter they had."""
+    found = tx.list_late(namespace, tx.now - DAY, LATE, LOOKED_LATE)
+    specs = tx.list_specs(found)
+    return [run for run in found if _lateness(run, specs.get(run.id)) > LATE][:SHOWN]
+
+
+def _lateness(run: Run, spec: ScheduleSpec | None) -> timedelta:
+    planned_at = run.due_at
+    if spec is not None and run.due_at is not None and run.schedule is not None:
+        planned_at = jittered(run.due_at, spec.jitter, run.schedule)
+    return lateness(run, planned_at) or timedelta()

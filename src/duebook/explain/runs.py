@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.errors import shorten
 from duebook.explain.answer import Explanation
 from duebook.explain.words import Clock, length_text
-from duebook.model.run import overlapped
+from duebook.model.run import lateness, overlapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,13 +97,13 @@ def _late(run: Run, clock: Clock, ripe_at: datetime) -> list[str]:
 
     A due time that was seen in time became a run later only because it had to wait.
     """
-    if run.due_at is None or run.started_at is None or run.origin == "backfill" or run.attempt > 1:
+    late = lateness(run, ripe_at)
+    if late is None or run.due_at is None:
         return []
     told = [f"planned at {clock.time(ripe_at)} by its jitter"] if ripe_at > run.due_at else []
     waited = run.created_at - ripe_at
     if run.origin == "schedule" and waited >= _LONG:
         return [*told, f"after it had waited for {length_text(waited)}"]
-    late = run.started_at - ripe_at
     return [*told, f"{length_text(late)} late"] if late >= _SECOND else told
 
 

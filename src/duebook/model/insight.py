@@ -25,6 +25,7 @@ class RunMark:
     id: str
     status: RunStatus
     origin: Origin
+    attempt: int
     at: datetime
     """when it was due; without a due time, when it was made"""
     due_at: datetime | None
@@ -36,13 +37,6 @@ class RunMark:
         if self.started_at is None or self.finished_at is None:
             return None
         return self.finished_at - self.started_at
-
-    @property
-    def late(self) -> timedelta | None:
-        """How long after its due time it began."""
-        if self.started_at is None or self.due_at is None:
-            return None
-        return self.started_at - self.due_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +114,32 @@ class Run:
     def why(self) -> str:
         """Why it is as it is, in words as far as there are any."""
         return self.error or _WHY.get(self.reason or "", self.reason or "")
+
+
+class Started(Protocol):
+    """What lateness asks of a run, or of the mark of one."""
+
+    @property
+    def origin(self) -> Origin: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def due_at(self) -> datetime | None: ...
+    @property
+    def started_at(self) -> datetime | None: ...
+
+
+def lateness(run: Started, planned_at: datetime | None = None) -> timedelta | None:
+    """How long after its due time a run began, or after `planned_at`, which its jitter gave it.
+
+    Only what a due time started can be late: None for backfills and runs by hand, and for a later
+    attempt, which begins when the one before it has ended.
+    """
+    if run.due_at is None or run.started_at is None or run.attempt > 1:
+        return None
+    if run.origin not in ("schedule", "catchup"):
+        return None
+    return max(run.started_at - (planned_at or run.due_at), timedelta())
 
 
 def run_state(status: RunStatus, reason: str | None) -> RunState:

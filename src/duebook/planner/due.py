@@ -53,6 +53,11 @@ def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Interv
     return tuple(merged)
 
 
+def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
+    """When a due time of the schedule `name` is to be planned."""
+    return due_at + jitter * fraction(name, due_at) if jitter else due_at
+
+
 class DueTimes:
     """Stretches are open at their start and closed at their end: (after, until].
 
@@ -189,9 +194,7 @@ class DueTimes:
 
     def ripe_at(self, due_at: datetime) -> datetime:
         """When the due time is to be planned."""
-        if not self._jitter:
-            return due_at
-        return due_at + self._jitter * fraction(self._seed, due_at)
+        return jittered(due_at, self._jitter, self._seed)
 
     def ripe_until(self, after: datetime, moment: datetime) -> datetime:
         """Up to where every due time after `after` is ripe at `moment`; order goes first."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from duebook.model.run import lateness
 from duebook.triggers.zones import local_datetime
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ class Day:
 def figures(marks: Sequence[RunMark]) -> Figures:
     took = sorted(mark.took for mark in marks if mark.took is not None)
     late = sorted(
-        max(mark.late, timedelta())
+        found
         for mark in marks
-        if mark.late is not None and mark.origin == "schedule"
+        if mark.origin == "schedule" and (found := lateness(mark)) is not None
     )
     states = [mark.status for mark in marks]
     return Figures(

@@ -1103,15 +1103,17 @@ SELECT set_config('statement_timeout', :longest, true),
 
 -- name: list_marks
 -- The newest runs of each of the given schedules, as far as charts show them.
-SELECT r.schedule_id, r.id, r.status, r.origin, coalesce(r.due_at, r.created_at), r.due_at,
-    r.started_at, r.finished_at
+SELECT r.schedule_id, r.id, r.status, r.origin, r.attempt, coalesce(r.due_at, r.created_at),
+    r.due_at, r.started_at, r.finished_at
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    (SELECT schedule_id, id, status, origin, due_at, created_at, started_at, finished_at FROM runs
+    (SELECT schedule_id, id, status, origin, attempt, due_at, created_at, started_at, finished_at
+        FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NOT NULL
         ORDER BY due_at DESC LIMIT :each)
     UNION ALL
-    (SELECT schedule_id, id, status, origin, due_at, created_at, started_at, finished_at FROM runs
+    (SELECT schedule_id, id, status, origin, attempt, due_at, created_at, started_at, finished_at
+        FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NULL
         ORDER BY created_at DESC, place DESC LIMIT :each)) AS r
 
@@ -1123,12 +1125,13 @@ ORDER BY claimed_at
 LIMIT :limit
 
 -- name: list_late
--- Of the newest runs of a namespace those that began late, the newest first.
+-- Of the newest runs of a namespace those that began late, by the rule of `lateness`.
 SELECT id FROM (
-    SELECT id, due_at, started_at, place FROM runs
+    SELECT id, origin, attempt, due_at, started_at, place FROM runs
     WHERE namespace = :namespace AND place < :before
     ORDER BY place DESC LIMIT :looked) AS newest
 WHERE started_at >= :since AND extract(epoch FROM started_at - due_at) > :seconds
+    AND attempt = 1 AND origin IN ('schedule', 'catchup')
 ORDER BY place DESC
 LIMIT :limit
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from duebook.model.insight import HourLoad, Planned, RunMark
     from duebook.model.run import Run
+    from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Insights"]
 
@@ -20,16 +21,16 @@ class Insights(Protocol):
     def list_marks(self, schedule_ids: Sequence[str], each: int) -> dict[str, list[RunMark]]:
         """The newest runs of each of these schedules that has any, the oldest of them first."""
 
-    def list_zones(self, runs: Sequence[Run]) -> dict[str, str]:
-        """The zone of the definition that each of these runs was made of, by the run's id; without
-        those of no schedule."""
+    def list_specs(self, runs: Sequence[Run]) -> dict[str, ScheduleSpec]:
+        """The definition that each of these runs was made of, by the run's id; without those of no
+        schedule."""
 
     def list_running(self, namespace: str, limit: int) -> list[Run]:
         """What is under way, the oldest first."""
 
     def list_late(self, namespace: str, since: datetime, late: timedelta, limit: int) -> list[Run]:
-        """Runs that began so `late` after they were due, from `since` on, the newest first; among
-        the newest few thousand."""
+        """Runs whose `lateness`, jitter included, is more than `late`, from `since` on, the newest
+        first; among the newest few thousand."""
 
     def count_failed(self, namespace: str, since: datetime, most: int) -> int:
         """How many runs made from `since` on failed; no more are counted than `most`."""

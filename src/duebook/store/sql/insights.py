@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.run import Run
+    from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Insights"]
 
@@ -36,17 +37,17 @@ class Insights(Lists):
     def list_marks(self, schedule_ids: Sequence[str], each: int) -> dict[str, list[RunMark]]:
         found: dict[str, list[RunMark]] = defaultdict(list)
         rows = self._all("list_marks", ids=list(schedule_ids), each=each) if schedule_ids else []
-        for owner, id_, status, origin, *times in rows:
-            found[owner].append(RunMark(id_, status, origin, *map(self._time, times)))
+        for owner, id_, status, origin, attempt, *times in rows:
+            found[owner].append(RunMark(id_, status, origin, attempt, *map(self._time, times)))
         for marks in found.values():
             marks.sort(key=lambda mark: (mark.at, mark.id))
             del marks[:-each]
         return found
 
-    def list_zones(self, runs: Sequence[Run]) -> dict[str, str]:
+    def list_specs(self, runs: Sequence[Run]) -> dict[str, ScheduleSpec]:
         pairs = {run.id: (run.schedule_id, run.version or 0) for run in runs if run.schedule_id}
         known = self._definitions(list(dict.fromkeys(pairs.values())))
-        return {id_: known[pair].spec.tz for id_, pair in pairs.items() if pair in known}
+        return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
 
     def list_running(self, namespace: str, limit: int) -> list[Run]:
         rows = self._all("list_running", namespace=namespace, limit=limit)

@@ -834,8 +834,8 @@ RETURNING id
 
 -- name: list_marks
 -- The newest runs of each of the given schedules, as far as charts show them.
-SELECT r.schedule_id, r.id, r.status, r.origin, coalesce(r.due_at, r.created_at), r.due_at,
-    r.started_at, r.finished_at
+SELECT r.schedule_id, r.id, r.status, r.origin, r.attempt, coalesce(r.due_at, r.created_at),
+    r.due_at, r.started_at, r.finished_at
 FROM json_each(:ids) AS wanted
 CROSS JOIN runs AS r ON r.rowid IN (
     SELECT place FROM (
@@ -856,13 +856,14 @@ ORDER BY claimed_at
 LIMIT :limit
 
 -- name: list_late
--- Of the newest runs of all namespaces those that began late, the newest first.
+-- Of the newest runs of all namespaces those that began late, by the rule of `lateness`.
 SELECT id FROM (
-    SELECT id, namespace, due_at, started_at, rowid AS place FROM runs
+    SELECT id, namespace, origin, attempt, due_at, started_at, rowid AS place FROM runs
     WHERE rowid < :before
     ORDER BY rowid DESC LIMIT :looked)
 WHERE namespace = :namespace AND started_at >= :since
     AND (started_at - due_at) / 1000000.0 > :seconds
+    AND attempt = 1 AND origin IN ('schedule', 'catchup')
 ORDER BY place DESC
 LIMIT :limit
 
