@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack run story bench clean help
+.PHONY: setup test quick quick-unit house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,15 @@ $(READY): pyproject.toml constraints.txt
 # types and contracts are looked at beside the tests, many of which wait
 test: lint ## everything: lint, types, contracts, the whole test suite
 	@$(MAKE) --no-print-directory -j3 types contracts unit
+
+quick: lint ## for every save: lint, types, contracts and the unit tests
+	@$(MAKE) --no-print-directory -j2 types contracts quick-unit
+
+quick-unit: $(READY)
+	$(BIN)/python -m pytest -n 2 -q --dist worksteal tests/unit -m "not lengthy and not long and not zones"
+
+house: $(READY) ## how large the house is, and what is beyond its bounds
+	$(BIN)/python -m tools.house
 
 lint: $(READY)
 	$(BIN)/ruff check .
