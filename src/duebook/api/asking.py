@@ -149,12 +149,12 @@ class Ask:
             raise Malformed("an Idempotency-Key is not taken here: each request is done")
 
     def _once(self, key: str) -> Once:
-        """The key counts for this token and route; the rest tells requests apart."""
-        route: str = self.request.scope["route"].path
-        body = getattr(self.request.state, "body", {})
-        parts = [self.request.url.path, self.namespace, body]
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-        return Once(f"{self.caller.id} {self.request.method} {route}", key, digest)
+        """The key counts for this token, method, namespace and path; the body tells requests
+        apart."""
+        body = json.dumps(getattr(self.request.state, "body", {}), sort_keys=True)
+        where = f"{self.namespace} {self.request.url.path}"
+        scope = f"{self.caller.id} {self.request.method} {where}"
+        return Once(scope, key, hashlib.sha256(body.encode()).hexdigest())
 
     def refuse_targets(self, forms: Iterable[Any], current: Target | None = None) -> None:
         """Raises Forbidden for targets that the caller may not define."""

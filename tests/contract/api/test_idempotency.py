@@ -23,13 +23,22 @@ def test_the_same_request_is_done_once_and_answered_alike(api: Api) -> None:
     assert second.headers["idempotency-replayed"] == "true"
 
 
-def test_the_same_key_with_another_body_or_place_is_refused(api: Api) -> None:
+def test_the_same_key_with_another_body_is_refused(api: Api) -> None:
     api.ok("POST", "schedules", HELLO, headers=KEY)
     other = HELLO | {"name": "other"}
     assert api.refused(422, "POST", "schedules", other, headers=KEY)["code"] == "key_reused"
-    api.ok("POST", "schedules", other)
-    api.ok("POST", "schedules/hello/trigger", headers=KEY)
-    assert api("POST", "schedules/other/trigger", headers=KEY).status_code == 422
+
+
+def test_the_same_key_on_another_schedule_or_namespace_is_another_key(api: Api) -> None:
+    for place in ({}, {"namespace": "shop"}):
+        for name in ("hello", "other"):
+            api.ok("POST", "schedules", HELLO | {"name": name}, params=place)
+            run = api("POST", f"schedules/{name}/trigger", headers=KEY, params=place)
+            assert run.status_code < 300
+            assert "idempotency-replayed" not in run.headers
+            again = api("POST", f"schedules/{name}/trigger", headers=KEY, params=place)
+            assert (again.content, again.headers["idempotency-replayed"]) == (run.content, "true")
+        assert len(api.ok("GET", "runs", params=place)["items"]) == 2
 
 
 def test_what_was_refused_may_be_repeated_when_it_is_right(api: Api) -> None:
