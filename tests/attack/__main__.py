@@ -24,6 +24,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "bodies that are large or grow": lambda stage, _: bodies.run(stage.url, stage.tokens),
     "connections without a token": lambda stage, seconds: connections.run(stage.url, seconds),
     "values that would choose what runs": lambda _, seconds: walls.run(int(500 * seconds)),
+    "sinks and flows of an admin": lambda stage, _: walls.knock(stage.url, stage.tokens),
     "commands that look for secrets": lambda stage, _: {
         "ways tried": len(
             commands.run(stage.url, stage.tokens["admin"], stage.word, commands.PROCESSES)

@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
 
 from duebook.errors import Invalid
 from duebook.targets.programs import Chosen
 from duebook.targets.shell_words import refuse_shell_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "FLOWS",
@@ -20,6 +25,7 @@ __all__ = [
     "REFUSED_SETTINGS",
     "TEXTS",
     "is_refused",
+    "knock",
     "run",
 ]
 
@@ -277,6 +283,14 @@ HOSTILE_SETTINGS: Final = {
     "ssl.ca.pem": "attacker",
 }
 """Settings that would send a kept secret elsewhere, or show it on the way."""
+KAFKA: Final = {
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.client.secret": "hunter2",
+    "sasl.oauthbearer.token.endpoint.url": "https://login.example.com/token",
+}
+SILENT: Final = 120.0
+"""Seconds."""
 
 
 def is_refused(text: str) -> bool:
@@ -302,6 +316,39 @@ def run(rounds: int, seed: int = 0) -> dict[str, int]:
         assert is_refused(text) or not is_hostile, text
         counts["refused" if is_hostile else "taken"] += 1
     return counts | {"garbage": _garbage(rounds, random_)}
+
+
+def knock(base_url: str, tokens: Mapping[str, str]) -> dict[str, int]:
+    """Try what an admin of a namespace could send a server: settings of sinks, kept secrets to
+    other endpoints, flows in which values choose what runs. Returns how many were refused; raises
+    AssertionError for one that was not."""
+    headers = {"Authorization": f"Bearer {tokens['admin']}"}
+    place = "events/consumers/attack"
+    with httpx2.Client(base_url=f"{base_url}/api/v1", headers=headers, timeout=SILENT) as client:
+
+        def put(config: dict[str, Any], servers: str = "k.example:9092") -> int:
+            options = {"servers": servers, "config": config}
+            return client.put(place, json={"kind": "kafka", "options": options}).status_code
+
+        for setting in REFUSED_SETTINGS:
+            assert put({setting: "x"}) == 422, setting
+        assert put(KAFKA) == 200
+        hidden = KAFKA | {"sasl.oauthbearer.client.secret": "***"}
+        assert put(hidden) == 200
+        for setting, value in HOSTILE_SETTINGS.items():
+            assert put(hidden | {setting: value}) == 422, setting
+        assert put(hidden, "k.example:9092,attacker.example:9092") == 422
+        assert put(hidden, "attacker.example:9092") == 422
+        assert client.delete(place).status_code == 204
+        for name, source in FLOWS.items():
+            answer = client.post("flows/validate", json={"source": source})
+            assert answer.status_code == 200, (name, answer.text)
+            assert answer.json()["problems"], name
+    return {
+        "settings refused": len(REFUSED_SETTINGS),
+        "kept secrets refused elsewhere": len(HOSTILE_SETTINGS) + 2,
+        "flows refused": len(FLOWS),
+    }
 
 
 def _garbage(rounds: int, random_: random.Random) -> int:

@@ -84,6 +84,7 @@ def test_the_stream_tells_of_changes_and_ends_with_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(watching, "TURN", 0.0)
     monkeypatch.setattr("duebook.web.routes.live.CHECK_EVERY", -1.0)
     store = SqliteStore(tmp_path / "books.db")
     watches = Watches(store)

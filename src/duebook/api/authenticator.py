@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -12,12 +14,21 @@ from duebook.api.login_links import LoginLinks
 from duebook.api.permissions import Caller
 from duebook.api.recent_tokens import RecentTokens
 from duebook.book.tokens import Tokens
-from duebook.model.access import Role, digest_of, read_session, secret_of, session_of
+from duebook.model.access import (
+    Role,
+    digest_of,
+    read_session,
+    secret_of,
+    session_digest,
+    session_of,
+    split_secret,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from duebook.model.access import AccessToken
     from duebook.store.base import Store
 
 __all__ = ["SESSION_LASTS", "BookAuthenticator", "authenticator_of"]
@@ -31,8 +42,9 @@ class BookAuthenticator:
     """Implements gate.Authenticator. `local` tells the token that `duebook up` keeps in a file, as
     it is now, and `links` are those that log in with it.
 
-    A session is `id.expiry.proof.signature`: it needs no table, and ends with its token. Nobody
-    makes one, or a longer one, of what the books keep alone, or of another session.
+    A session is `id.expiry.number.proof.signature`. It ends with its token; the books keep only
+    those that were ended before. Nobody makes one, or a longer one, of what the books keep alone,
+    or of another session.
     """
 
     def __init__(
@@ -49,20 +61,39 @@ class BookAuthenticator:
         self._links = links
         self._recent = RecentTokens(store)
 
-    def check(self, text: str) -> Caller | None:
+    def check(self, text: str, again: bool = False) -> Caller | None:
         """Raises Unavailable when the books do not answer."""
         local = self._local()
         if local is not None and hmac.compare_digest(text.encode(), local.encode()):
             return _LOCAL_CALLER
-        token = self._tokens.check(text)
+        token = self._look_again(text) if again else self._tokens.check(text)
         return None if token is None else Caller.of(token)
+
+    def _look_again(self, text: str) -> AccessToken | None:
+        """As `Tokens.check`, with an answer for all who ask at the same time."""
+        if (claimed := split_secret(text)) is None:
+            return None
+        found, now, _ = self._recent.get(claimed[0])
+        if found is None or not hmac.compare_digest(found[1], claimed[1]):
+            return None
+        return found[0] if found[0].opens(now) else None
 
     def open_session(self, text: str) -> str | None:
         """A session for who holds a token; None when nobody does."""
         caller = self.check(text)
         if caller is None:
             return None
-        return session_of(text, f"{caller.id}.{int(self._clock()) + SESSION_LASTS}")
+        number = secrets.token_hex(8)  # so that each log-in can be ended alone
+        return session_of(text, f"{caller.id}.{int(self._clock()) + SESSION_LASTS}.{number}")
+
+    def end_session(self, text: str) -> None:
+        """Raises Unavailable when the books do not answer; a session that is none is none."""
+        if self.check_session(text) is None:
+            return
+        token_id, expiry = text.split(".")[:2]
+        until = datetime.fromtimestamp(int(expiry), UTC)
+        self._store.transact(lambda tx: tx.end_login(session_digest(text), token_id, until))
+        self._recent.forget()
 
     def use_link(self, code: str) -> str | None:
         """A session for the first who comes with the code of a login link, within a minute."""
@@ -71,29 +102,35 @@ class BookAuthenticator:
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
         parts = text.split(".")
-        if len(parts) != 4:
+        if len(parts) != 5:
             return None
         token_id, expiry = parts[:2]
         if not (expiry.isascii() and expiry.isdecimal() and len(expiry) < 12):
             return None
-        digest, caller = self._known(token_id, again)
-        if digest is None or not read_session(text, digest):
+        if self._clock() >= int(expiry):
             return None
-        return caller if self._clock() < int(expiry) else None
+        digest, caller = self._known(token_id, session_digest(text), again)
+        return caller if digest is not None and read_session(text, digest) else None
 
-    def _known(self, token_id: str, again: bool) -> tuple[str | None, Caller | None]:
-        """The digest of a token, and who that is; None for a token that is none."""
-        if token_id == LOCAL:
-            local = self._local()
-            return (None, None) if local is None else (digest_of(secret_of(local)), _LOCAL_CALLER)
+    def _known(self, token_id: str, session: str, again: bool) -> tuple[str | None, Caller | None]:
+        """The digest of a token, and who that is; None for a token that is none, and for a session
+        that was ended."""
+        is_local = token_id == LOCAL
         try:
-            wanted = str(UUID(token_id))
+            wanted = LOCAL if is_local else str(UUID(token_id))
         except ValueError:
             return None, None
         if again:
-            found, now = self._recent.get(wanted)
+            found, now, is_over = self._recent.get(wanted, session)
         else:
-            found, now = self._store.read(lambda tx: (tx.get_token(wanted), tx.now))
+            found, now, is_over = self._store.read(
+                lambda tx: (tx.get_token(wanted), tx.now, bool(tx.list_ended_logins([session])))
+            )
+        if is_over:
+            return None, None
+        if is_local:
+            local = self._local()
+            return (None, None) if local is None else (digest_of(secret_of(local)), _LOCAL_CALLER)
         if found is None or not found[0].opens(now):
             return None, None
         return found[1], Caller.of(found[0])

@@ -63,8 +63,9 @@ SECURITY_HEADERS: Final = {
 class Authenticator(Protocol):
     """Knows who is who; may ask the books, so it is called in a thread."""
 
-    def check(self, text: str) -> Caller | None:
-        """Whose token this is; None: nobody's."""
+    def check(self, text: str, again: bool = False) -> Caller | None:
+        """Whose token this is; None: nobody's. `again`: it is let in, and a stream asks whether it
+        still is; the answer may be half a second old."""
 
     def open_session(self, text: str) -> str | None:
         """What a browser keeps of somebody who holds this token; None: nobody does."""
@@ -75,8 +76,11 @@ class Authenticator(Protocol):
     def check_session(self, text: str, again: bool = False) -> Caller | None:
         """Who logged in with a browser, by the value of its cookie; None: nobody.
 
-        `again`: it is let in, and looks again by itself; the answer may be a second old.
+        `again`: it is let in, and looks again by itself; the answer may be half a second old.
         """
+
+    def end_session(self, text: str) -> None:
+        """From now on nobody is let in by this value of a cookie, anywhere."""
 
 
 class Gate:
@@ -151,7 +155,7 @@ class Gate:
     async def _admit(self, scope: Scope, check: Check) -> Caller | None:
         is_open = scope["method"] in self._open.get(scope["path"], ())
         try:
-            caller = None if check is _nobody else await run_in_threadpool(check)
+            caller = await run_in_threadpool(check)
         except Unavailable:
             if not is_open:
                 raise
@@ -177,7 +181,7 @@ class Gate:
         if len(given) > 1 or scheme.lower() != "bearer" or not token.strip():
             return _nobody, _nobody, False
         check = partial(self._authenticator.check, token.strip())
-        return check, check, False
+        return check, partial(check, again=True), False
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Reads no more than is allowed, whatever the headers say; raises TooLarge."""

@@ -1,4 +1,4 @@
-"""Tokens of browsers that look again by themselves: one question a second to the books for all."""
+"""Tokens of browsers that look again by themselves: two questions a second to the books for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecentTokens"]
 
-FRESH: Final = 1.0
+FRESH: Final = 0.4
 """Seconds that an answer holds: so long after its revocation a token may still be let in."""
 KEPT: Final = 60.0
 """Seconds after which a token that nobody came with is no longer asked about."""
@@ -25,35 +25,49 @@ MOST: Final = 1_000
 
 
 class RecentTokens:
-    """What the books said about the tokens that were asked for lately."""
+    """What the books said about the tokens and sessions that were asked for lately."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._used: dict[str, float] = {}
+        self._used: dict[tuple[str, str], float] = {}
         self._found: dict[str, Found] = {}
+        self._ended: frozenset[str] = frozenset()
+        self._asked: frozenset[tuple[str, str]] = frozenset()
         self._now: datetime | None = None
         self._asked_at = float("-inf")
 
-    def get(self, token_id: str) -> tuple[Found, datetime]:
-        """A token with the digest of its secret, or None, and the time of the books; at most a
-        second old. Raises Unavailable when the books do not answer."""
+    def get(self, token_id: str, session: str = "") -> tuple[Found, datetime, bool]:
+        """A token with the digest of its secret, or None, the time of the books, and whether the
+        session with that digest was ended; at most half a second old. Raises Unavailable when the
+        books do not answer."""
+        asked = token_id, session
         with self._lock:
-            self._used.pop(token_id, None)
-            self._used[token_id] = self._clock()
+            self._used.pop(asked, None)
+            self._used[asked] = self._clock()
             stale = self._clock() - self._asked_at >= FRESH
-            if self._now is None or stale or token_id not in self._found:
+            if self._now is None or stale or asked not in self._asked:
                 self._now = self._ask()
-            return self._found[token_id], self._now
+            return self._found[token_id], self._now, session in self._ended
+
+    def forget(self) -> None:
+        """Ask anew at the next question."""
+        with self._lock:
+            self._now = None
 
     def _ask(self) -> datetime:
         """About all that were used lately, the newest of them."""
         since = self._clock() - KEPT
         newest = list(self._used.items())[-MOST:]
-        self._used = {token_id: at for token_id, at in newest if at >= since}
-        wanted, asked_at = list(self._used), self._clock()
-        found, now = self._store.read(lambda tx: (tx.get_tokens(wanted), tx.now))
+        self._used = {asked: at for asked, at in newest if at >= since}
+        wanted = list({token_id for token_id, _ in self._used})
+        sessions = [session for _, session in self._used if session]
+        asked_at = self._clock()
+        found, ended, now = self._store.read(
+            lambda tx: (tx.get_tokens(wanted), tx.list_ended_logins(sessions), tx.now)
+        )
         self._found = {token_id: found.get(token_id) for token_id in wanted}
+        self._ended, self._asked = frozenset(ended), frozenset(self._used)
         self._asked_at = asked_at
         return now

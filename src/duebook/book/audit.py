@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     Changes = Listing[Change]  # inside the class below `list` is a method
 
-__all__ = ["SHARED", "Audit", "Auditor", "ScheduleAudit"]
+__all__ = ["PEOPLE", "SHARED", "Audit", "Auditor", "ScheduleAudit"]
 
 LONGEST: Final = 200
 MOST_LISTED: Final = 10_000
 SCHEDULE: Final = "schedule"
+PEOPLE: Final = ("token:", "cli:")
+"""How those are named who come from outside, and not as a program of the books."""
 SHARED: Final = ""
 """The namespace of what all share."""
 

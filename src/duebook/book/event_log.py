@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.audit import PEOPLE, Auditor
 from duebook.errors import Invalid
 from duebook.ids import new_id
+from duebook.model.change import digest_of
 from duebook.model.consumer import load_topics
 from duebook.model.event import (
     EventPage,
@@ -50,6 +52,7 @@ class EventLog:
         self._store = store
         self._namespace = namespace
         self._by = by
+        self._audit = Auditor(namespace, by)
 
     def publish(
         self,
@@ -63,7 +66,8 @@ class EventLog:
         """Write an event; returns its id. `type` is the topic unless it is given.
 
         Events of one `key` reach everybody in their order. With `connection` (as for `enqueue`)
-        the event exists if and only if the caller's transaction commits. Raises Invalid.
+        the event exists if and only if the caller's transaction commits. What people publish, over
+        the API or the command line, is on the audit, with a digest of the data. Raises Invalid.
 
         >>> import tempfile
         >>> from duebook import Duebook
@@ -74,11 +78,19 @@ class EventLog:
         """
         meta = {"user": self._by} if self._by else {}
         draft = new_draft(new_id(), self._namespace, topic, type, key, data, meta)
+
+        def work(tx: Tx) -> None:
+            tx.append_events([draft])
+            if self._by.startswith(PEOPLE):
+                form = {"topic": draft.topic, "type": draft.type, "key": draft.key}
+                after = form | {"data": digest_of(data)}
+                self._audit.note(tx, "publish", "event", draft.topic, draft.id, after=after)
+
         if connection is None:
-            self._store.transact(lambda tx: tx.append_events([draft]))
+            self._store.transact(work)
         else:
             with self._store.join(connection) as tx:
-                tx.append_events([draft])
+                work(tx)
         return draft.id
 
     def get(self, event_id: str) -> Event:

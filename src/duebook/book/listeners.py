@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from duebook.book.audit import Auditor
 from duebook.book.event_log import EventLog
 from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
 from duebook.model.consumer import consumer_form, new_consumer
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
-    from duebook.store.base import Store, Tx
+    from duebook.store.base import Tx
 
     Consumers = list[Consumer]  # inside the class below `list` is a method
     Lags = list[Lag]
@@ -37,10 +36,6 @@ MOST_SINKS: Final = 100
 
 class Listeners(EventLog):
     """Groups and sinks of a namespace."""
-
-    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
-        super().__init__(store, namespace, by)
-        self._audit = Auditor(namespace, by)
 
     def consumers(self) -> Consumers:
         """The groups and sinks of this namespace, by name."""

@@ -21,7 +21,7 @@ __all__ = ["audit_command"]
 @click.command("audit")
 @click.argument("subject", required=False)
 @click.option(
-    "--kind", help="Of what: schedule, run, template, queue, token, namespace, sink, group."
+    "--kind", help="Of what: schedule, run, template, queue, token, namespace, sink, group, event."
 )
 @click.option("--by", help="Who did it, such as cli:alice or token:ci.")
 @click.option("--since", metavar="INSTANT|LENGTH", help="From when on; 1d is a day ago.")

@@ -30,6 +30,7 @@ __all__ = [
     "read_session",
     "secret_of",
     "secret_text",
+    "session_digest",
     "session_of",
     "split_secret",
 ]
@@ -115,6 +116,11 @@ def read_session(session: str, digest: str) -> bool:
     secret, proven = digest[:64], digest[64:]
     signed = hmac.compare_digest(_sign(secret, claimed).encode(), signature.encode())
     return signed and hmac.compare_digest(_digest(proof), proven)
+
+
+def session_digest(session: str) -> str:
+    """What the books keep of a session that was ended."""
+    return _digest(session)
 
 
 def secret_of(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["Change", "ChangeFilter", "change_text"]
+__all__ = ["Change", "ChangeFilter", "change_text", "digest_of"]
 
 LARGE: Final = 4_096
 """Characters of JSON of one field, above which an entry has its digest."""
@@ -30,7 +30,7 @@ class Change:
     action: str
     """such as create, update, delete, pause"""
     kind: str
-    """of what: schedule, run, flow, template, queue, token, namespace, sink, group"""
+    """of what: schedule, run, flow, template, queue, token, namespace, sink, group, event"""
     subject: str
     """its name; of a run that of its schedule or task"""
     subject_id: str = ""
@@ -67,8 +67,10 @@ def change_text(form: dict[str, Any] | None) -> str | None:
 
 
 def _digested(value: Any) -> Any:
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) <= LARGE:
-        return value
-    content = text.encode(errors="replace")
+    return value if len(json.dumps(value, ensure_ascii=False)) <= LARGE else digest_of(value)
+
+
+def digest_of(value: Any) -> dict[str, Any]:
+    """What an entry keeps of a value that it must not show: its size and sha256, as JSON."""
+    content = json.dumps(value, ensure_ascii=False).encode(errors="replace")
     return {"bytes": len(content), "sha256": sha256(content).hexdigest()}

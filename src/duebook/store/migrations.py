@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Migration", "check_applied", "find_migrations", "too_new"]
 
+_BODY: Final = re.compile(r"CREATE TRIGGER\b.*\bBEGIN\b", re.DOTALL)
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
@@ -30,10 +31,25 @@ class Migration:
 
     @property
     def statements(self) -> list[str]:
-        """Its statements; none of ours has a semicolon inside."""
+        """Its statements; bodies of functions and triggers alone have semicolons inside."""
         lines = self.sql.splitlines()
         code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
-        return [statement.strip() for statement in code.split(";") if statement.strip()]
+        found, held = [], ""
+        for part in code.split(";"):
+            held += part
+            if _is_open(held):
+                held += ";"
+                continue
+            found.append(held.strip())
+            held = ""
+        return [statement for statement in found if statement]
+
+
+def _is_open(statement: str) -> bool:
+    """Whether it goes on behind a semicolon."""
+    if statement.count("$$") % 2:
+        return True
+    return _BODY.match(statement.lstrip()) is not None and not statement.rstrip().endswith("END")
 
 
 def find_migrations(folder: Path) -> list[Migration]:

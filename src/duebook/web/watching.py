@@ -25,6 +25,8 @@ __all__ = ["Watches"]
 
 LOOK_EVERY: Final = 1.0
 """Seconds."""
+TURN: Final = 0.3
+"""Seconds after which a stream may look at its session again; the books are asked less often."""
 KEPT: Final = 200
 """Pages whose contents are kept for others that look at the same change."""
 
@@ -82,7 +84,7 @@ class Watches:
                 number = seen  # the books do not answer: pages stay as they are
             yield number if number != seen else 0
             seen = number
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(TURN)
 
     def shared(self, key: Hashable, headers: Mapping[str, str], load: Callable[[], T]) -> T:
         """What `load` gives; of those that look again after a change, the first asks the books."""

@@ -31,7 +31,7 @@ BASE = "http://127.0.0.1:7420"
 class FixedTokens:
     """Tokens that stand for a role, everywhere or in one namespace: `admin`, `viewer@shop`."""
 
-    def check(self, text: str) -> Caller | None:
+    def check(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         role, _, namespace = text.partition("@")
         if role not in ("viewer", "operator", "admin"):
             return None
@@ -47,6 +47,8 @@ class FixedTokens:
     def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         return self.check(text)
 
+    def end_session(self, text: str) -> None: ...
+
 
 class WhoeverKnows:
     """Asks another authenticator, which changes from test to test."""
@@ -54,8 +56,8 @@ class WhoeverKnows:
     def __init__(self) -> None:
         self.now: Authenticator = FixedTokens()
 
-    def check(self, text: str) -> Caller | None:
-        return self.now.check(text)
+    def check(self, text: str, again: bool = False) -> Caller | None:
+        return self.now.check(text, again)
 
     def open_session(self, text: str) -> str | None:
         return self.now.open_session(text)
@@ -65,6 +67,9 @@ class WhoeverKnows:
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
         return self.now.check_session(text, again)
+
+    def end_session(self, text: str) -> None:
+        self.now.end_session(text)
 
 
 class SharedApp:

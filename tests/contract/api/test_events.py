@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 
+from duebook.api import log_stream
 from duebook.api.app import create_app
+from duebook.api.authenticator import BookAuthenticator
+from duebook.api.recent_tokens import FRESH
 from duebook.api.server import Server, bind
+from duebook.api.tails import LOOK_EVERY
 from duebook.book import Book
 from duebook.delivery.courier import Courier
 from duebook.model.consumer import Report
+from duebook.web.routes import live
+from duebook.web.watching import TURN
+from tests.attack import walls
 from tests.contract.api.conftest import Api, FixedTokens
 from tests.waiting import PATIENCE
 
@@ -200,6 +209,38 @@ def received(lines: Iterator[str]) -> tuple[str, dict[str, Any]]:
         if line.startswith("data: "):
             return number, json.loads(line.removeprefix("data: "))
     raise AssertionError("the stream ended")
+
+
+def test_a_stream_ends_with_its_token(store: Store, book: Book) -> None:
+    """Within a second, by the sum of what it may wait for."""
+    assert max(log_stream.CHECK_EVERY + LOOK_EVERY, live.CHECK_EVERY + TURN) + FRESH < 1
+    _, text = book.tokens.create("reader", "viewer", "*")
+    place = bind("127.0.0.1", 0)
+    server = Server(create_app(store, BookAuthenticator(store)), place)
+    server.start()
+    headers = STREAM | {"Authorization": f"Bearer {text}"}
+    with (
+        closing(server),
+        httpx2.Client(timeout=PATIENCE, trust_env=False, headers=headers) as client,
+        client.stream("GET", f"{place.address}/api/v1/events") as answer,
+    ):
+        assert answer.status_code == 200
+        book.tokens.revoke("reader")
+        lines = answer.iter_lines()
+        _, problem = received(lines)
+        assert (problem["code"], problem["status"]) == ("unauthorized", 401)
+        publish(book, "a")
+        assert [line for line in lines if line] == []
+
+
+def test_hostile_sinks_and_flows_are_refused_by_a_server(address: str, book: Book) -> None:
+    counts = walls.knock(address.removesuffix("/api/v1/events"), {"admin": "admin"})
+    assert counts == {
+        "settings refused": len(walls.REFUSED_SETTINGS),
+        "kept secrets refused elsewhere": len(walls.HOSTILE_SETTINGS) + 2,
+        "flows refused": len(walls.FLOWS),
+    }
+    assert book.events.sinks() == []
 
 
 def test_the_log_is_followed(address: str, book: Book) -> None:
@@ -403,5 +444,29 @@ def test_dead_letters_are_listed_delivered_again_and_given_up(api: Api, book: Bo
     assert api.ok("GET", "events/dead-letters")["items"] == []
     api.ok("POST", "events", {"topic": "orders"})
     actions = [change["action"] for change in api.ok("GET", "audit")["items"]]
-    assert actions == ["drop_dead", "drop_dead", "replay_dead", "create"]
+    assert actions == ["publish", "drop_dead", "drop_dead", "replay_dead", "create"]
     api.refused(400, "GET", "events/dead-letters", params={"cursor": "x"})
+
+
+def test_a_published_event_is_on_the_audit_without_its_data(api: Api) -> None:
+    body = {"topic": "orders", "type": "placed", "key": "17", "data": {"note": "hunter2-unique"}}
+    made = api.ok("POST", "events", body)
+    text = api("GET", "audit").text
+    (entry,) = api.ok("GET", "audit")["items"]
+    assert (entry["by"], entry["action"], entry["kind"]) == ("token:admin", "publish", "event")
+    assert (entry["subject"], entry["subject_id"]) == ("orders", made["id"])
+    data = json.dumps(body["data"], ensure_ascii=False).encode()
+    assert entry["after"] == {
+        "topic": "orders",
+        "type": "placed",
+        "key": "17",
+        "data": {"bytes": len(data), "sha256": sha256(data).hexdigest()},
+    }
+    assert "hunter2" not in text
+
+
+def test_what_a_program_publishes_is_its_own_record(book: Book) -> None:
+    Book(book.store, by="shop").events.publish("orders", {"id": 1})
+    assert list(book.audit.list()) == []
+    Book(book.store, by="cli:ann").events.publish("orders", {"id": 1})
+    assert [change.action for change in book.audit.list()] == ["publish"]

@@ -194,3 +194,20 @@ def test_pages_hold_no_script_no_style_and_nothing_from_elsewhere(viewer: Browse
     style = viewer.client.get("/static/duebook.css").text
     assert "url(" not in style
     assert "@import" not in style
+
+
+def test_a_copy_of_the_cookie_opens_nothing_after_the_logout(
+    browser: TestClient, code: str
+) -> None:
+    browser.get("/login", params={"code": code})
+    copy = browser.cookies["duebook_session"]
+    page = browser.get("/")
+    form = {"csrf": token_for(copy)}
+    answer = browser.post("/logout", data=form, headers={"Origin": BASE}, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    for path in ("/", "/live", "/schedules", "/api/v1/me", "/api/v1/events"):
+        stolen = browser.get(
+            path, headers={"Cookie": f"duebook_session={copy}"}, follow_redirects=False
+        )
+        assert stolen.status_code in (303, 401), path
+    assert page.status_code == 200

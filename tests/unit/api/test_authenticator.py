@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from duebook.api.authenticator import SESSION_LASTS, BookAuthenticator
 from duebook.api.recent_tokens import RecentTokens
 from duebook.book.tokens import Tokens
+from duebook.clock import utc_now
 from duebook.model.access import Role
 from duebook.store.sqlite import SqliteStore
 
@@ -63,7 +65,8 @@ def test_a_session_ends_and_cannot_be_forged(store: SqliteStore) -> None:
     assert door.check_session(session) is not None
     claim, _, signature = session.rpartition(".")
     proof = claim.rpartition(".")[2]
-    longer = f"local.{int(now) + 9 * SESSION_LASTS}.{proof}.{signature}"
+    number = session.split(".")[2]
+    longer = f"local.{int(now) + 9 * SESSION_LASTS}.{number}.{proof}.{signature}"
     for text in (longer, claim, f"{claim}.", "", "...", f"local.x.{signature}", "no-uuid.1.x"):
         assert door.check_session(text) is None, text
     assert (
@@ -95,11 +98,72 @@ def test_a_session_makes_no_longer_one(store: SqliteStore) -> None:
     token, text = Tokens(store).create("ci", "admin", "*")
     session = door.open_session(text)
     assert session is not None
-    proof, signature = session.split(".")[2:]
-    claimed = f"{token.id}.99999999999.{proof}"
+    number, proof, signature = session.split(".")[2:]
+    claimed = f"{token.id}.99999999999.{number}.{proof}"
     for key in (proof, hashlib.sha256(proof.encode()).hexdigest(), signature):
         forged = hmac.new(key.encode(), claimed.encode(), "sha256").hexdigest()
         assert door.check_session(f"{claimed}.{forged}") is None
+
+
+@pytest.mark.parametrize("kind", ["local", "books"])
+def test_a_session_that_was_ended_opens_nothing_on_any_server(
+    store: SqliteStore, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LOCAL if kind == "local" else Tokens(store).create("ci", "admin", "*")[1]
+    door, other = (BookAuthenticator(store, lambda: LOCAL) for _ in range(2))
+    seconds = 0.0
+    monkeypatch.setattr(other, "_recent", RecentTokens(store, lambda: seconds))
+    mine, another = door.open_session(text), door.open_session(text)
+    assert mine is not None
+    assert another is not None
+    assert other.check_session(mine, again=True) is not None
+    door.end_session(mine)
+    door.end_session(mine)
+    door.end_session("no.session")
+    for again in (False, True):
+        assert door.check_session(mine, again) is None
+        assert door.check_session(another, again) is not None, "each log-in is its own"
+    assert other.check_session(mine) is None
+    seconds = 0.5
+    assert other.check_session(mine, again=True) is None, "half a second later at the latest"
+    assert door.check(text) is not None
+
+
+def test_a_forged_session_ends_nothing(store: SqliteStore) -> None:
+    door = BookAuthenticator(store, lambda: LOCAL)
+    session = door.open_session(LOCAL)
+    assert session is not None
+    door.end_session(session[:-1] + ("0" if session[-1] != "0" else "1"))
+    assert door.check_session(session) is not None
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired", "forgotten"])
+def test_a_token_that_has_ended_is_seen_half_a_second_later_by_streams(
+    store: SqliteStore, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens, seconds = Tokens(store), 0.0
+    door = BookAuthenticator(store)
+    recent = RecentTokens(store, lambda: seconds)
+    monkeypatch.setattr(door, "_recent", recent)
+    until = utc_now() + timedelta(hours=1)
+    token, text = tokens.create("ci", "viewer", ["*"], expires_at=until)
+    caller = door.check(text, again=True)
+    assert caller is not None
+    assert caller == door.check(text)
+    assert door.check(text[:-1] + ("a" if text[-1] != "a" else "b"), again=True) is None
+    assert door.check("nonsense", again=True) is None
+    if how == "revoked":
+        tokens.revoke("ci")
+    elif how == "forgotten":
+        tokens.revoke("ci")
+        store.transact(lambda tx: tx.purge(tx.now + timedelta(days=1), 10))
+    else:
+        ask = recent._ask
+        monkeypatch.setattr(recent, "_ask", lambda: ask() + timedelta(hours=2))
+    assert door.check(text, again=True) is not None
+    seconds = 0.5
+    assert door.check(text, again=True) is None
+    assert token.name == "ci"
 
 
 def test_sessions_that_look_again_are_one_question_a_second(

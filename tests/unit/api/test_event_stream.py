@@ -55,6 +55,7 @@ def test_a_stream_that_waits_tells_how_far_it_looked(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    monkeypatch.setattr(log_stream, "ALIVE_EVERY", -1)
     assert read(book, 1, topic="rare") == [": still there\nid: 3\n\n"]
 
 
@@ -62,6 +63,7 @@ def test_a_token_that_was_revoked_ends_the_stream(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    monkeypatch.setattr(log_stream, "ALIVE_EVERY", -1)
     (told,) = read(book, 1, still=lambda: None, topic="rare")
     assert told.startswith("event: problem")
     assert '"unauthorized"' in told

@@ -24,7 +24,7 @@ TOKEN = {"Authorization": "Bearer right"}
 
 
 class Known:
-    def check(self, text: str) -> Caller | None:
+    def check(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         if text == "down":
             raise Unavailable("no answer")
         return Caller("1", "ci", Role.VIEWER) if text == "right" else None
@@ -37,6 +37,8 @@ class Known:
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
         return self.check(text)
+
+    def end_session(self, text: str) -> None: ...
 
 
 async def inside(scope: Scope, receive: Receive, send: Send) -> None:

@@ -48,6 +48,7 @@ def test_a_token_that_was_revoked_ends_the_stream(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    monkeypatch.setattr(log_stream, "ALIVE_EVERY", -1)
     assert asyncio.run(first(stream(book, Streams(), lambda: SOMEBODY).events())).startswith(":")
     told = asyncio.run(first(stream(book, Streams(), lambda: None).events()))
     assert told.startswith("event: problem")
@@ -57,6 +58,7 @@ def test_a_token_that_was_revoked_ends_the_stream(
 def test_there_are_not_too_many_streams(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_stream, "MOST", 1)
     monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    monkeypatch.setattr(log_stream, "ALIVE_EVERY", -1)
     streams = Streams()
 
     async def read() -> None:
@@ -76,6 +78,7 @@ def test_one_token_does_not_take_the_streams_of_others(
 ) -> None:
     monkeypatch.setattr(log_stream, "MOST_OF_ONE", 1)
     monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    monkeypatch.setattr(log_stream, "ALIVE_EVERY", -1)
     streams = Streams()
 
     async def read() -> None:

@@ -9,6 +9,10 @@ FROM runs AS r
 LEFT JOIN schedules AS s ON s.id = r.schedule_id
 LEFT JOIN node_sessions AS n ON n.id = r.session_id;
 
+CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN
+    SELECT RAISE(ABORT, 'entries of the audit cannot be changed');
+END;
+
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -69,6 +73,12 @@ CREATE TABLE dead_letters (
     again INTEGER NOT NULL DEFAULT 0 CHECK (again IN (0, 1)), -- whether it is to be delivered once more
     PRIMARY KEY (namespace, name, event_id),
     FOREIGN KEY (namespace, name) REFERENCES consumers ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE ended_logins (
+    digest TEXT PRIMARY KEY,
+    token_id TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE events (
@@ -465,6 +475,8 @@ CREATE INDEX audit_of_subject ON audit (namespace, subject, at);
 CREATE INDEX dead_letters_again ON dead_letters (namespace, name, at, event_id) WHERE again;
 
 CREATE INDEX dead_letters_by_time ON dead_letters (namespace, at, event_id, name);
+
+CREATE INDEX ended_logins_by_time ON ended_logins (expires_at);
 
 CREATE INDEX events_by_time ON events (at);
 

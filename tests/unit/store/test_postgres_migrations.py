@@ -30,6 +30,10 @@ TABLES: Final = """
 SELECT c.relname, coalesce(array_to_string(c.reloptions, ', '), '') FROM pg_class AS c
 WHERE c.relnamespace = 'duebook'::regnamespace AND c.relkind = 'r' ORDER BY c.relname COLLATE "C"
 """
+FUNCTIONS: Final = """
+SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'duebook'::regnamespace
+ORDER BY proname COLLATE "C"
+"""
 PARTS: Final = """
 SELECT line FROM (
     SELECT 1 AS kind, a.attnum AS place, concat_ws(' ', a.attname,
@@ -46,6 +50,9 @@ SELECT line FROM (
     WHERE conrelid = %(table)s::regclass AND contype <> 'n'
     UNION ALL
     SELECT 3, 0, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = %(table)s::regclass
+    UNION ALL
+    SELECT 4, 0, pg_get_triggerdef(oid) FROM pg_trigger
+    WHERE tgrelid = %(table)s::regclass AND NOT tgisinternal
 ) AS parts ORDER BY kind, place, line COLLATE "C"
 """
 
@@ -56,7 +63,7 @@ def schema(url: str) -> str:
         for table, options in connection.execute(TABLES).fetchall():
             lines = connection.execute(PARTS, {"table": f"{SCHEMA}.{table}"}).fetchall()
             text += f"{table} ({options})\n" + "".join(f"    {line[0]}\n" for line in lines) + "\n"
-        return text
+        return text + "".join(f"{line[0]}\n" for line in connection.execute(FUNCTIONS))
 
 
 def have(url: str) -> dict[int, str]:

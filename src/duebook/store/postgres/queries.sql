@@ -913,6 +913,15 @@ SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires
     t.last_used_at, t.revoked_at, t.digest
 FROM unnest(:ids::text[]) AS wanted (id) JOIN tokens AS t ON t.id = wanted.id
 
+-- name: list_ended_logins
+-- Which of these sessions were ended.
+SELECT e.digest FROM unnest(:ids::text[]) AS wanted (digest)
+JOIN ended_logins AS e ON e.digest = wanted.digest
+
+-- name: delete_old_changes
+-- Retention: a small batch of changes made long ago, a row for each; nodes may not delete others.
+SELECT generate_series(1, forget_audit(:before, :limit))
+
 -- name: list_runs_by_id
 -- Several runs.
 SELECT d.* FROM unnest(:ids::text[]) AS wanted (id) JOIN run_details AS d ON d.id = wanted.id

@@ -42,6 +42,12 @@ class Access(Protocol):
     def use_token(self, token_id: str, before: datetime) -> None:
         """Put down that it is used now, unless it was used since `before`."""
 
+    def end_login(self, digest: str, token_id: str, expires_at: datetime) -> None:
+        """A session of a browser opens nothing from now on; it would have ended at `expires_at`."""
+
+    def list_ended_logins(self, digests: Sequence[str]) -> list[str]:
+        """Those of them that were ended, as far as they would still open anything."""
+
     # -- requests that may be repeated
     def keep_key(self, scope: str, key: str, fingerprint: str) -> Any:
         """Make a key the one of this request; returns None, or what was answered to it before.

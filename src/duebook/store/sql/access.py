@@ -72,6 +72,14 @@ class Access(Statements):
     def revoke_token(self, token_id: str) -> bool:
         return self._run("revoke_token", id=token_id, now=self.now) == 1
 
+    def end_login(self, digest: str, token_id: str, expires_at: datetime) -> None:
+        self._run("end_login", digest=digest, token_id=token_id, expires_at=expires_at)
+
+    def list_ended_logins(self, digests: Sequence[str]) -> list[str]:
+        if not digests:
+            return []
+        return [digest for (digest,) in self._all("list_ended_logins", ids=list(digests))]
+
     def use_token(self, token_id: str, before: datetime) -> None:
         self._run("use_token", id=token_id, now=self.now, before=before)
 

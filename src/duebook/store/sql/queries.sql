@@ -360,6 +360,16 @@ FROM tokens ORDER BY name, created_at, id
 -- From now on it opens nothing.
 UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL
 
+-- name: end_login
+-- A browser has logged out.
+INSERT INTO ended_logins (digest, token_id, expires_at)
+VALUES (:digest, :token_id, :expires_at)
+ON CONFLICT (digest) DO NOTHING
+
+-- name: delete_ended_logins
+-- Retention: sessions that would open nothing any more.
+DELETE FROM ended_logins WHERE expires_at < :before
+
 -- name: use_token
 -- When it was used last, unless that was put down a moment ago.
 UPDATE tokens SET last_used_at = :now
@@ -635,10 +645,6 @@ DELETE FROM idempotency_keys WHERE (scope, key) IN (
 -- Retention: tokens that were of no use long ago.
 DELETE FROM tokens WHERE id IN (
     SELECT id FROM tokens WHERE coalesce(revoked_at, expires_at) < :before LIMIT :limit)
-
--- name: delete_old_changes
--- Retention: a small batch of changes made long ago.
-DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < :before ORDER BY at LIMIT :limit)
 
 -- name: delete_old_sessions
 -- Retention: nodes that left long ago, once the runs that they ended are forgotten.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Upkeep"]
 
+LOGINS_KEPT: Final = timedelta(days=1)
+"""Beyond their end, for clocks of nodes may be wrong."""
 MOST_UNENDED: Final = 1_000
 LONGEST_LEASE: Final = timedelta(minutes=1)
 """Of leadership and of members of groups."""
@@ -42,6 +44,7 @@ class Upkeep(Statements):
             left -= self._run(query, before=before, limit=left)
         self._run("delete_lost_wakes")
         self._run("delete_old_flow_revisions", before=before)
+        self._run("delete_ended_logins", before=self.now - LOGINS_KEPT)
         left -= self._run("delete_old_keys", before=self.now - KEYS_KEPT, limit=left)
         forgotten = self._all("list_old_schedules", before=before, limit=left)
         for (schedule_id,) in forgotten:

@@ -576,6 +576,14 @@ SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires
     t.last_used_at, t.revoked_at, t.digest
 FROM json_each(:ids) AS wanted JOIN tokens AS t ON t.id = wanted.value
 
+-- name: list_ended_logins
+-- Which of these sessions were ended.
+SELECT e.digest FROM json_each(:ids) AS wanted JOIN ended_logins AS e ON e.digest = wanted.value
+
+-- name: delete_old_changes
+-- Retention: a small batch of changes made long ago.
+DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < :before ORDER BY at LIMIT :limit)
+
 -- name: list_runs_by_id
 -- Several runs, in the order of the given ids.
 SELECT d.* FROM json_each(:ids) AS wanted JOIN run_details AS d ON d.id = wanted.value

@@ -66,8 +66,9 @@ async def post_login(request: Request) -> Response:
 
 
 @operations("POST", "/logout", Role.VIEWER, None)
-def post_logout(form: Submitted) -> Response:  # noqa: ARG001 - it was checked
-    """Forget the session."""
+def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 - it was checked
+    """End the session, here and wherever somebody has a copy of it."""
+    _authenticator(request).end_session(request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer

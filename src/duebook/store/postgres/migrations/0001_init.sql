@@ -129,6 +129,14 @@ CREATE TABLE tokens (
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 
+-- Sessions of browsers that logged out before their time; forgotten after it.
+CREATE TABLE ended_logins (
+    digest text COLLATE "C" PRIMARY KEY,
+    token_id text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX ended_logins_by_time ON ended_logins (expires_at);
+
 -- Requests that may be repeated without harm, and what was answered to the first.
 CREATE TABLE idempotency_keys (
     scope text COLLATE "C" NOT NULL,
@@ -156,6 +164,29 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_time ON audit (at, id);
 CREATE INDEX audit_of_namespace ON audit (namespace, at, id);
 CREATE INDEX audit_of_subject ON audit (namespace, subject, at, id);
+
+-- Nobody changes an entry, nor empties the table: not even its owner, by mistake.
+CREATE FUNCTION keep_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'entries of the audit cannot be changed' USING ERRCODE = '42501';
+END $$;
+CREATE TRIGGER audit_stays BEFORE UPDATE OR TRUNCATE ON audit
+    FOR EACH STATEMENT EXECUTE FUNCTION keep_audit();
+
+-- Retention for nodes that may not delete from the audit: what is older than 90 days, and no more.
+-- The owner of the table says himself what is old.
+CREATE FUNCTION forget_audit(horizon timestamptz, most integer) RETURNS integer
+LANGUAGE sql SECURITY DEFINER SET search_path = duebook, pg_temp AS $$
+    WITH old AS (
+        SELECT a.id FROM audit AS a
+        WHERE a.at < CASE
+            WHEN pg_has_role(session_user, current_user, 'MEMBER') THEN horizon
+            ELSE least(horizon, now() - interval '90 days') END
+        ORDER BY a.at LIMIT most
+    ), gone AS (DELETE FROM audit AS a USING old WHERE a.id = old.id RETURNING 1)
+    SELECT count(*)::integer FROM gone
+$$;
+REVOKE EXECUTE ON FUNCTION forget_audit(timestamptz, integer) FROM PUBLIC;
 
 CREATE TABLE node_sessions (
     id text COLLATE "C" PRIMARY KEY,

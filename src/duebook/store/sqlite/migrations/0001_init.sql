@@ -131,6 +131,14 @@ CREATE TABLE tokens (
 ) STRICT;
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 
+-- Sessions of browsers that logged out before their time; forgotten after it.
+CREATE TABLE ended_logins (
+    digest TEXT PRIMARY KEY,
+    token_id TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX ended_logins_by_time ON ended_logins (expires_at);
+
 -- Requests that may be repeated without harm, and what was answered to the first.
 CREATE TABLE idempotency_keys (
     scope TEXT NOT NULL,
@@ -158,6 +166,9 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_time ON audit (at);
 CREATE INDEX audit_of_namespace ON audit (namespace, at);
 CREATE INDEX audit_of_subject ON audit (namespace, subject, at);
+CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN
+    SELECT RAISE(ABORT, 'entries of the audit cannot be changed');
+END;
 
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
