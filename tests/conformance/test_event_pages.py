@@ -137,10 +137,13 @@ def test_a_cursor_is_for_its_own_question(book: Book) -> None:
     with pytest.raises(BadCursor):
         Book(book.store, "elsewhere").events.page(cursor=cursor)
     question = ["events", "default", None, None, None, False, None, None]
-    assert numbers(book.events.page(cursor=write_cursor(question, (1,)))) == [1, 2]
-    for odd in ((-5,), (2**70,), (1, 2), ("x",), ()):
+    key = book.store.cursor_key()
+    assert numbers(book.events.page(cursor=write_cursor(key, question, (1,)))) == [1, 2]
+    for odd in ((2**70,), (1, 2), ("x",), ()):
         with pytest.raises(BadCursor):
-            book.events.page(cursor=write_cursor(question, odd))
+            book.events.page(cursor=write_cursor(key, question, odd))
+    with pytest.raises(BadCursor):
+        book.events.page(cursor=write_cursor(bytes(32), question, (1,)))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -14,6 +15,7 @@ from duebook.model.filters import InvalidFilter, ScheduleSort
 from duebook.model.forms import schedule_form
 from duebook.model.listing import BadCursor, Listing
 from duebook.store.sql import looking
+from duebook.store.sql.rows import micros
 from tests.conformance.builders import (
     BEGIN,
     MINUTE,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from duebook.store.base import Store
     from tests.conformance.builders import VirtualClock
+    from tests.conformance.conftest import Backend
 
 SORTS: Final = get_args(ScheduleSort)
 
@@ -301,6 +304,52 @@ def test_a_cursor_that_is_none_is_refused(mixed: Book, cursor: Any) -> None:
     for ask in lists:
         with pytest.raises(BadCursor, match="cursor"):
             ask(cursor=cursor)
+
+
+def test_a_cursor_shows_nothing_of_other_namespaces(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page by `next_due_at` may end at a row of another namespace."""
+    monkeypatch.setattr(looking, "MOST_LOOKED", 2)
+    hourly: dict[str, Any] = {"trigger": {"every": "1h"}, "target": {"command": ["true"]}}
+    other, own = Book(store, "other"), Book(store, "own")
+    foreign = [other.schedules.create(f"theirs-{n}", **hourly) for n in range(3)]
+    own.schedules.create("mine", trigger={"every": "2h"}, target={"command": ["true"]})
+    page = own.schedules.list(sort="next_due_at", limit=1)
+    assert page == []  # it ended at a foreign row
+    assert page.next_cursor is not None
+    raw = urlsafe_b64decode(page.next_cursor + "=" * (-len(page.next_cursor) % 4))
+    for schedule in foreign:
+        assert schedule.id.encode() not in raw
+        assert schedule.next_due_at is not None
+        assert str(micros(schedule.next_due_at)).encode() not in raw
+    assert names(own.schedules.list, sort="next_due_at") == ["mine"]
+
+
+def test_a_cursor_that_was_changed_anywhere_is_refused(mixed: Book) -> None:
+    cursor = mixed.schedules.list(limit=1, sort="next_due_at").next_cursor
+    assert cursor is not None
+    raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    for place in range(len(raw)):
+        changed = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
+        with pytest.raises(BadCursor, match="leave it out to begin again"):
+            mixed.schedules.list(
+                sort="next_due_at", cursor=urlsafe_b64encode(changed).decode().rstrip("=")
+            )
+
+
+def test_a_cursor_of_an_earlier_version_says_to_begin_again(mixed: Book) -> None:
+    old = urlsafe_b64encode(b'["0123456789abcdef","etl-a"]').decode().rstrip("=")
+    with pytest.raises(BadCursor, match="leave it out to begin again"):
+        mixed.schedules.list(cursor=old)
+
+
+def test_everybody_who_opens_the_books_reads_the_same_cursors(
+    mixed: Book, backend: Backend
+) -> None:
+    cursor = mixed.schedules.list(limit=2).next_cursor
+    found = [one.name for one in Book(backend.open()).schedules.list(cursor=cursor)]
+    assert found == [one.name for one in mixed.schedules.list()][2:]
 
 
 def test_sql_in_filters_finds_nothing_and_does_nothing(mixed: Book) -> None:

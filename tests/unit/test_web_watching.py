@@ -16,6 +16,7 @@ from duebook.web.routes.live import changes
 from duebook.web.watching import Watch, Watches
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
     from pathlib import Path
 
 
@@ -51,33 +52,67 @@ def test_a_hundred_who_look_ask_the_books_as_often_as_one() -> None:
     asyncio.run(story())
 
 
-def test_pages_that_look_again_after_one_change_share_what_they_show(tmp_path: Path) -> None:
+@pytest.fixture
+def watches(tmp_path: Path) -> Iterator[Watches]:
     store = SqliteStore(tmp_path / "books.db")
-    watches, loaded = Watches(store), []
+    yield Watches(store)
+    store.close()
+
+
+def test_pages_that_look_again_after_one_change_share_what_they_show(watches: Watches) -> None:
+    loaded: list[int] = []
 
     def load() -> int:
         loaded.append(1)
         return len(loaded)
 
+    def look(key: Hashable, number: str | None = None) -> int:
+        return watches.shared("default", key, {LIVE: number} if number else {}, load)
+
+    watches.of("default").number = 7
     for _ in range(3):
-        assert watches.shared("page", {LIVE: "7"}, load) == 1
-    assert watches.shared("page", {LIVE: "8"}, load) == 2
-    assert watches.shared("other", {LIVE: "8"}, load) == 3
-    assert watches.shared("page", {}, load) == 4
+        assert look("page", "7") == 1
+    watches.of("default").number = 8
+    assert look("page", "8") == 2
+    assert look("other", "8") == 3
+    assert look("page") == 4
     for number in range(watching.KEPT + 5):
-        watches.shared(number, {LIVE: "8"}, load)
-    assert watches.shared("page", {LIVE: "8"}, load) == watching.KEPT + 10
-    store.close()
+        look(number, "8")
+    assert look("page", "8") == watching.KEPT + 10
 
 
-def test_what_could_not_be_loaded_leaves_nothing_behind(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "books.db")
-    watches = Watches(store)
+@pytest.mark.parametrize("number", ["8", "999999999999999999", "9" * 40, "-1", "x", "٣"])
+def test_a_number_that_is_made_up_freezes_nobodys_page(watches: Watches, number: str) -> None:
+    values = iter(range(10))
+
+    def look(number: str) -> int:
+        return watches.shared("default", "page", {LIVE: number}, lambda: next(values))
+
+    watches.of("default").number = 7
+    assert look(number) == 0
+    assert look("7") == 1  # nothing was kept for the number
+    watches.of("default").number = 8
+    assert look("8") == 2
+    assert look("8") == 2
+
+
+def test_what_was_loaded_counts_for_the_latest_change_before_it(watches: Watches) -> None:
+    watches.of("default").number = 7
+    assert watches.shared("default", "page", {LIVE: "0"}, lambda: "at 7") == "at 7"
+    assert watches.shared("default", "page", {LIVE: "7"}, lambda: "again") == "at 7"
+    assert watches.shared("other", "page", {LIVE: "7"}, lambda: "other") == "other"
+
+
+def test_what_could_not_be_loaded_leaves_nothing_behind(watches: Watches) -> None:
+    watches.of("default").number = 1
+
+    def fail() -> None:
+        raise NotFound("nothing")
+
     for number in range(5):
         with pytest.raises(NotFound):
-            watches.shared(number, {LIVE: "1"}, lambda: Book(store).runs.get("nothing"))
+            watches.shared("default", number, {LIVE: "1"}, fail)
     assert not watches._busy
-    store.close()
 
 
 def test_the_stream_tells_of_changes_and_ends_with_the_session(

@@ -16,6 +16,7 @@ from duebook.api.answers import Answer
 from duebook.api.bodies import parse_body, refuse_media_type
 from duebook.api.computing import Computing
 from duebook.api.gate import CALLER
+from duebook.api.own_positions import OwnPositions
 from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
 from duebook.api.problems import Malformed
 from duebook.book import Book
@@ -59,6 +60,10 @@ class Services:
     store: Store
     tasks: Tasks
     computing: Computing = field(default_factory=Computing)
+    positions: OwnPositions = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", OwnPositions(self.store))
 
 
 class Admission:
@@ -120,7 +125,16 @@ class Ask:
         return self._book(self.services.store)
 
     def _book(self, store: Store, budget: Budget | None = None) -> Book:
-        return Book(store, self.namespace, self.services.tasks, self.caller.by, budget)
+        return Book(
+            store, self.namespace, self.services.tasks, self.caller.by, budget, self.caller.seen
+        )
+
+    def shown(self, position: int) -> int:
+        """A place of the log of events as the caller may see it: of an event of its own, unless it
+        sees all namespaces."""
+        if self.caller.everywhere:
+            return position
+        return self.services.positions.last(self.namespace, position)
 
     @contextmanager
     def computing(self) -> Iterator[Book]:

@@ -45,11 +45,14 @@ class EventStream(Stream):
         streams: Streams,
         still: Callable[[], Caller | None],
         who: str,
+        shown: Callable[[int], int] = int,
     ) -> None:
         super().__init__(streams, still, who)
         self._log = book.events
         self._after = after
         self._asked = asked
+        self._shown = shown
+        self._id = shown(after)
 
     async def _look(self) -> tuple[list[str], str | None]:
         page = await run_in_threadpool(self._read)
@@ -59,10 +62,11 @@ class EventStream(Stream):
         """The next events, if there are any."""
         while True:
             page = self._log.page(after=self._after, limit=BATCH, **self._asked)
-            self._after = page.position
+            if page.position > self._after:
+                self._after, self._id = page.position, self._shown(page.position)
             if page or page.next_cursor is None:
                 return page
 
     def _alive(self) -> str:
-        """With the place up to which all was looked at."""
-        return f": still there\nid: {self._after}\n\n"
+        """With the place up to which all was looked at, as far as its reader may know it."""
+        return f": still there\nid: {self._id}\n\n"

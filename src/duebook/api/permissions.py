@@ -9,6 +9,7 @@ from duebook.errors import Forbidden, Invalid, NotFound, shorten
 from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE, Role
 from duebook.model.flow_target import FlowTarget
+from duebook.model.serving import Serving, serving_of
 from duebook.model.target import TaskTarget, load_target
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Caller:
     @property
     def everywhere(self) -> bool:
         return EVERYWHERE in self.namespaces
+
+    @property
+    def seen(self) -> Serving:
+        """The namespaces whose books it may see."""
+        return serving_of(self.namespaces)
 
     def sees(self, namespace: str) -> bool:
         return self.everywhere or namespace in self.namespaces

@@ -20,6 +20,7 @@ from duebook.closing import Closing
 from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.enqueued import EnqueuePolicies, load_enqueued
+from duebook.model.serving import ALL
 from duebook.model.target import TaskTarget
 from duebook.targets.task import Tasks
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from duebook.budget import Budget
     from duebook.model.readiness import Readiness
     from duebook.model.run import Run
+    from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
 
 _INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
@@ -56,7 +58,8 @@ class Book(Closing):
 
     `tasks` are those whose payloads can be checked here. `by` is who uses it, such as `token:ci`
     or `cli:alice`: it stands beside everything that is made or changed. `budget` bounds the time
-    that previews and explanations compute, which raise OverBudget beyond it.
+    that previews and explanations compute, which raise OverBudget beyond it. `sees` are the
+    namespaces of which nodes and queues, which all share, show something.
     """
 
     def __init__(
@@ -66,9 +69,11 @@ class Book(Closing):
         tasks: Tasks | None = None,
         by: str = "",
         budget: Budget | None = None,
+        sees: Serving = ALL,
     ) -> None:
         self._opened = store
         self.budget = budget
+        self._sees = sees
         self.by = by
         self.namespace = check_name(namespace, "namespace")
         self.tasks = tasks or Tasks()
@@ -98,7 +103,7 @@ class Book(Closing):
 
     @cached_property
     def nodes(self) -> Nodes:
-        return Nodes(self.store)
+        return Nodes(self.store, self._sees)
 
     @cached_property
     def events(self) -> Events:
@@ -106,7 +111,7 @@ class Book(Closing):
 
     @cached_property
     def queues(self) -> Queues:
-        return Queues(self.store, self.by)
+        return Queues(self.store, self.by, self._sees)
 
     @cached_property
     def tokens(self) -> Tokens:

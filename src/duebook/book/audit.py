@@ -159,9 +159,10 @@ class Audit:
         )
         namespace = None if everywhere else self._namespace
         asked = ["audit", namespace, wanted.asked]
-        after = read_cursor(asked, cursor, "ii")
+        key = self._store.cursor_key()
+        after = read_cursor(key, asked, cursor, "ii")
         found = self._store.read(lambda tx: tx.list_changes(namespace, wanted, after, limit))
-        return Listing(found.rows, write_cursor(asked, found.last))
+        return Listing(found.rows, write_cursor(key, asked, found.last))
 
 
 def _given(more: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from duebook.model.event import (
     new_draft,
 )
 from duebook.model.fields import whole
-from duebook.model.listing import BadCursor, read_cursor, write_cursor
+from duebook.model.listing import read_cursor, write_cursor
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
@@ -138,7 +138,8 @@ class EventLog:
         begin = 0 if after is None else check_position(after, "after")
         moment = None if since is None else parse_instant(since)
         asked = ["events", self._namespace, topics, kind, only, newest, after, moment]
-        place = _place(asked, cursor)
+        seal = self._store.cursor_key()
+        place = _place(seal, asked, cursor)
 
         def forward(tx: Tx, at: int, most: int) -> Batch:
             keys = None if only is None else [only]
@@ -150,9 +151,9 @@ class EventLog:
         def work(tx: Tx) -> EventPage:
             least = begin if moment is None else tx.position_at(moment)
             if not newest:
-                return _collect(tx, forward, least if place is None else place, limit, asked)
+                return _collect(tx, forward, least if place is None else place, limit, seal, asked)
             start = tx.last_position() + 1 if place is None else place
-            found = _collect(tx, back, start, limit, asked)
+            found = _collect(tx, back, start, limit, seal, asked)
             kept = [event for event in found if (event.position or 0) > least]
             more = len(kept) == len(found) and found.position > least + 1
             return EventPage(kept, found.next_cursor if more else None, found.position)
@@ -216,16 +217,23 @@ class EventLog:
     ) -> Iterator[Event]:
         """As `list`, and then what comes, for ever; from the end of the log on by default."""
         place = self.position(since) if after is None else after
+        cursor = None
         while True:
-            page = self.page(topic, place, type=type, key=key, limit=1_000)
+            page = self.page(topic, place, type=type, key=key, limit=1_000, cursor=cursor)
             yield from page
-            place = page.position
-            if page.next_cursor is None:
+            cursor = page.next_cursor
+            if cursor is None:
+                place = page.position
                 pause(POLL)
 
 
 def _collect(
-    tx: Tx, read: Callable[[Tx, int, int], Batch], begin: int, limit: int, asked: Any
+    tx: Tx,
+    read: Callable[[Tx, int, int], Batch],
+    begin: int,
+    limit: int,
+    seal: bytes,
+    asked: Any,
 ) -> EventPage:
     """Look at one stretch of the log after another, until there is enough for a page."""
     found: Listed = []
@@ -239,14 +247,9 @@ def _collect(
             return EventPage(found, None, place)
         if len(found) >= limit or size >= ENOUGH:
             break
-    return EventPage(found, write_cursor(asked, (place,)), place)
+    return EventPage(found, write_cursor(seal, asked, (place,)), place)
 
 
-def _place(asked: Any, cursor: str | None) -> int | None:
-    found = read_cursor(asked, cursor, "i")
-    if found is None:
-        return None
-    place = found[0]
-    if not isinstance(place, int) or place < 0:
-        raise BadCursor("cursor is none; use the next_cursor of the page before, as it is")
-    return place
+def _place(seal: bytes, asked: Any, cursor: str | None) -> int | None:
+    found = read_cursor(seal, asked, cursor, "i")
+    return None if found is None else int(found[0])

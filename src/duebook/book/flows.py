@@ -69,8 +69,8 @@ class Flows:
         `next_cursor` is where the next page begins. Raises BadCursor.
         """
         check_page(limit)
-        asked = ["flows", self._namespace]
-        after = read_cursor(asked, cursor, "s")
+        asked, key = ["flows", self._namespace], self._store.cursor_key()
+        after = read_cursor(key, asked, cursor, "s")
 
         def work(tx: Tx) -> Views:
             problems = tx.list_flow_problems(self._namespace)
@@ -84,7 +84,7 @@ class Flows:
                 _view(kept, flow, problems, runs.get(kept.name), unread)
                 for kept, flow in zip(page.rows, flows, strict=True)
             )
-            return Listing(views, write_cursor(asked, page.last))
+            return Listing(views, write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 

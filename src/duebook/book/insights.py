@@ -11,7 +11,7 @@ from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview, fold_steps
 from duebook.model.run import lateness
-from duebook.model.serving import unserved
+from duebook.model.serving import Serving, unserved
 from duebook.planner import DueTimes
 from duebook.planner.due import jittered
 
@@ -80,7 +80,7 @@ class Insights:
             self._stranded(tx),
             unserved(namespace, tx.list_served()),
             tx.list_nodes(),
-            tx.list_queues(),
+            tx.list_queues(Serving((namespace,))),
         )
 
     def _stranded(self, tx: Tx) -> list[StrandedTask]:

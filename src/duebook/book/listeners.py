@@ -157,14 +157,14 @@ class Listeners(EventLog):
         `next_cursor` leads to the next page; one may be short while there is a next.
         """
         whole(1, MOST_LETTERS)("limit", limit)
-        asked = ["letters", self._namespace, name]
-        after = read_cursor(asked, cursor, "iss")
+        asked, key = ["letters", self._namespace, name], self._store.cursor_key()
+        after = read_cursor(key, asked, cursor, "iss")
 
         def work(tx: Tx) -> Letters:
             if name is not None:
                 tx.get_consumer(self._namespace, name)
             found = tx.list_letters(self._namespace, name, limit, after)
-            return Listing(found.rows, write_cursor(asked, found.last))
+            return Listing(found.rows, write_cursor(key, asked, found.last))
 
         return self._store.read(work)
 

@@ -10,9 +10,11 @@ from duebook.ids import check_name
 from duebook.model.fields import whole
 from duebook.model.forms import limits_form
 from duebook.model.queue import MOST, Queue, read_rate
+from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
     from duebook.model.queue import QueueLoad, Rate
+    from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
 
     QueueList = list[QueueLoad]  # inside the class below `list` is a method
@@ -22,15 +24,16 @@ __all__ = ["Queues"]
 
 class Queues:
     """Queues come into being with their first run; only limits are kept. All namespaces share
-    them."""
+    them. Who sees only some namespaces, `sees`, sees the queues that have work of them."""
 
-    def __init__(self, store: Store, by: str = "") -> None:
+    def __init__(self, store: Store, by: str = "", sees: Serving = ALL) -> None:
         self._store = store
+        self._sees = sees
         self._audit = Auditor(SHARED, by)
 
     def list(self) -> QueueList:
         """Every queue that has limits or work, by name."""
-        return self._store.read(lambda tx: tx.list_queues())
+        return self._store.read(lambda tx: tx.list_queues(self._sees))
 
     def limit(
         self, name: str, concurrency: int | None = None, rate: str | Rate | None = None

@@ -55,7 +55,7 @@ class Runs:
         next one. Raises NotFound, InvalidFilter with every wrong filter, and BadCursor.
         """
         check_page(limit)
-        namespace = self._namespace
+        namespace, key = self._namespace, self._store.cursor_key()
 
         def work(tx: Tx) -> RunList:
             schedule_id = None
@@ -63,9 +63,9 @@ class Runs:
                 schedule_id = tx.find_schedule(namespace, schedule, deleted=True)
             found = load_run_filter(dict(wanted), schedule_id)
             asked = ["runs", namespace, found.asked]
-            after = read_cursor(asked, cursor, "i" if schedule_id is None else "ii")
+            after = read_cursor(key, asked, cursor, "i" if schedule_id is None else "ii")
             page = tx.list_runs(namespace, found, after, limit)
-            return Listing(page.rows, write_cursor(asked, page.last))
+            return Listing(page.rows, write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 

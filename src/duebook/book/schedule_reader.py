@@ -124,11 +124,12 @@ class ScheduleReader:
         check_page(limit)
         found, order = load_schedule_filter(dict(wanted)), load_sort(sort)
         asked = ["schedules", self._namespace, found.asked, order]
-        after = read_cursor(asked, cursor, *_SHAPES[order])
+        key = self._store.cursor_key()
+        after = read_cursor(key, asked, cursor, *_SHAPES[order])
 
         def work(tx: Tx) -> Listed:
             page = tx.list_schedules(self._namespace, found, order, after, limit)
-            return Listing(with_problems(tx, page.rows), write_cursor(asked, page.last))
+            return Listing(with_problems(tx, page.rows), write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 
@@ -232,13 +233,13 @@ class ScheduleReader:
         BadCursor.
         """
         check_page(limit)
-        found = load_ledger_filter(dict(wanted))
+        found, key = load_ledger_filter(dict(wanted)), self._store.cursor_key()
 
         def work(tx: Tx) -> Entries:
             schedule_id = self._find(tx, name, deleted=True)
             asked = ["ledger", schedule_id, found.asked]
-            page = tx.list_ledger(schedule_id, found, read_cursor(asked, cursor, "ii"), limit)
-            return Listing(page.rows, write_cursor(asked, page.last))
+            page = tx.list_ledger(schedule_id, found, read_cursor(key, asked, cursor, "ii"), limit)
+            return Listing(page.rows, write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 

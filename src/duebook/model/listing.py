@@ -1,17 +1,18 @@
 """Lists a page at a time: a Listing, and the cursor that says where the next page begins.
 
-A cursor is opaque to callers: the place of the last row, and a fingerprint of what was asked for.
+A cursor is sealed: the place of the last row, which may be a row of another namespace, and a
+fingerprint of what was asked for. Nobody without the key of the database can read or make one.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from duebook.errors import Invalid, shorten
+from duebook.sealing import seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,15 +56,14 @@ class Listing(list[T]):
         self.next_cursor = next_cursor
 
 
-def write_cursor(asked: Any, last: Place | None) -> str | None:
+def write_cursor(key: bytes, asked: Any, last: Place | None) -> str | None:
     """The cursor of a page whose last place is `last`; `asked` is what the list was asked for."""
     if last is None:
         return None
-    text = json.dumps([_fingerprint(asked), *last], separators=(",", ":"))
-    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return seal(key, json.dumps([_fingerprint(asked), *last], separators=(",", ":")))
 
 
-def read_cursor(asked: Any, cursor: str | None, *shapes: str) -> Place | None:
+def read_cursor(key: bytes, asked: Any, cursor: str | None, *shapes: str) -> Place | None:
     """The place that a cursor means; None for none.
 
     A shape says of each value of a place whether it is text (s) or a number (i). Raises BadCursor
@@ -71,30 +71,31 @@ def read_cursor(asked: Any, cursor: str | None, *shapes: str) -> Place | None:
     """
     if cursor is None:
         return None
-    fingerprint, *place = _decoded(cursor)
+    fingerprint, *place = _decoded(key, cursor)
     if "".join(map(_kind, place)) not in shapes:
         raise _bad(cursor)
     if fingerprint != _fingerprint(asked):
         raise BadCursor(
             f'cursor "{shorten(cursor)}" is of a list with another filter, sort or namespace; '
-            "leave it out to begin anew"
+            "leave it out to begin again"
         )
     return tuple(place)
 
 
-def _decoded(cursor: object) -> list[Any]:
+def _decoded(key: bytes, cursor: object) -> list[Any]:
     if not isinstance(cursor, str) or not cursor.isascii() or len(cursor) > LONGEST:
         raise _bad(cursor)
-    try:
-        value = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, RecursionError):
-        raise _bad(cursor) from None
-    return value if isinstance(value, list) and value else [None]
+    text = unseal(key, cursor)
+    if text is None:
+        raise _bad(cursor)
+    place: list[Any] = json.loads(text)
+    return place
 
 
 def _bad(cursor: object) -> BadCursor:
     return BadCursor(
-        f'cursor "{shorten(cursor)}" is none; use the next_cursor of the page before, as it is'
+        f'cursor "{shorten(cursor)}" is not valid here; pass the next_cursor of the previous page '
+        "unchanged, or leave it out to begin again"
     )
 
 

@@ -10,7 +10,7 @@ from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "ALL",
@@ -48,9 +48,11 @@ class Serving:
         """The names; None: all."""
         return None if self.names is None else list(self.names)
 
-    def seen_by(self, sees: Callable[[str], bool]) -> Serving:
-        """Without the names of namespaces that somebody does not see."""
-        return self if self.names is None else Serving(tuple(filter(sees, self.names)))
+    def seen_by(self, of: Serving) -> Serving:
+        """Without the names of namespaces that somebody does not see, who sees these."""
+        if self.names is None:
+            return self
+        return Serving(tuple(name for name in self.names if name in of))
 
     def to_json(self) -> list[str]:
         return [EVERYWHERE] if self.names is None else list(self.names)

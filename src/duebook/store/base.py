@@ -119,6 +119,9 @@ class Store(Protocol):
         Takes and returns how often that was told; any number of threads may wait.
         """
 
+    def cursor_key(self) -> bytes:
+        """What seals the cursors of lists: the same for everybody who opens these books."""
+
     def connect(self) -> Any:
         """A connection of the caller's own to the database of the books, for his own tables."""
 

@@ -68,6 +68,9 @@ class JoinedStore:
     def wait_for_log(self, seen: int, timeout: float) -> NoReturn:  # noqa: ARG002
         raise Invalid("nobody waits for events inside a transaction: it sees none of others")
 
+    def cursor_key(self) -> bytes:
+        return self._tx.get_secret("cursors")
+
     def connect(self) -> NoReturn:
         raise Invalid("a transaction is open already, on the connection of somebody else")
 

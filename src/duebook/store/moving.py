@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Copied", "Progress", "copy_books"]
 
-_STAY: Final = ("migrations", "meta", "moves", "arrivals", "leases")
+_STAY: Final = ("migrations", "meta", "secrets", "moves", "arrivals", "leases")
 """What belongs to a database and not to the books in it."""
 LOOK_EVERY: Final = 0.2
 SAY_EVERY: Final = 5.0

@@ -100,8 +100,10 @@ class Visit:
         """What the page shows to whoever sees this namespace; live views load it once for all
         for whom it does not differ."""
         watches = self.request.app.state.watches
-        key = (self.ask.namespace, self.request.url.path, self.request.url.query, *differs)
-        return watches.shared(key, self.request.headers, lambda: load(self.book))  # type: ignore[no-any-return]
+        key = (self.caller.namespaces, self.request.url.path, self.request.url.query, *differs)
+        return watches.shared(  # type: ignore[no-any-return]
+            self.ask.namespace, key, self.request.headers, lambda: load(self.book)
+        )
 
     def render(self, template: str, status: int = 200, /, **values: Any) -> Response:
         values.setdefault("now", utc_now())

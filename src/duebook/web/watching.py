@@ -86,12 +86,19 @@ class Watches:
             seen = number
             await asyncio.sleep(TURN)
 
-    def shared(self, key: Hashable, headers: Mapping[str, str], load: Callable[[], T]) -> T:
-        """What `load` gives; of those that look again after a change, the first asks the books."""
-        text = headers.get(LIVE, "")
-        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+    def shared(
+        self, namespace: str, key: Hashable, headers: Mapping[str, str], load: Callable[[], T]
+    ) -> T:
+        """What `load` gives; of those that look again after a change, the first asks the books.
+
+        A change that this server has not seen is shared with nobody: its number is made up, or of
+        another server. What is kept counts for the latest change that was seen before it was
+        loaded, never for the number that somebody sent.
+        """
+        change = _read_number(headers.get(LIVE, ""))
+        if change is None or change > self.number(namespace):
             return load()
-        change = int(text)
+        key = (namespace, key)
         with self._lock:
             turn = self._busy.setdefault(key, threading.Lock())
         with turn:
@@ -99,6 +106,7 @@ class Watches:
                 found = self._kept.get(key)
             if found is not None and found[0] >= change:
                 return found[1]  # type: ignore[no-any-return]
+            latest = self.number(namespace)
             try:
                 value = load()
             except BaseException:
@@ -106,9 +114,13 @@ class Watches:
                     self._busy.pop(key, None)
                 raise
             with self._lock:
-                self._kept[key] = (change, value)
+                self._kept[key] = (latest, value)
                 self._kept.move_to_end(key)
                 while len(self._kept) > KEPT:
                     forgotten, _ = self._kept.popitem(last=False)
                     self._busy.pop(forgotten, None)
             return value
+
+
+def _read_number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None

@@ -88,8 +88,8 @@ def test_it_reads_as_words() -> None:
     assert str(ALL) == "all namespaces"
     assert str(Serving(("shop",))) == "namespace shop"
     assert str(Serving(("a", "b"))) == "namespaces a, b"
-    assert str(Serving(("a", "b")).seen_by(lambda name: name == "b")) == "namespace b"
-    assert str(ALL.seen_by(lambda _: False)) == "all namespaces"
+    assert str(Serving(("a", "b")).seen_by(Serving(("b", "c")))) == "namespace b"
+    assert str(ALL.seen_by(NONE)) == "all namespaces"
     assert str(NONE) == "no namespace"
 
 

@@ -451,6 +451,11 @@ CREATE TABLE schedules (
     deleted_at INTEGER
 ) STRICT;
 
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+
 CREATE TABLE sqlite_sequence(name,seq);
 
 CREATE TABLE tokens (

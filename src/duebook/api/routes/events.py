@@ -58,7 +58,7 @@ def list_events(
         place = ask.book.events.position(since) if place is None else place
         ask.book.events.page(after=place, limit=1, **asked)  # refuses what is no question
         streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
-        stream = EventStream(ask.book, place, asked, streams, still, ask.caller.id)
+        stream = EventStream(ask.book, place, asked, streams, still, ask.caller.id, ask.shown)
         return StreamingResponse(stream.events(), media_type="text/event-stream")
     positions: dict[str | None, int] = {}
 
@@ -66,7 +66,7 @@ def list_events(
         page = ask.book.events.page(
             after=after, since=since, limit=most, newest=newest, cursor=at, **asked
         )
-        positions[page.next_cursor] = page.position
+        positions[page.next_cursor] = max(ask.shown(page.position), after or 0)
         return page
 
     found = paged(read, event_form, cursor, limit)
@@ -91,8 +91,11 @@ def get_position(
     ask: Here,
     since: Annotated[str | None, Query(description="An instant; the end otherwise.")] = None,
 ) -> Response:
-    """The end of the log, or the position after which what was written then comes."""
-    return Answer({"position": ask.book.events.position(since)}).response()
+    """The end of the log, or the position after which what was written then comes.
+
+    For a token that sees only some namespaces, that of the last event of this one up to there.
+    """
+    return Answer({"position": ask.shown(ask.book.events.position(since))}).response()
 
 
 @operations("GET", "/topics", Role.VIEWER, TopicList)

@@ -21,7 +21,10 @@ operations = Operations(f"{V1}/queues", "queues")
 
 @operations("GET", "", Role.VIEWER, QueueList)
 def list_queues(ask: Everywhere) -> Response:
-    """The queues that have limits or work, by name."""
+    """The queues that have limits or work, by name.
+
+    A token for some namespaces sees the queues with work of its own, and how much of it there is.
+    """
     return listed([queue_form(load) for load in ask.book.queues.list()]).response()
 
 

@@ -47,7 +47,7 @@ SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = '10s';
 SET LOCAL idle_in_transaction_session_timeout = 0
 """
-_FILLED_BY_NODES: Final = ("migrations", "meta", "arrivals", "node_sessions", "leases")
+_FILLED_BY_NODES: Final = ("migrations", "meta", "secrets", "arrivals", "node_sessions", "leases")
 """What may stand in empty books: nodes that wait for work there do no harm."""
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp with time zone": from_micros,

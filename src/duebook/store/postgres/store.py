@@ -102,6 +102,7 @@ class PostgresStore:
         self._clock = clock
         self._hook = hook
         self._definitions: Definitions = {}
+        self._cursor_key: bytes | None = None
         self._announced: datetime | None = None
         self._pid = os.getpid()
         self._closed = False
@@ -247,6 +248,11 @@ class PostgresStore:
     def wait_for_log(self, seen: int, timeout: float) -> int:
         self._refuse_use()
         return self._listener.wait_for_log(seen, timeout)
+
+    def cursor_key(self) -> bytes:
+        if self._cursor_key is None:
+            self._cursor_key = self.read(lambda tx: tx.get_secret("cursors"))
+        return self._cursor_key
 
     def connect(self) -> psycopg.Connection[Any]:
         """In the caller's own schema, and without our limits."""

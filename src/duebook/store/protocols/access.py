@@ -59,6 +59,9 @@ class Access(Protocol):
     def keep_answer(self, scope: str, key: str, answer: Any) -> None:
         """What `keep_key` returns from now on: any JSON but null."""
 
+    def get_secret(self, name: str) -> bytes:
+        """What only those know who open these books; `cursors` seals the cursors of lists."""
+
     # -- quotas of namespaces
     def get_quota(self, namespace: str) -> Quota | None: ...
 

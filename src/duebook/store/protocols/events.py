@@ -37,6 +37,10 @@ class Events(Protocol):
     def last_position(self) -> int:
         """0 for an empty log."""
 
+    def last_own_position(self, namespace: str, after: int, until: int) -> int:
+        """The position of the last event of a namespace after the one and up to the other place;
+        0 when there is none."""
+
     def first_position(self) -> int:
         """Where the log begins, for what is older is no longer kept; 1 while it is empty."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duebook.model.plan import Lane
+from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from duebook.model.plan import DueException, Fire, Plan, Skip, Snapshot
     from duebook.model.run import Attempt, LatestRun, LogLine, Run
     from duebook.model.schedule import Revision, Schedule, ScheduleSpec
+    from duebook.model.serving import Serving
     from duebook.model.template import ScheduleTemplate
     from duebook.model.unreadable import Salvaged
     from duebook.store.values import (
@@ -235,8 +237,11 @@ class People(Protocol):
     def list_clock_steps(self) -> list[ClockStep]:
         """When the database's clock stepped back, the first time first."""
 
-    def list_nodes(self) -> list[LiveNode]:
-        """The nodes whose lease has not run out, by name, the oldest first."""
+    def list_nodes(self, of: Serving = ALL) -> list[LiveNode]:
+        """The nodes whose lease has not run out, by name, the oldest first.
+
+        Of some namespaces: those that serve one of them, with what they run of them.
+        """
 
     def load(self, most: int) -> Load:
         """What waits and runs in each queue, counting up to `most` queued runs."""

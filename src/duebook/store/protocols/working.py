@@ -115,5 +115,8 @@ class Working(Protocol):
     def get_queue(self, name: str) -> Queue | None:
         """The limits of a queue, locked; None when it has none."""
 
-    def list_queues(self) -> list[QueueLoad]:
-        """Every queue that has limits or work, by name."""
+    def list_queues(self, of: Serving = ALL) -> list[QueueLoad]:
+        """Every queue that has limits or work, by name.
+
+        Of some namespaces: those that have work of them, and how much.
+        """

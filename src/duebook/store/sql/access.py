@@ -27,6 +27,9 @@ T = TypeVar("T")
 class Access(Statements):
     """Tokens, idempotency keys, and parts of a transaction that can be undone alone."""
 
+    def get_secret(self, name: str) -> bytes:
+        return bytes.fromhex(self._value("get_secret", name=name))
+
     def create_token(self, token: AccessToken, digest: str) -> None:
         made = self._run(
             "insert_token",

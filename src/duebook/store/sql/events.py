@@ -66,6 +66,10 @@ class EventLog(Statements):
     def last_position(self) -> int:
         return int(self._value("get_last_position") or 0)
 
+    def last_own_position(self, namespace: str, after: int, until: int) -> int:
+        found = self._one("get_own_position", namespace=namespace, after=after, until=until)
+        return 0 if found is None else int(found[0])
+
     def first_position(self) -> int:
         return int(self._value("get_first_position") or 1)
 

@@ -292,6 +292,10 @@ ORDER BY name
 -- Nobody starts from it any more.
 DELETE FROM schedule_templates WHERE namespace = :namespace AND name = :name
 
+-- name: get_secret
+-- What only those know who open these books.
+SELECT value FROM secrets WHERE name = :name
+
 -- name: get_quota
 -- The limits of a namespace that has any.
 SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
@@ -413,11 +417,11 @@ ORDER BY at DESC, id DESC
 LIMIT :limit
 
 -- name: list_loads
--- How much waits and runs in each queue.
-SELECT queue, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),
+-- How much of each namespace waits and runs in each queue.
+SELECT queue, namespace, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),
     sum(CASE WHEN status = 'running' THEN 1 ELSE 0 END)
 FROM runs WHERE status IN ('queued', 'running')
-GROUP BY queue
+GROUP BY queue, namespace
 
 -- name: get_any_death
 -- Whether somebody's lease ran out, or left runs behind.
@@ -902,6 +906,12 @@ LIMIT :limit
 -- How far the log goes.
 SELECT max(position) FROM events WHERE position IS NOT NULL
 
+-- name: get_own_position
+-- Where the last event of a namespace stands in a stretch of the log.
+SELECT position FROM events
+WHERE position > :after AND position <= :until AND namespace = :namespace
+ORDER BY position DESC LIMIT 1
+
 -- name: get_first_position
 -- Where the log begins: what is older is no longer kept.
 SELECT min(position) FROM events WHERE position IS NOT NULL
@@ -1114,6 +1124,11 @@ SELECT n.id, n.node, n.pid, n.roles, n.version, n.tzdata, n.tasks, n.queues, n.n
 FROM node_sessions AS n
 WHERE n.ended_at IS NULL AND n.expires_at > :now
 ORDER BY n.node, n.started_at, n.id
+
+-- name: list_running_by_node
+-- How many runs of each namespace each node has.
+SELECT session_id, namespace, count(*) FROM runs WHERE status = 'running'
+GROUP BY session_id, namespace
 
 -- name: list_accounts
 -- Schedules by id, the deleted ones too, with what is planned of them.

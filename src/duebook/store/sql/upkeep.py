@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.node import LiveNode
-from duebook.model.serving import serving_of
+from duebook.model.serving import ALL, serving_of
 from duebook.settings import KEYS_KEPT
 from duebook.store.sql.statements import Statements
 from duebook.store.values import Inventory, News
@@ -15,6 +17,7 @@ from duebook.store.values import Inventory, News
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from duebook.model.serving import Serving
     from duebook.store.sql.statements import Row
 
 __all__ = ["Upkeep"]
@@ -82,8 +85,18 @@ class Upkeep(Statements):
         found: datetime | None = self._time(self._value("get_last_seen"))
         return found
 
-    def list_nodes(self) -> list[LiveNode]:
-        return [self._node(row) for row in self._all("list_nodes", now=self.now)]
+    def list_nodes(self, of: Serving = ALL) -> list[LiveNode]:
+        nodes = [self._node(row) for row in self._all("list_nodes", now=self.now)]
+        if of == ALL:
+            return nodes
+        running: Counter[str] = Counter()
+        for session_id, namespace, number in self._all("list_running_by_node"):
+            if namespace in of:
+                running[session_id] += number
+        own = (replace(node, namespaces=node.namespaces.seen_by(of)) for node in nodes)
+        return [
+            replace(node, running=running[node.id]) for node in own if node.namespaces.names != ()
+        ]
 
     def _node(self, row: Row) -> LiveNode:
         id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row

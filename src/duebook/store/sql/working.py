@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -553,15 +554,17 @@ class Working(Planning):
         row = self._one("get_gate", queue=name)
         return None if row is None else read_gate(row).queue
 
-    def list_queues(self) -> list[QueueLoad]:
-        loads = {
-            name: (queued, running)
-            for name, queued, running in self._all("list_loads")
-            if name != FLOW_QUEUE  # nobody serves it
-        }
-        queues = {name: Queue(name) for name in loads}
-        queues |= {gate.queue.name: gate.queue for gate in self._gates()}
-        return [QueueLoad(queues[name], *loads.get(name, (0, 0))) for name in sorted(queues)]
+    def list_queues(self, of: Serving = ALL) -> list[QueueLoad]:
+        queued: Counter[str] = Counter()
+        running: Counter[str] = Counter()
+        for name, namespace, waiting, under_way in self._all("list_loads"):
+            if name != FLOW_QUEUE and namespace in of:  # nobody serves that queue
+                queued[name] += waiting
+                running[name] += under_way
+        queues = {name: Queue(name) for name in queued}
+        limited = {gate.queue.name: gate.queue for gate in self._gates()}
+        queues |= {n: queue for n, queue in limited.items() if of == ALL or n in queues}
+        return [QueueLoad(queues[name], queued[name], running[name]) for name in sorted(queues)]
 
     def append_log(self, token: Token, first_seq: int, lines: Sequence[LogLine]) -> None:
         self._many(

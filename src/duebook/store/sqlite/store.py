@@ -71,6 +71,7 @@ class SqliteStore:
         self._hook = hook
         self._writer = Writer(path, hook, durable)
         self._definitions: Definitions = {}
+        self._cursor_key: bytes | None = None
         self._readers = threading.local()
         self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._opening = threading.Lock()
@@ -191,6 +192,11 @@ class SqliteStore:
         """A look at the end of the log costs next to nothing."""
         self._closing.wait(min(LOOK_EVERY, timeout))
         return seen + 1
+
+    def cursor_key(self) -> bytes:
+        if self._cursor_key is None:
+            self._cursor_key = self.read(lambda tx: tx.get_secret("cursors"))
+        return self._cursor_key
 
     def connect(self) -> sqlite3.Connection:
         import sqlite3

@@ -45,7 +45,7 @@ def get_events(
         except Invalid as error:
             wrong = str(error)
         return {
-            "end": events.position(),
+            "end": visit.ask.shown(events.position()),
             "topics": events.topics()[:TOPICS],
             "events": page,
             "next_cursor": page.next_cursor,
@@ -80,7 +80,7 @@ def get_reader(visit: Visiting, name: str) -> Response:
             "reader": _reader(book, name),
             "lag": lags[0] if lags else None,
             "partitions": book.events.partitions(name),
-            "end": book.events.position(),
+            "end": visit.ask.shown(book.events.position()),
             "letters": book.events.dead_letters(name, LETTERS),
         }
 
@@ -156,6 +156,6 @@ def _ask(
         event=event,
         letters=chosen,
         more=not event and len(chosen) == LETTERS,
-        end=book.events.position(),
+        end=visit.ask.shown(book.events.position()),
         problem=problem,
     )

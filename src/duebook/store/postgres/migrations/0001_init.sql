@@ -2,6 +2,16 @@
 -- as it was written. Runs and ledger have no foreign key to their schedule: each row would lock a
 -- row of it, and schedules are forgotten only after all of their history.
 
+-- What all who open these books share, and nobody else knows; made with the database.
+CREATE TABLE secrets (
+    name text PRIMARY KEY,
+    value text NOT NULL
+);
+INSERT INTO secrets (name, value) VALUES (
+    'cursors', -- seals the cursors of lists
+    replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '')
+);
+
 CREATE TABLE schedules (
     id text COLLATE "C" PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,

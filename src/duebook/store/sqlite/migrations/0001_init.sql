@@ -5,6 +5,16 @@ CREATE TABLE meta (
     value INTEGER NOT NULL
 ) STRICT;
 
+-- What all who open these books share, and nobody else knows; made with the database.
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+INSERT INTO secrets (name, value) VALUES (
+    'cursors', -- seals the cursors of lists
+    lower(hex(randomblob(32)))
+);
+
 CREATE TABLE schedules (
     id TEXT PRIMARY KEY,
     namespace TEXT NOT NULL,

@@ -1,0 +1,40 @@
+"""Where the log of events ends for those who see one namespace: at an event of its own.
+
+Positions are of the log that all namespaces share, so its true end tells how much others write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+
+__all__ = ["OwnPositions"]
+
+
+class _Known(NamedTuple):
+    looked: int = 0
+    """up to this position"""
+    last: int = 0
+    """the last event of the namespace that was found there; 0: none"""
+
+
+class OwnPositions:
+    """Of every namespace that was asked about; looks at each position once, for everybody."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, _Known] = {}
+
+    def last(self, namespace: str, until: int) -> int:
+        """The position of the namespace's last event up to `until`; 0 when there is none."""
+        known = self._known.get(namespace, _Known())
+        if until <= known.looked:
+            return known.last if known.last <= until else self._find(namespace, 0, until)
+        found = self._find(namespace, known.looked, until) or known.last
+        self._known[namespace] = _Known(until, found)
+        return found
+
+    def _find(self, namespace: str, after: int, until: int) -> int:
+        return self._store.read(lambda tx: tx.last_own_position(namespace, after, until))
