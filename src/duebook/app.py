@@ -129,6 +129,7 @@ class Duebook(Book):
         name: str | None = None,
         schedule: AnyTrigger | None = None,
         isolation: Isolation | None = None,
+        namespaces: str | Sequence[str] | None = None,
         **policies: Unpack[Policies],
     ) -> Callable[[F], F]: ...
 
@@ -140,6 +141,7 @@ class Duebook(Book):
         name: str | None = None,
         schedule: Any = None,
         isolation: Isolation | None = None,
+        namespaces: str | Sequence[str] | None = None,
         **policies: Unpack[Policies],
     ) -> Any:
         """Let workers know a function, by its own name or `name`; it stays an ordinary function.
@@ -147,7 +149,8 @@ class Duebook(Book):
         Its arguments come from the payload, but for a first one named `ctx` or of type Context.
         Sync functions run in threads, async ones in one event loop, and those with
         `isolation="process"` in processes of their own, which can be killed. With `schedule`, a
-        schedule of the same name is declared as well, with the policies given here.
+        schedule of the same name is declared as well, with the policies given here. With
+        `namespaces`, only runs of those may call it: others are refused, or fail as `fenced`.
 
         >>> from duebook import Context, Duebook, cron
         >>> book = Duebook("books.db")
@@ -166,8 +169,8 @@ class Duebook(Book):
         def declare(function: F) -> F:
             check_function(function)
             own = function.__name__ if name is None else name
-            _refuse(function, own, isolation, schedule, policies)
-            self.tasks.add(function, name, isolation, schedule, policies)
+            _refuse(function, own, isolation, schedule, policies, self.namespace)
+            self.tasks.add(function, name, isolation, schedule, policies, namespaces)
             return function
 
         return declare if function is None else declare(function)
@@ -420,6 +423,7 @@ def _refuse(
     isolation: Isolation | None,
     schedule: Any,
     policies: Mapping[str, Any],
+    namespace: str,
 ) -> None:
     """What could only fail later: raises Invalid, and InvalidSchedule for policies and payload."""
     for field, instead in (("target", "the function is it"), ("trigger", "give it as schedule")):
@@ -431,7 +435,7 @@ def _refuse(
     alone = Tasks()
     alone.add(function, name, isolation)
     if schedule is not None or "payload" in policies:
-        refuse_payload(alone, spec)
+        refuse_payload(alone, spec, namespace)
     if schedule is not None:
         check_name(name, "the schedule of task")
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from duebook.book import Book
 from duebook.errors import Conflict, Invalid, NotFound, QuotaReached
-from duebook.model.quota import NamespaceUse, Quota
+from duebook.model.quota import DEFAULTS, NamespaceUse, Quota
+from duebook.store.joined import JoinedStore
 from tests.conformance.builders import MINUTE, VirtualClock, begin, claim, settle, tick
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store
+    from duebook.store.base import Store, Tx
     from tests.conformance.conftest import Backend
 
 
@@ -135,14 +137,14 @@ def test_namespaces_are_listed_with_their_quota_and_use(book: Book, store: Store
     make(book, "a")
     make(book, "b")
     assert book.namespaces.list() == [
-        NamespaceUse(Quota("mail"), 1, None),
-        NamespaceUse(Quota("shop", 5), 2, None),
+        NamespaceUse(Quota("mail"), 1, None, 92),
+        NamespaceUse(Quota("shop", 5), 2, None, 184),
     ]
     book.namespaces.limit("shop", fires_per_minute=9.5)
     assert use(book).quota == Quota("shop", None, 9.5), "it replaces the former"
     assert use(book).fires_per_minute == pytest.approx(2.0)
     book.namespaces.free("shop")
-    assert use(book) == NamespaceUse(Quota("shop"), 2, None)
+    assert use(book) == NamespaceUse(Quota("shop"), 2, None, 184)
     with pytest.raises(NotFound, match='namespace "shop" has no quota'):
         book.namespaces.free("shop")
 
@@ -152,14 +154,16 @@ def test_a_quota_is_put_down_in_the_audit_of_its_namespace(book: Book) -> None:
     book.namespaces.free("shop")
     free, limit = book.audit.list(kind="namespace")
     assert (limit.action, limit.by, limit.subject) == ("limit", "token:ci", "shop")
-    assert limit.after == {"schedules": 5, "fires_per_minute": None, "payload_bytes": None}
+    assert limit.after is not None
+    given = {name: value for name, value in limit.after.items() if value is not None}
+    assert given == {"schedules": 5}
     assert (free.action, free.before) == ("free", limit.after)
 
 
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({}, "a quota needs schedules, fires_per_minute, payload_bytes, or several"),
+        ({}, "a quota needs at least one of schedules, fires_per_minute, payload_bytes"),
         ({"schedules": -1}, "schedules -1"),
         ({"schedules": 1.5}, "schedules 1.5"),
         ({"fires_per_minute": float("nan")}, "fires_per_minute nan is no number 0 to"),
@@ -179,7 +183,7 @@ def test_a_namespace_without_a_quota_pays_one_lookup(backend: Backend) -> None:
     book = Book(backend.open(points.append), "shop")
     make(book, "a")
     extra = [point for point in points if point.startswith("before:") and _of_quotas(point)]
-    assert extra == ["before:lock_quota"]
+    assert extra == ["before:get_quota_standing"]
     points.clear()
     book.schedules.update("a", queue="slow")
     assert [point for point in points if _of_quotas(point) and point.startswith("before:")] == extra
@@ -243,3 +247,188 @@ def test_ten_who_edit_at_once_never_exceed_the_quota(backend: Backend, book: Boo
     fires = use(book).fires_per_minute
     assert fires is not None
     assert fires <= 5
+
+
+# -- what is kept about how much a namespace holds
+
+
+def kept(store: Store, namespace: str = "shop") -> tuple[int, int]:
+    return store.read(lambda tx: tx.count_use()).get(namespace, (0, 0))
+
+
+def held(backend: Backend, namespace: str = "shop") -> tuple[int, int]:
+    """By looking at the tables alone."""
+    (row,) = backend.rows(
+        "SELECT count(*), coalesce(sum(length(r.spec)), 0) FROM schedules AS s"
+        " JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version"
+        " WHERE s.namespace = ? AND s.deleted_at IS NULL",
+        namespace,
+    )
+    return int(row[0]), int(row[1])
+
+
+def test_what_is_kept_is_what_a_namespace_holds(book: Book, store: Store, backend: Backend) -> None:
+    make(book, "a", payload={"text": "ä" * 50})
+    make(Book(store, "other"), "a")
+    book.schedules.create_many(
+        [{"name": f"many-{n}", "trigger": {"every": "1h"}, "target": "x"} for n in range(20)]
+    )
+    assert kept(store) == held(backend)
+    assert kept(store)[0] == 21
+    book.schedules.update("a", payload={"text": "x" * 5_000})
+    book.schedules.pause("a")
+    book.schedules.update("a", queue="slow")
+    book.schedules.resume("a")
+    assert kept(store) == held(backend)
+    book.schedules.delete("a")
+    book.schedules.act("delete", {"text": "many-1*"})
+    assert kept(store) == held(backend)
+    with pytest.raises(Conflict):
+        make(book, "many-2")
+    make(book, "a")
+    assert kept(store) == held(backend)
+    assert kept(store, "other") == held(backend, "other")
+    assert [f for f in store.read(lambda tx: tx.check(deep=True)) if f.rule == "quota"] == []
+
+
+def test_a_part_that_is_undone_is_not_counted(store: Store, backend: Backend) -> None:
+    def fail(book: Book) -> None:
+        make(book, "b")
+        raise RuntimeError("on purpose")
+
+    def work(tx: Tx) -> None:
+        book = Book(JoinedStore(tx), "shop")
+        make(book, "a")
+        with pytest.raises(RuntimeError, match="on purpose"):
+            tx.undoable(lambda: fail(book))
+
+    store.transact(work)
+    assert kept(store) == held(backend)
+    assert kept(store)[0] == 1
+
+
+def test_a_check_finds_kept_numbers_that_are_wrong_and_a_recount_mends_them(
+    book: Book, store: Store, backend: Backend
+) -> None:
+    make(book, "a")
+    size = kept(store)[1]
+    backend.write("UPDATE namespace_use SET schedules = 7, bytes = bytes + 1")
+    (found,) = [f for f in store.read(lambda tx: tx.check(deep=True)) if f.rule == "quota"]
+    assert found.problem
+    assert str(found) == (
+        f"namespace shop is kept as 7 schedules with {size + 1} bytes, but holds 1 with {size}; "
+        "duebook namespace recount shop"
+    )
+    assert book.namespaces.recount("shop") == (1, size)
+    assert [f for f in store.read(lambda tx: tx.check(deep=True)) if f.rule == "quota"] == []
+    make(book, "b")
+    assert kept(store) == held(backend)
+
+
+def test_definitions_have_no_more_bytes_than_the_quota(book: Book) -> None:
+    book.namespaces.limit("shop", definition_bytes=2_000)
+    make(book, "a", payload={"text": "x" * 1_500})
+    with pytest.raises(QuotaReached) as caught:
+        make(book, "b", payload={"text": "x" * 1_500})
+    assert str(caught.value).startswith(
+        'the definitions of namespace "shop" may have 2,000 bytes, and would have 3,'
+    )
+    assert "duebook namespace limit shop --definition-bytes …" in str(caught.value)
+    with pytest.raises(QuotaReached):
+        book.schedules.update("a", payload={"text": "x" * 2_500})
+    book.namespaces.limit("shop", definition_bytes=100)
+    book.schedules.update("a", payload={"text": "x" * 1_400})  # smaller than it was
+    with pytest.raises(QuotaReached, match="definition-bytes"):
+        book.templates.save("large", payload={"text": "x" * 500})
+    assert use(book).definition_bytes > 1_400
+
+
+def test_the_default_of_all_namespaces_holds_where_none_is_set(book: Book, store: Store) -> None:
+    book.namespaces.limit("*", schedules=2, definition_bytes=3_000, payload_bytes=2_000)
+    with pytest.raises(QuotaReached, match="2,000 bytes"):
+        make(book, "a", payload={"text": "x" * 2_500})
+    make(book, "a")
+    make(book, "b")
+    with pytest.raises(QuotaReached, match='namespace "shop" may have 2 schedules'):
+        make(book, "c")
+    book.namespaces.limit("shop", schedules=3)
+    make(book, "c")
+    book.schedules.update("c", payload={"text": "x" * 1_900})
+    with pytest.raises(QuotaReached, match="definitions of namespace"):
+        book.schedules.update("a", payload={"text": "x" * 1_900})
+    make(Book(store, "other"), "a")
+    book.namespaces.free("*")
+    make(Book(store, "other"), "b", payload={"text": "x" * 5_000})
+    for wrong in ({"fires_per_minute": 5}, {"max_priority": 1}):
+        with pytest.raises(Invalid, match="for each namespace that needs it"):
+            book.namespaces.limit("*", **wrong)
+
+
+def test_a_template_times_many_names_ends_at_the_default(
+    book: Book, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(DEFAULTS, definition_bytes=100_000)
+    monkeypatch.setattr("duebook.store.sql.quotas.DEFAULTS", small)
+    book.templates.save("large", target="x", trigger={"every": "1h"}, payload={"x": "x" * 9_000})
+    forms = [{"name": f"job-{number}", "template": "large"} for number in range(20)]
+    with pytest.raises(QuotaReached, match="may have 100,000 bytes, and would have 18"):
+        book.schedules.create_many(forms)
+    assert held(backend) == (0, 0)
+
+
+def test_those_who_create_at_once_are_all_counted(backend: Backend) -> None:
+    ready = threading.Barrier(6)
+
+    def create(number: int) -> None:
+        own = Book(backend.open(), "shop")
+        ready.wait(PATIENCE)
+        for turn in range(4):
+            make(own, f"job-{number}-{turn}")
+        own.schedules.delete(f"job-{number}-0")
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert kept(backend.open()) == held(backend)
+    assert held(backend)[0] == 18
+
+
+# -- the highest priority
+
+
+def test_a_priority_above_the_ceiling_of_a_namespace_is_refused(book: Book) -> None:
+    make(book, "old", priority=50)
+    book.namespaces.limit("shop", max_priority=10)
+    with pytest.raises(QuotaReached) as caught:
+        make(book, "a", priority=11)
+    assert str(caught.value) == (
+        'priority 11 is higher than namespace "shop" may use; give at most 10, or raise the '
+        "quota: duebook namespace limit shop --max-priority …"
+    )
+    make(book, "a", priority=10)
+    with pytest.raises(QuotaReached, match="priority 12"):
+        book.schedules.update("a", priority=12)
+    with pytest.raises(QuotaReached, match="priority 99"):
+        book.enqueue("report", priority=99)
+    assert book.enqueue("report", priority=10).priority == 10
+    book.schedules.update("old", queue="slow")  # it asks for no more than before
+
+
+def test_runs_of_what_was_there_before_get_the_ceiling(
+    book: Book, store: Store, clock: VirtualClock
+) -> None:
+    make(book, "old", priority=50, overlap="allow")
+    make(Book(store, "other"), "old", priority=50)
+    waiting = book.schedules.trigger("old")
+    assert waiting.priority == 50
+    book.namespaces.limit("shop", max_priority=10)
+    assert book.runs.get(waiting.id).priority == 10
+    clock.advance(MINUTE)
+    tick(store)
+    assert {run.priority for run in book.runs.list("old")} == {10}
+    assert {run.priority for run in Book(store, "other").runs.list("old")} == {50}
+    book.namespaces.limit("shop", max_priority=-5)
+    assert book.enqueue("report").priority == -5
+    assert {run.priority for run in book.runs.list("old")} == {-5}

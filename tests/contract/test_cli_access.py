@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ANYWHERE = True
 
 LONG = "a-name-that-is-as-long-as-a-name-may-be." * 3
+NO_QUOTA = dict.fromkeys(
+    ("schedules", "fires_per_minute", "payload_bytes", "definition_bytes", "max_priority")
+)
 SECRET = re.compile(r"dbk_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
 
 
@@ -105,22 +108,37 @@ def test_namespaces_are_limited_listed_and_freed(cli: Cli) -> None:
     assert refused.exit_code == 1
     assert 'namespace "default" may have 1 schedule, and would have 2' in refused.stderr
     line = cli.ok("namespace", "ls").splitlines()[1]
-    assert line.split() == ["default", "1", "of", "1", "1", "of", "2.5", "-"]
+    size = cli.json("namespace", "ls")[0]["used"]["definition_bytes"]
+    assert line.split() == ["default", "1", "of", "1", str(size), "1", "of", "2.5", "-", "-"]
     assert cli.json("namespace", "ls") == [
         {
             "name": "default",
-            "quota": {"schedules": 1, "fires_per_minute": 2.5, "payload_bytes": None},
-            "used": {"schedules": 1, "fires_per_minute": 1.0},
+            "quota": NO_QUOTA | {"schedules": 1, "fires_per_minute": 2.5},
+            "used": {"schedules": 1, "fires_per_minute": 1.0, "definition_bytes": size},
         }
     ]
-    assert cli.json("namespace", "limit", "default", "--payload-bytes", "99")["quota"] == {
-        "schedules": None,
-        "fires_per_minute": None,
+    limits = ("--payload-bytes", "99", "--max-priority", "5", "--definition-bytes", "100000")
+    assert cli.json("namespace", "limit", "default", *limits)["quota"] == NO_QUOTA | {
         "payload_bytes": 99,
+        "definition_bytes": 100_000,
+        "max_priority": 5,
     }
+    said = " ".join(cli.ok("namespace", "limit", "default", *limits).split())
+    assert "definitions of at most 100,000 bytes" in said
+    assert said.endswith("a priority of at most 5")
     assert "up to 99 bytes" in cli.ok("namespace", "ls")
     assert cli.ok("namespace", "free", "default") == "freed default: it has no quota\n"
     cli.ok("add", "more", "--every", "1h", "--", "true")
+    said = cli.ok("namespace", "limit", "*", "--schedules", "2")
+    assert said == "limited all namespaces without a limit of their own: at most 2 schedules\n"
+    assert cli("add", "most", "--every", "1h", "--", "true").exit_code == 1
+    cli.ok("namespace", "free", "*")
+
+
+@pytest.mark.on_file
+def test_what_a_namespace_holds_can_be_counted_anew(cli: Cli) -> None:
+    add(cli)
+    assert cli.ok("namespace", "recount", "default").startswith("counted default: 1 schedule, ")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +154,7 @@ def test_namespaces_are_limited_listed_and_freed(cli: Cli) -> None:
         (
             ("namespace", "limit", "shop"),
             2,
-            "give --schedules, --fires-per-minute or --payload-bytes",
+            "--payload-bytes, --definition-bytes or --max-priority",
         ),
         (("namespace", "limit", "shop", "--schedules", "-1"), 2, "schedules -1"),
         (("namespace", "limit", "A b", "--schedules", "1"), 2, 'namespace "A b"'),

@@ -11,6 +11,7 @@ from duebook.book.insights import Insights
 from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
+from duebook.book.quotas import refuse_high_priority
 from duebook.book.readiness import GRACE, look
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
@@ -161,9 +162,11 @@ class Book(Closing):
         if payload is None:
             payload = declared.get("payload", {})
         wanted = load_enqueued(name, payload, key, kept | policies)
+        self.tasks.refuse_fenced(TaskTarget(name), self.namespace)
         self.tasks.check(TaskTarget(name), wanted.payload)
 
         def work(tx: Tx) -> Run:
+            refuse_high_priority(tx, self.namespace, wanted.priority)
             run = tx.get_run(tx.enqueue(new_id(), self.namespace, wanted))
             if run.task != name:
                 raise Conflict(f'key "{shorten(key)}" belongs to run {run.id} of task {run.task}')

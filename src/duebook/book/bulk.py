@@ -112,6 +112,7 @@ def read_all(
     definitions: Iterable[Mapping[str, Any]],
     find_template: Callable[[str], ScheduleTemplate],
     tasks: Tasks,
+    namespace: str,
 ) -> list[Wanted]:
     """Definitions with their names; raises InvalidSchedule with what is wrong with any of them."""
     if isinstance(definitions, str | bytes | dict):
@@ -126,7 +127,7 @@ def read_all(
         if problems.are_enough:
             break
         try:
-            wanted = _read(form, find_template, tasks, room)
+            wanted = _read(form, find_template, tasks, room, namespace)
         except InvalidSchedule as error:
             problems.add(number, error.problems)
             continue
@@ -159,7 +160,11 @@ class Room:
 
 
 def _read(
-    form: Any, find_template: Callable[[str], ScheduleTemplate], tasks: Tasks, room: Room
+    form: Any,
+    find_template: Callable[[str], ScheduleTemplate],
+    tasks: Tasks,
+    room: Room,
+    namespace: str,
 ) -> Wanted:
     if not isinstance(form, dict):
         raise InvalidSchedule({"": f"{shorten(form)} is no object"})
@@ -174,7 +179,7 @@ def _read(
         definition = load_changes(found.defaults, definition)
     room.take(definition)
     definition, enabled, wrong = read_enabled(definition)
-    spec = check_definition(form.get("name"), definition, tasks, wrong)
+    spec = check_definition(form.get("name"), definition, tasks, wrong, namespace)
     return Wanted(str(form["name"]), spec, enabled is not False)
 
 

@@ -53,12 +53,16 @@ def named_spec(name: str, definition: dict[str, Any], key: str | None = None) ->
 
 
 def check_definition(
-    name: Any, definition: dict[str, Any], tasks: Tasks, wrong: dict[str, str]
+    name: Any,
+    definition: dict[str, Any],
+    tasks: Tasks,
+    wrong: dict[str, str],
+    namespace: str,
 ) -> ScheduleSpec:
     """As `named_spec`, and as `refuse_payload`; `wrong` is what is known to be wrong already."""
     try:
         spec = named_spec(name, definition)
-        refuse_payload(tasks, spec)
+        refuse_payload(tasks, spec, namespace)
     except InvalidSchedule as error:
         raise InvalidSchedule(error.problems | wrong) from None
     if wrong:
@@ -72,8 +76,13 @@ def refuse_templates(spec: ScheduleSpec) -> None:
         raise InvalidSchedule(problems)
 
 
-def refuse_payload(tasks: Tasks, spec: ScheduleSpec) -> None:
-    """A task that is declared here takes only what its signature says; raises InvalidSchedule."""
+def refuse_payload(tasks: Tasks, spec: ScheduleSpec, namespace: str) -> None:
+    """A task that is declared here takes only what its signature says, and is only for the
+    namespaces that it names; raises InvalidSchedule."""
+    try:
+        tasks.refuse_fenced(spec.target, namespace)
+    except Invalid as error:
+        raise InvalidSchedule({"target": str(error)}) from None
     try:
         tasks.check(spec.target, spec.payload, has_templates)
     except Invalid as error:

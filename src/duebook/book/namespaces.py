@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duebook.book.audit import Auditor
+from duebook.book.audit import SHARED, Auditor
 from duebook.book.quotas import fires_of, rate_schedules
 from duebook.errors import NotFound
 from duebook.ids import check_name
+from duebook.model.access import EVERYWHERE
 from duebook.model.forms import quota_form
-from duebook.model.quota import NamespaceUse, Quota, load_quota
+from duebook.model.quota import NamespaceUse, Quota, check_quota_name, load_quota
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from duebook.store.base import Store, Tx
 
     Uses = list[NamespaceUse]  # inside the class below `list` is a method
@@ -20,7 +23,7 @@ __all__ = ["Namespaces"]
 
 
 class Namespaces:
-    """Namespaces come into being with their first schedule; only quotas are kept."""
+    """Namespaces come into being with their first schedule; quotas are kept, and what is used."""
 
     def __init__(self, store: Store, by: str = "") -> None:
         self._store = store
@@ -31,9 +34,9 @@ class Namespaces:
 
         def work(tx: Tx) -> Uses:
             quotas = {quota.namespace: quota for quota in tx.list_quotas()}
-            counts = tx.count_by_namespace()
+            counts, kept = tx.count_by_namespace(), tx.count_use()
             return [
-                _use(tx, quotas.get(name, Quota(name)), counts.get(name, 0))
+                _use(tx, quotas.get(name, Quota(name)), counts.get(name, 0), _size_in(kept, name))
                 for name in sorted(quotas.keys() | counts.keys())
             ]
 
@@ -45,13 +48,19 @@ class Namespaces:
         schedules: int | None = None,
         fires_per_minute: float | None = None,
         payload_bytes: int | None = None,
+        definition_bytes: int | None = None,
+        max_priority: int | None = None,
     ) -> NamespaceUse:
         """These limits replace the ones it had; what is there already stays, and is told.
 
+        `*` stands for every namespace that has no limit of its own. Schedules keep a higher
+        priority than `max_priority`, but their runs get that one; queued ones at once.
         `fires_per_minute` counts the mean rate of every schedule over its next hundred due times.
         Raises Invalid.
         """
-        quota = load_quota(name, schedules, fires_per_minute, payload_bytes)
+        quota = load_quota(
+            name, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
+        )
         if quota.fires_per_minute is not None:
             while self._store.transact(lambda tx: rate_schedules(tx, name)):
                 pass
@@ -59,14 +68,16 @@ class Namespaces:
         def work(tx: Tx) -> NamespaceUse:
             former = tx.lock_quota(name) or Quota(name)
             tx.save_quota(quota)
+            if quota.max_priority is not None:
+                tx.cap_priorities(name, quota.max_priority)
             self._note(tx, "limit", former, quota)
-            return _use(tx, quota, tx.count_schedules(name))
+            return _use(tx, quota, tx.count_schedules(name), _size_in(tx.count_use(), name))
 
         return self._store.transact(work)
 
     def free(self, name: str) -> None:
         """Lift the quota of a namespace; raises NotFound when it has none."""
-        check_name(name, "namespace")
+        check_quota_name(name)
 
         def work(tx: Tx) -> None:
             former = tx.lock_quota(name)
@@ -77,11 +88,24 @@ class Namespaces:
 
         self._store.transact(work)
 
+    def recount(self, name: str) -> tuple[int, int]:
+        """Count anew how many schedules a namespace holds and bytes of their definitions, should
+        `duebook db check --deep` find that what is kept is wrong; those who write wait meanwhile.
+        """
+        check_name(name, "namespace")
+        return self._store.transact(lambda tx: tx.recount_use(name))
+
     def _note(self, tx: Tx, action: str, was: Quota, is_now: Quota) -> None:
         name, before, after = is_now.namespace, quota_form(was), quota_form(is_now)
-        Auditor(name, self._by).note(tx, action, "namespace", name, "", before, after)
+        whose = SHARED if name == EVERYWHERE else name
+        Auditor(whose, self._by).note(tx, action, "namespace", name, "", before, after)
 
 
-def _use(tx: Tx, quota: Quota, schedules: int) -> NamespaceUse:
+def _use(tx: Tx, quota: Quota, schedules: int, size: int) -> NamespaceUse:
     fires = None if quota.fires_per_minute is None else fires_of(tx, quota.namespace)
-    return NamespaceUse(quota, schedules, fires)
+    return NamespaceUse(quota, schedules, fires, size)
+
+
+def _size_in(kept: Mapping[str, tuple[int, int]], name: str) -> int:
+    """The bytes of its definitions."""
+    return kept.get(name, (0, 0))[1]

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import QuotaReached, counted
+from duebook.model.quota import Quota
 from duebook.planner import mean_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duebook.model.quota import Quota
+    from duebook.model.quota import Standing
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
 
-__all__ = ["admit", "fires_of", "rate_schedules", "refuse_large_payload"]
+__all__ = [
+    "admit",
+    "admit_template",
+    "fires_of",
+    "rate_schedules",
+    "refuse_high_priority",
+    "refuse_large_payload",
+]
 
 _ROUNDING: Final = 1e-6
 RATED_AT_ONCE: Final = 500
@@ -28,14 +37,18 @@ def admit(
 
     Whoever writes in a limited namespace counts after its lock, and so sees all who did before.
     `was` is the definition that the only one had; what an edit does not make worse passes. A
-    namespace without a quota costs one lookup.
+    namespace without a quota of its own costs one lookup, without a lock: of what others write at
+    the same moment, the defaults of all namespaces see nothing.
     """
-    quota = tx.lock_quota(namespace)
-    if quota is None:
+    standing = tx.get_standing(namespace)
+    if standing.own is None:
+        _refuse_beyond(replace(standing.default, namespace=namespace), standing, made, was)
         return
+    quota = tx.lock_quota(namespace) or standing.own
+    standing = tx.get_standing(namespace)
+    _refuse_beyond(_effective(quota, standing.default), standing, made, was)
     for _, spec in made:
-        if was is None or spec.payload != was.payload:
-            _refuse_payload(quota, spec.payload)
+        _refuse_priority(quota, spec.priority, 0 if was is None else was.priority)
     if quota.schedules is not None and was is None:
         _refuse_number(quota, quota.schedules, tx.count_schedules(namespace))
     if quota.fires_per_minute is not None:
@@ -46,10 +59,75 @@ def admit(
             raise _too_often(quota, quota.fires_per_minute, fires)
 
 
+def admit_template(tx: Tx, namespace: str) -> None:
+    """As above, for a template that was written just now: they count as definitions do."""
+    standing = tx.get_standing(namespace)
+    quota = _effective(standing.own or Quota(namespace), standing.default)
+    size = standing.definition_bytes + tx.sum_templates(namespace)
+    if quota.definition_bytes is not None and size > quota.definition_bytes:
+        raise _too_large(quota, quota.definition_bytes, size)
+
+
+def refuse_high_priority(tx: Tx, namespace: str, priority: int) -> None:
+    """As above, for the priority of one run."""
+    if priority and (quota := tx.get_quota(namespace)) is not None:
+        _refuse_priority(quota, priority, 0)
+
+
+def _effective(quota: Quota, default: Quota) -> Quota:
+    """What is not set for a namespace is as for all."""
+    return replace(
+        quota,
+        schedules=default.schedules if quota.schedules is None else quota.schedules,
+        payload_bytes=default.payload_bytes if quota.payload_bytes is None else quota.payload_bytes,
+        definition_bytes=default.definition_bytes
+        if quota.definition_bytes is None
+        else quota.definition_bytes,
+    )
+
+
+def _refuse_beyond(
+    quota: Quota,
+    standing: Standing,
+    made: Sequence[tuple[str, ScheduleSpec]],
+    was: ScheduleSpec | None,
+) -> None:
+    """By what is kept about the namespace, and by each definition alone."""
+    for _, spec in made:
+        if was is None or spec.payload != was.payload:
+            _refuse_payload(quota, spec.payload)
+    if quota.schedules is not None and was is None:
+        _refuse_number(quota, quota.schedules, standing.schedules)
+    most, size = quota.definition_bytes, standing.definition_bytes
+    if most is not None and size > most and (was is None or _size(made[0][1]) > _size(was)):
+        raise _too_large(quota, most, size)
+
+
+def _size(spec: ScheduleSpec) -> int:
+    return len(json.dumps(spec.to_json()))
+
+
+def _too_large(quota: Quota, most: int, size: int) -> QuotaReached:
+    return QuotaReached(
+        f'the definitions of namespace "{quota.namespace}" may have {most:,} bytes, and would have '
+        f"{size:,}; delete some schedules or templates, use smaller payloads, or "
+        f"{_raise(quota, '--definition-bytes')}"
+    )
+
+
+def _refuse_priority(quota: Quota, priority: int, former: int) -> None:
+    most = quota.max_priority
+    if most is not None and priority > max(most, former):
+        raise QuotaReached(
+            f'priority {priority} is higher than namespace "{quota.namespace}" may use; give at '
+            f"most {most}, or {_raise(quota, '--max-priority')}"
+        )
+
+
 def refuse_large_payload(tx: Tx, namespace: str, payload: dict[str, Any]) -> None:
     """As above, for the payload of one run."""
-    if (quota := tx.get_quota(namespace)) is not None:
-        _refuse_payload(quota, payload)
+    standing = tx.get_standing(namespace)
+    _refuse_payload(_effective(standing.own or Quota(namespace), standing.default), payload)
 
 
 def rate_schedules(tx: Tx, namespace: str) -> int:

@@ -181,7 +181,7 @@ class ScheduleReader:
             spec, _ = read_edit(form, current, schedule.name)
             spec = spec.anchored(schedule.created_at)
             refuse_templates(spec)
-            refuse_payload(self._tasks, spec)
+            refuse_payload(self._tasks, spec, self._namespace)
             place = upcoming_after(snapshot, tx.now)
             was, will = (
                 list(islice(DueTimes.of(of, tx.now, self._budget).among(place, LAST), count))

@@ -120,7 +120,7 @@ class Schedules(ScheduleReader):
             found = self._store.read(lambda tx: find_template(tx, self._namespace, template))
             definition = load_changes(found.defaults, definition)
         definition, enabled, wrong = read_enabled(definition)
-        spec = check_definition(name, definition, self._tasks, wrong)
+        spec = check_definition(name, definition, self._tasks, wrong, self._namespace)
         wanted = Wanted(name, spec, enabled is not False)
         return self._store.transact(lambda tx: self._create(tx, wanted, by))
 
@@ -138,7 +138,7 @@ class Schedules(ScheduleReader):
 
         Raises InvalidSchedule as `create` does, and Conflict when the name is taken.
         """
-        spec = check_definition(name, definition, self._tasks, {})
+        spec = check_definition(name, definition, self._tasks, {}, self._namespace)
 
         def work(tx: Tx) -> Drafted:
             new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
@@ -162,7 +162,7 @@ class Schedules(ScheduleReader):
         def template(name: str) -> ScheduleTemplate:
             return self._store.read(lambda tx: find_template(tx, self._namespace, name))
 
-        wanted = read_all(definitions, template, self._tasks)
+        wanted = read_all(definitions, template, self._tasks, self._namespace)
         return Listing(create_all(self._store, wanted, self._audit, by))
 
     def act(
@@ -208,7 +208,7 @@ class Schedules(ScheduleReader):
         somebody else than `by`.
         """
         spec = named_spec(name, definition)
-        refuse_payload(self._tasks, spec)
+        refuse_payload(self._tasks, spec, self._namespace)
 
         def work(tx: Tx) -> tuple[Schedule, Declared]:
             try:
@@ -239,7 +239,7 @@ class Schedules(ScheduleReader):
         if spec == snapshot.spec and salvaged is None:
             return schedule
         refuse_templates(spec)
-        refuse_payload(self._tasks, spec)
+        refuse_payload(self._tasks, spec, self._namespace)
         if spec.triggers != snapshot.spec.triggers:
             refuse_past(spec, tx.now)
         refuse_circle(tx, schedule.namespace, schedule.name, spec)
@@ -390,6 +390,7 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> Run:
             snapshot = tx.snapshot(self._find(tx, name))
+            self._tasks.refuse_fenced(snapshot.spec.target, self._namespace)
             if payload is not None:
                 if isinstance(snapshot.spec.target, CommandTarget):
                     payload_variables(payload)

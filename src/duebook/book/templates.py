@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Auditor
 from duebook.book.checks import named_spec
+from duebook.book.quotas import admit_template
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.forms import defaults_shown
 from duebook.model.template import ANY_SCHEDULE, complete, defaults_form, given_fields
@@ -44,6 +45,7 @@ class Templates:
             former = tx.get_template(self._namespace, name)
             maker = by or self._audit.by
             tx.save_template(self._namespace, name, form, maker)
+            admit_template(tx, self._namespace)
             before = None if former is None else former.defaults
             self._note(tx, "create" if before is None else "update", name, before, form, maker)
             return find_template(tx, self._namespace, name)

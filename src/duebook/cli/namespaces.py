@@ -1,14 +1,16 @@
-"""The commands about namespaces: ls, limit, free."""
+"""The commands about namespaces: ls, limit, free, recount."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.errors import counted
+from duebook.model.access import EVERYWHERE
 from duebook.model.forms import namespace_form
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def ls_command(as_json: bool) -> None:
     if as_json:
         print_json([namespace_form(use) for use in uses])
     elif uses:
-        head = ("NAMESPACE", "SCHEDULES", "FIRES/MIN", "PAYLOAD")
+        head = ("NAMESPACE", "SCHEDULES", "BYTES", "FIRES/MIN", "PAYLOAD", "PRIORITY")
         print_table(head, [_row(use) for use in uses], shrinks=0)
     else:
         click.echo("no namespace has schedules or a quota")
@@ -42,45 +44,56 @@ def ls_command(as_json: bool) -> None:
 @click.option("--schedules", type=int, help="Most schedules.")
 @click.option("--fires-per-minute", type=float, help="Most due times a minute, in the mean.")
 @click.option("--payload-bytes", type=int, help="Most bytes of one payload as JSON.")
+@click.option("--definition-bytes", type=int, help="Most bytes of all definitions as JSON.")
+@click.option("--max-priority", type=int, help="Highest priority of schedules and runs.")
 @json_option
-def limit_command(
-    name: str,
-    schedules: int | None,
-    fires_per_minute: float | None,
-    payload_bytes: int | None,
-    as_json: bool,
-) -> None:
+def limit_command(name: str, as_json: bool, **limits: Any) -> None:
     """Limit a namespace; these limits replace the ones it had.
 
+    NAME is a namespace, or '*' for all that have no such limit of their own.
     What is there already stays. A schedule counts with its mean rate over its
     next hundred due times.
 
     \b
     Examples:
       duebook namespace limit shop --schedules 500 --fires-per-minute 60
-      duebook namespace limit shop --payload-bytes 65536
+      duebook namespace limit shop --payload-bytes 65536 --max-priority 10
+      duebook namespace limit '*' --definition-bytes 100000000
     """
-    if schedules is None and fires_per_minute is None and payload_bytes is None:
+    if not any(value is not None for value in limits.values()):
         raise click.UsageError(
-            "give --schedules, --fires-per-minute or --payload-bytes; to lift the quota: "
-            f"duebook namespace free {name}"
+            "give --schedules, --fires-per-minute, --payload-bytes, --definition-bytes or "
+            f"--max-priority; to lift the quota: duebook namespace free {shlex.quote(name)}"
         )
     with open_book(create=True) as book:
-        use = book.namespaces.limit(name, schedules, fires_per_minute, payload_bytes)
+        use = book.namespaces.limit(name, **limits)
     if as_json:
         print_json(namespace_form(use))
         return
-    quota = use.quota
+    click.echo(wrapped(f"limited {_whom(name)}: {', '.join(_limits(use))}"))
+
+
+def _whom(name: str) -> str:
+    return "all namespaces without a limit of their own" if name == EVERYWHERE else name
+
+
+def _limits(use: NamespaceUse) -> list[str]:
+    quota, everywhere = use.quota, use.quota.namespace == EVERYWHERE
     limits = []
     if quota.schedules is not None:
         most = counted(quota.schedules, "schedule")
-        limits.append(f"at most {most} (has {use.schedules:,})")
+        limits.append(f"at most {most}" + ("" if everywhere else f" (has {use.schedules:,})"))
     if quota.fires_per_minute is not None:
         has = f"{use.fires_per_minute or 0:,.4g}"
         limits.append(f"due at most {quota.fires_per_minute:,g} times a minute (is {has})")
     if quota.payload_bytes is not None:
         limits.append(f"payloads of at most {quota.payload_bytes:,} bytes")
-    click.echo(wrapped(f"limited {name}: {', '.join(limits)}"))
+    if quota.definition_bytes is not None:
+        has = "" if everywhere else f" (has {use.definition_bytes:,})"
+        limits.append(f"definitions of at most {quota.definition_bytes:,} bytes{has}")
+    if quota.max_priority is not None:
+        limits.append(f"a priority of at most {quota.max_priority}")
+    return limits
 
 
 @namespace_group.command("free")
@@ -89,7 +102,21 @@ def free_command(name: str) -> None:
     """Lift the quota of a namespace."""
     with open_book() as book:
         book.namespaces.free(name)
-    click.echo(f"freed {name}: it has no quota")
+    quota = "the built-in limits apply" if name == EVERYWHERE else "it has no quota"
+    click.echo(f"freed {_whom(name)}: {quota}")
+
+
+@namespace_group.command("recount")
+@click.argument("name")
+def recount_command(name: str) -> None:
+    """Count anew what a namespace holds.
+
+    Needed only when `duebook db check --deep` finds that the kept numbers are
+    wrong. Writers wait meanwhile.
+    """
+    with open_book() as book:
+        schedules, size = book.namespaces.recount(name)
+    click.echo(f"counted {name}: {counted(schedules, 'schedule')}, {size:,} bytes")
 
 
 def _row(use: NamespaceUse) -> tuple[str, ...]:
@@ -99,4 +126,8 @@ def _row(use: NamespaceUse) -> tuple[str, ...]:
     if quota.fires_per_minute is not None:
         fires = f"{use.fires_per_minute or 0:,.4g} of {quota.fires_per_minute:,g}"
     payload = "-" if quota.payload_bytes is None else f"up to {quota.payload_bytes:,} bytes"
-    return quota.namespace, schedules, fires, payload
+    size = f"{use.definition_bytes:,}"
+    if quota.definition_bytes is not None:
+        size += f" of {quota.definition_bytes:,}"
+    priority = "-" if quota.max_priority is None else f"up to {quota.max_priority}"
+    return quota.namespace, schedules, size, fires, payload, priority

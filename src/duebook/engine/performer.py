@@ -9,7 +9,7 @@ from duebook.engine.books_clock import BooksClock
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.reports import Desk, TaskReports
 from duebook.engine.steps import Ready, StepRoom
-from duebook.errors import Unavailable
+from duebook.errors import Invalid, Unavailable
 from duebook.flows.shelf import Shelf
 from duebook.model.run import Outcome
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
@@ -86,7 +86,12 @@ class TargetPerformer:
         runs, rest = [], []
         for claim, stop in begun:
             task = self._tasks.find(claim.run.task)
-            if task is None or task.kind != "loop" or not isinstance(stop, TaskStop):
+            if (
+                task is None
+                or task.kind != "loop"
+                or not isinstance(stop, TaskStop)
+                or _refusal(task, claim) is not None
+            ):
                 rest.append(claim)
             elif (filled := self._with_values(claim)) is not None:
                 reports = TaskReports(filled, stop, self._desk)
@@ -188,6 +193,9 @@ class TargetPerformer:
         if task is None:
             told = f'task "{claim.run.task}" is not declared on this node'
             return Outcome("failed", "missing_target", told)
+        if (refused := _refusal(task, claim)) is not None:
+            self._note(claim, refused)
+            return refused
         reports = TaskReports(claim, stop, self._desk)
         try:
             if isinstance(stop, TaskStop) and task.kind == "loop":
@@ -236,3 +244,12 @@ class TargetPerformer:
 def _hiding(ended: Callable[[Claim, Outcome], None]) -> Callable[[Claim, Outcome], None]:
     """Tells of an end without the secrets in its error."""
     return lambda claim, outcome: ended(claim, hidden_outcome(claim, outcome))
+
+
+def _refusal(task: Task, claim: Claim) -> Outcome | None:
+    """How a run ends whose namespace may not call its task; None: it may."""
+    try:
+        task.refuse(claim.run.namespace)
+    except Invalid as error:
+        return Outcome("failed", "fenced", str(error))
+    return None

@@ -18,7 +18,7 @@ class Finding:
     """A problem breaks an invariant, which `rule` names; a note does not."""
 
     rule: str
-    """I1 to I9"""
+    """I1 to I9, or quota"""
     text: str
     problem: bool = True
     schedule: str | None = None

@@ -195,12 +195,18 @@ def quota_form(quota: Quota) -> dict[str, Any]:
         "schedules": quota.schedules,
         "fires_per_minute": quota.fires_per_minute,
         "payload_bytes": quota.payload_bytes,
+        "definition_bytes": quota.definition_bytes,
+        "max_priority": quota.max_priority,
     }
 
 
 def namespace_form(use: NamespaceUse) -> dict[str, Any]:
     """The quota of a namespace, and what is used of it."""
-    used = {"schedules": use.schedules, "fires_per_minute": use.fires_per_minute}
+    used = {
+        "schedules": use.schedules,
+        "fires_per_minute": use.fires_per_minute,
+        "definition_bytes": use.definition_bytes,
+    }
     return {"name": use.quota.namespace, "quota": quota_form(use.quota), "used": used}
 
 

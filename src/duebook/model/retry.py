@@ -21,7 +21,7 @@ __all__ = ["Retry", "load_retry"]
 MOST_ATTEMPTS: Final = 1_000
 MOST_FAILURES: Final = 100
 LONGEST_DELAY: Final = timedelta(days=30)
-HOPELESS: Final = frozenset({"output", "payload", "refused", "template"})
+HOPELESS: Final = frozenset({"fenced", "output", "payload", "refused", "template"})
 """Reasons that another attempt would not change."""
 
 

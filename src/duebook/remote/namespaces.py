@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from duebook.book.namespaces import Namespaces
-from duebook.ids import check_name
+from duebook.model.quota import check_quota_name
+from duebook.remote.needs import needs_database
 from duebook.remote.readings import read_namespace
 
 if TYPE_CHECKING:
@@ -32,14 +33,21 @@ class RemoteNamespaces(Namespaces):
         schedules: int | None = None,
         fires_per_minute: float | None = None,
         payload_bytes: int | None = None,
+        definition_bytes: int | None = None,
+        max_priority: int | None = None,
     ) -> NamespaceUse:
         body = {
             "schedules": schedules,
             "fires_per_minute": fires_per_minute,
             "payload_bytes": payload_bytes,
+            "definition_bytes": definition_bytes,
+            "max_priority": max_priority,
         }
-        path = ("namespaces", check_name(name, "namespace"))
+        path = ("namespaces", check_quota_name(name))
         return read_namespace(self._server.send("PUT", *path, body=body, namespaced=False))
 
     def free(self, name: str) -> None:
-        self._server.send("DELETE", "namespaces", check_name(name, "namespace"), namespaced=False)
+        self._server.send("DELETE", "namespaces", check_quota_name(name), namespaced=False)
+
+    def recount(self, name: str) -> NoReturn:
+        raise needs_database("counting a namespace anew")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from duebook.errors import Invalid, NotFound, quoted, shorten
+from duebook.model.serving import ALL, read_serving, serving_of
 from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
 from duebook.targets.outcomes import Unfit, failed, returned, stopped, with_published
@@ -17,9 +18,10 @@ from duebook.targets.signature import Signature
 from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from duebook.model.run import Claim, Outcome
+    from duebook.model.serving import Serving
     from duebook.model.target import Target
     from duebook.targets.context import Reports, TaskStop
 
@@ -53,6 +55,17 @@ class Task:
     schedule: Any = None
     """the trigger of the schedule that is declared with it"""
     policies: Mapping[str, Any] = field(default_factory=dict)
+    namespaces: Serving = ALL
+    """those whose runs may call it"""
+
+    def refuse(self, namespace: str) -> None:
+        """Raises Invalid for a namespace whose runs may not call it."""
+        if namespace not in self.namespaces:
+            raise Invalid(
+                f'task "{self.name}" is only for {self.namespaces}, not for namespace '
+                f'"{shorten(namespace)}"; use another task, or allow the namespace in '
+                "@book.task(namespaces=…)"
+            )
 
     @property
     def kind(self) -> Literal["thread", "loop", "process"]:
@@ -85,6 +98,7 @@ class Tasks:
         isolation: Isolation | None = None,
         schedule: Any = None,
         policies: Mapping[str, Any] | None = None,
+        namespaces: str | Sequence[str] | None = None,
     ) -> Task:
         """Raises Invalid for a name that is none or is taken, and for what cannot be called so."""
         check_function(function)
@@ -105,6 +119,7 @@ class Tasks:
             Signature(function),
             schedule,
             dict(policies or {}),
+            ALL if namespaces is None else read_serving(namespaces, "namespaces"),
         )
         other = self._known.get(task.name)
         if other is not None and other.place != task.place:
@@ -115,8 +130,15 @@ class Tasks:
         return task
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Their names and what they take; `load` reads it."""
-        return [{"name": task.name, "takes": task.signature.to_json()} for task in self]
+        """Their names, what they take and for whom they are; `load` reads it."""
+        return [
+            {
+                "name": task.name,
+                "takes": task.signature.to_json(),
+                "namespaces": task.namespaces.to_json(),
+            }
+            for task in self
+        ]
 
     @classmethod
     def load(cls, forms: Iterable[Mapping[str, Any]]) -> Tasks:
@@ -125,7 +147,12 @@ class Tasks:
         for form in forms:
             signature = Signature.load(form["takes"])
             tasks._known[form["name"]] = Task(
-                form["name"], _elsewhere, "thread", is_async=False, signature=signature
+                form["name"],
+                _elsewhere,
+                "thread",
+                is_async=False,
+                signature=signature,
+                namespaces=serving_of(form["namespaces"]),
             )
         tasks._names = tuple(sorted(tasks._known))
         return tasks
@@ -170,6 +197,11 @@ class Tasks:
         """
         if isinstance(target, TaskTarget) and target.name in self._known:
             self._known[target.name].signature.check(payload, is_open)
+
+    def refuse_fenced(self, target: Target, namespace: str) -> None:
+        """Raises Invalid for a task declared here that is not for this namespace."""
+        if isinstance(target, TaskTarget) and target.name in self._known:
+            self._known[target.name].refuse(namespace)
 
     @property
     def package(self) -> str:

@@ -88,7 +88,7 @@ def test_what_all_share_is_audited_for_those_who_see_all(api: Api, app: FastAPI)
 def test_a_quota_is_kept(api: Api, app: FastAPI) -> None:
     quota = {"schedules": 1, "payload_bytes": 20}
     limited = api.ok("PUT", "namespaces/default", quota)
-    assert limited["quota"] == quota | {"fires_per_minute": None}
+    assert {k: v for k, v in limited["quota"].items() if v is not None} == quota
     api.ok("POST", "schedules", HELLO)
     problem = api.refused(409, "POST", "schedules", HELLO | {"name": "second"})
     assert problem["code"] == "quota"
@@ -102,6 +102,21 @@ def test_a_quota_is_kept(api: Api, app: FastAPI) -> None:
     api.refused(404, "DELETE", "namespaces/default")
     api.ok("POST", "schedules", HELLO | {"name": "second"})
     api.refused(422, "PUT", "namespaces/default", {})
+
+
+def test_the_default_of_all_namespaces_is_set_and_lifted(api: Api) -> None:
+    given = {"definition_bytes": 50, "payload_bytes": 20}
+    assert api.ok("PUT", "namespaces/*", given)["name"] == "*"
+    problem = api.refused(409, "POST", "schedules", HELLO)
+    assert "may have 50 bytes" in problem["detail"]
+    api.ok("DELETE", "namespaces/*")
+    api.ok("POST", "schedules", HELLO)
+    api.ok("PUT", "namespaces/default", {"max_priority": 5})
+    problem = api.refused(409, "PATCH", "schedules/hello", {"priority": 6, "version": 1})
+    assert "priority 6 is higher than" in problem["detail"]
+    (use,) = api.ok("GET", "namespaces")["items"]
+    assert use["quota"]["max_priority"] == 5
+    assert use["used"]["definition_bytes"] > 50
 
 
 def test_queues_are_limited_and_freed(api: Api) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
@@ -395,3 +396,34 @@ def test_async_steps_begin_together_and_one_without_its_values_fails_alone(place
     assert (ended["bad"].status, ended["bad"].reason) == ("failed", "template")
     advancer.step()
     assert get_run(place.store, run_id).status == "failed"
+
+
+# -- tasks that are only for some namespaces
+
+
+async def async_digest() -> str:
+    raise AssertionError("it must not be called")
+
+
+def thread_digest() -> str:
+    raise AssertionError("it must not be called")
+
+
+@pytest.mark.parametrize("function", [thread_digest, async_digest])
+def test_a_run_of_a_namespace_that_may_not_call_the_task_fails_and_says_so(
+    place: Place, function: Callable[..., Any]
+) -> None:
+    name = function.__name__
+    place.tasks.add(function, namespaces=["shop", "mail"])
+    schedule = add_schedule(place.store, name, target=name, retry={"attempts": 5})
+    add_run(place.store, schedule)
+    (claim,) = place.store.transact(lambda tx: tx.claim("node-1", "default", 1, [name]))
+    place.slots.begin([claim])
+    run = place.ended(claim)
+    assert (run.status, run.reason) == ("failed", "fenced")
+    assert run.error == (
+        f'task "{name}" is only for namespaces mail, shop, not for namespace "default"; use '
+        "another task, or allow the namespace in @book.task(namespaces=…)"
+    )
+    told = Book(place.store).runs.log(run.id)
+    assert "is only for namespaces mail, shop" in str(told)

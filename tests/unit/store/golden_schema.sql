@@ -242,6 +242,14 @@ CREATE TABLE moves (
     CHECK ((state = 'draining') = (until IS NOT NULL))
 ) STRICT;
 
+CREATE TABLE namespace_use (
+    namespace TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    schedules INTEGER NOT NULL, -- those that are not deleted
+    bytes INTEGER NOT NULL, -- of their definitions
+    PRIMARY KEY (namespace, slot)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE node_sessions (
     id TEXT PRIMARY KEY,
     node TEXT NOT NULL,
@@ -276,7 +284,9 @@ CREATE TABLE quotas (
     namespace TEXT PRIMARY KEY,
     schedules INTEGER CHECK (schedules >= 0),
     fires_per_minute REAL CHECK (fires_per_minute >= 0),
-    payload_bytes INTEGER CHECK (payload_bytes >= 0)
+    payload_bytes INTEGER CHECK (payload_bytes >= 0),
+    definition_bytes INTEGER CHECK (definition_bytes >= 0), -- of all schedules
+    max_priority INTEGER -- of its runs
 ) STRICT;
 
 CREATE TABLE run_attempts (

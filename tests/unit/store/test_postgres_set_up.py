@@ -91,7 +91,9 @@ def test_a_node_needs_not_own_the_tables(server: Server) -> None:
     with opened(server, "duebook"):
         pass
     with psycopg.connect(server.url("duebook"), autocommit=True) as admin:
-        admin.execute("TRUNCATE duebook.schedules, duebook.node_sessions CASCADE")
+        admin.execute(
+            "TRUNCATE duebook.schedules, duebook.namespace_use, duebook.node_sessions CASCADE"
+        )
         known = admin.execute("SELECT 1 FROM pg_roles WHERE rolname = 'duebook_node'").fetchone()
         for statement in SECOND.split(";")[1 if known else 0 : -1]:
             admin.execute(statement.encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, listed
@@ -11,6 +13,7 @@ from duebook.api.operations import V1, Operations
 from duebook.api.schemas.access import NamespaceList, NamespaceShape, QuotaShape
 from duebook.model.access import Role
 from duebook.model.forms import namespace_form
+from duebook.model.quota import Quota
 
 __all__ = ["operations"]
 
@@ -26,9 +29,12 @@ def list_namespaces(ask: Everywhere) -> Response:
 
 @operations("PUT", "/{name}", Role.ADMIN, NamespaceShape, body=QuotaShape, everywhere=True)
 def limit_namespace(ask: Everywhere, name: str) -> Response:
-    """Limit what a namespace may hold; what is there already stays."""
-    known = ("schedules", "fires_per_minute", "payload_bytes")
-    given = read_fields(ask.body, dict.fromkeys(known, read_as_it_is))
+    """Limit what a namespace may hold; what is there already stays.
+
+    The name `*` stands for every namespace that has no such limit of its own.
+    """
+    known = {field.name: read_as_it_is for field in fields(Quota)[1:]}
+    given = read_fields(ask.body, known)
     return Answer(namespace_form(ask.book.namespaces.limit(name, **given))).response()
 
 

@@ -70,11 +70,19 @@ class QuotaShape(Shape):
         Field(ge=0, le=1_000_000_000, description="Of all schedules, by the mean of each."),
     ] = None
     payload_bytes: Annotated[int | None, Field(ge=2, le=1_000_000_000)] = None
+    definition_bytes: Annotated[
+        int | None,
+        Field(ge=0, le=1_000_000_000_000, description="Of the definitions of all schedules."),
+    ] = None
+    max_priority: Annotated[
+        int | None, Field(ge=-1_000, le=1_000, description="Of schedules and runs.")
+    ] = None
 
 
 class QuotaUse(Shape):
     schedules: int
     fires_per_minute: Annotated[float | None, Field(description="Known where it is limited.")]
+    definition_bytes: int
 
 
 class NamespaceShape(Shape):

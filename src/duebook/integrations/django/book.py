@@ -14,7 +14,7 @@ from duebook.errors import Invalid, shorten
 from duebook.targets.task import Tasks, check_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from duebook.targets.task import Isolation, Task
 
@@ -85,11 +85,12 @@ class _DjangoTasks(Tasks):
         isolation: Isolation | None = None,
         schedule: Any = None,
         policies: Mapping[str, Any] | None = None,
+        namespaces: str | Sequence[str] | None = None,
     ) -> Task:
         check_function(function)
         if not inspect.iscoroutinefunction(function):
             function = _tidied(function)
-        return super().add(function, name, isolation, schedule, policies)
+        return super().add(function, name, isolation, schedule, policies, namespaces)
 
 
 def _tidied(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -237,7 +237,8 @@ INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload
     expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
     max_takeovers, status)
 SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
-    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
+    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, least(v.priority, (
+        SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)), v.task, v.exclusive,
     v.max_concurrent, v.max_takeovers, 'queued'
 FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
     :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
@@ -455,9 +456,22 @@ SELECT id, namespace, name, created_by, title FROM schedules WHERE id = ANY (:id
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
 WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = wanted.id)
 
+-- name: sum_definitions
+-- How large the definitions of some schedules are that are not deleted; definitions are ASCII.
+SELECT s.namespace, count(*), sum(length(r.spec))
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.id = ANY (:ids::text[]) AND s.deleted_at IS NULL
+GROUP BY s.namespace
+
+-- name: lock_use
+-- Whoever changed what a namespace holds has committed, or waits.
+LOCK TABLE namespace_use IN EXCLUSIVE MODE
+
 -- name: lock_quota
 -- The limits of a namespace that has any; who counts next waits until this transaction ends.
-SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
+SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
+FROM quotas
 WHERE namespace = :namespace
 FOR UPDATE
 
@@ -1299,7 +1313,8 @@ WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
 -- Steps that begin.
 INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
     needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
-SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, v.priority,
+SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, least(v.priority, (
+        SELECT q.max_priority FROM quotas AS q WHERE q.namespace = v.namespace)),
     v.task, v.needs, v.options, false, true, 3, 'queued', v.now, v.now
 FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::text[],
     :step::text[], :flow::text[], :queue::text[], :priority::integer[], :task::text[],

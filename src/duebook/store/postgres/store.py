@@ -6,7 +6,9 @@ import json
 import os
 from contextlib import contextmanager, suppress
 from datetime import UTC
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from zlib import crc32
 
 import psycopg
 from psycopg import errors
@@ -55,6 +57,9 @@ TRIES: Final = 5
 """How often a transaction is tried that others made impossible."""
 ON_THE_WAY: Final = 2.0
 """Seconds that an answer may be late, before it is taken for lost in the network."""
+USE_SLOTS: Final = 16
+"""Rows among which what a namespace holds is spread, so that those who write at once do not wait
+for each other."""
 SHORTEST_PATIENCE: Final = 1.0
 """Seconds that a pulse may take, even if the lease is short."""
 _GONE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
@@ -103,6 +108,7 @@ class PostgresStore:
         self._hook = hook
         self._definitions: Definitions = {}
         self._cursor_key: bytes | None = None
+        self._slots = count(crc32(new_id().encode()))
         self._announced: datetime | None = None
         self._pid = os.getpid()
         self._closed = False
@@ -148,6 +154,7 @@ class PostgresStore:
         with self._transaction(WRITE) as (connection, now):
             tx = self._tx(connection, now, writes=True)
             result = work(tx)
+            tx.keep_use(next(self._slots) % USE_SLOTS)
             self._commit(connection)
         remember(self._definitions, tx.learned)
         if news := tx.told | self._earlier(tx):

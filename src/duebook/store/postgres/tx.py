@@ -19,7 +19,6 @@ from duebook.store.sql.delivering import Delivering
 from duebook.store.sql.flow_files import FlowFiles
 from duebook.store.sql.insights import Insights
 from duebook.store.sql.planning import moved_row
-from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import clean, inline
 from duebook.store.sql.watching import Watching
 from duebook.store.values import News
@@ -48,7 +47,6 @@ class PostgresTx(
     PostgresStatements,
     Access,
     Auditing,
-    Quotas,
     Delivering,
     Advancing,
     FlowFiles,

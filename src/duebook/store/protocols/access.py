@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from duebook.model.access import AccessToken
     from duebook.model.change import Change, ChangeFilter
     from duebook.model.listing import Found, Place
-    from duebook.model.quota import Quota
+    from duebook.model.quota import Quota, Standing
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Access"]
@@ -67,6 +67,22 @@ class Access(Protocol):
 
     def lock_quota(self, namespace: str) -> Quota | None:
         """The limits of a namespace; others who lock them wait until this transaction ends."""
+
+    def get_standing(self, namespace: str) -> Standing:
+        """What limits a namespace, and how much it holds as it is kept, with what this transaction
+        wrote; without a lock."""
+
+    def count_use(self) -> dict[str, tuple[int, int]]:
+        """How many schedules each namespace holds, and bytes of definitions, as it is kept."""
+
+    def recount_use(self, namespace: str) -> tuple[int, int]:
+        """Keep what a namespace truly holds, and return it; who writes meanwhile waits."""
+
+    def sum_templates(self, namespace: str) -> int:
+        """The bytes of its templates."""
+
+    def cap_priorities(self, namespace: str, most: int) -> None:
+        """Runs of a namespace that wait get no higher priority than `most`."""
 
     def list_quotas(self) -> list[Quota]:
         """By namespace."""

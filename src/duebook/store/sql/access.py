@@ -104,11 +104,12 @@ class Access(Statements):
         self._run("keep_answer", scope=scope, key=key, answer=json.dumps(answer))
 
     def undoable(self, work: Callable[[], T]) -> T:
-        learned = dict(self.learned)
+        learned, used = dict(self.learned), dict(self.used)
         self._run("begin_part")
         try:
             result = work()
         except BaseException:
+            self.used = used
             self.learned = learned  # definitions that are undone are not committed
             with suppress(Exception):  # the whole transaction may be lost, for the same reason
                 self._run("undo_part")

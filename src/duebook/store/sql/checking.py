@@ -57,6 +57,13 @@ _EARLY: Final = {
 _DEEP: Final = {
     "check_doubled_runs": ("I1", "has {0} runs"),
     "check_late_logs": ("I4", "has a log of attempt {0}, but is in attempt {1}"),
+    "check_use": (
+        "quota",
+        (
+            "namespace {0} is kept as {1} schedules with {2} bytes, but holds {3} with {4}; "
+            "duebook namespace recount {0}"
+        ),
+    ),
     "check_event_gaps": ("I5", "of {0}: {1} of {2} events are missing"),
 }
 _NOTES: Final = {

@@ -14,6 +14,7 @@ from duebook.model.schedule import Revision
 from duebook.model.unreadable import read_spec
 from duebook.store.sql.lists import Lists, read_entry
 from duebook.store.sql.planning import new_run, skips_of, state_row
+from duebook.store.sql.quotas import Quotas
 from duebook.store.sql.rows import (
     NewRun,
     clean,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["People"]
 
 
-class People(Lists):
+class People(Lists, Quotas):
     """What the client's use cases need."""
 
     def create_schedule(
@@ -61,6 +62,8 @@ class People(Lists):
             self._refuse_taken(made)
         texts = [(new.id, 1, json.dumps(new.spec.to_json()), at, maker) for new in made]
         self._insert("insert_revision", texts)
+        for new, (_, _, text, _, _) in zip(made, texts, strict=True):
+            self._note_use(new.namespace, 1, len(text))
         states = [
             (
                 new.id,
@@ -112,6 +115,8 @@ class People(Lists):
         )
         labels = json.dumps(dict(spec.labels))
         text = json.dumps(spec.to_json())
+        self._note_gone([id_])
+        self._note_use(schedule.namespace, 1, len(text))
         self._insert("insert_revision", [(id_, plan.version, text, self._stamp(now), clean(by))])
         found: Values = {"labels": labels, "target": target_text(spec), "title": spec.title}
         self._run("update_schedule", id=id_, version=plan.version, **found)
@@ -232,6 +237,7 @@ class People(Lists):
         self._run("delete_exceptions", ids=ids)
         self._run("delete_controls", ids=ids)
         self._run("delete_states", ids=ids)
+        self._note_gone(ids)
         # after the runs: a claim holds runs when it locks schedules
         self._run("delete_schedules", ids=ids, now=now)
 
@@ -251,7 +257,7 @@ class People(Lists):
     def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
         row = self._new_run(run_id, snapshot, Fire(self.now, "manual", wakes=True))
         text = None if payload is None else json.dumps(payload)
-        self._insert("insert_run", [row._replace(due_at=None, trigger="manual", payload=text)])
+        self._insert_runs([row._replace(due_at=None, trigger="manual", payload=text)])
         self._follow([run_id], snapshot, payload)
         self._tell(News.WORK)
 
@@ -298,7 +304,7 @@ class People(Lists):
         ]
         ids = [row.id for row in rows]
         self._tell(News.WORK)
-        made = self._insert("insert_run", rows)
+        made = self._insert_runs(rows)
         self._follow(ids, snapshot, None)
         if made == len(rows):
             return ids

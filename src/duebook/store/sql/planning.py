@@ -323,8 +323,7 @@ class Planning(Telling, Flowing, Directories):
                     skips.append(((plan.schedule_id, plan.version), decision))
                 else:
                     waited_for += decision.cancels
-        inserted = self._insert(
-            "insert_run",
+        inserted = self._insert_runs(
             [
                 new_run(
                     id_,
@@ -497,6 +496,15 @@ class Planning(Telling, Flowing, Directories):
         if following and self._one("get_any_dependency"):
             self._wake_dependents(sorted(following))
         return doubled
+
+    def _insert_runs(self, rows: Sequence[Row]) -> int:
+        """New runs, with no higher priority than their namespaces may have; how many there were
+        none of yet."""
+        return self._insert("insert_run", self._capped(rows) if rows else rows)
+
+    def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Runs as they are inserted, unless the statement itself lowers their priorities."""
+        return rows
 
     def _count(
         self, counts: Counter[str], wanted: Counter[str], counted: Mapping[str, int]

@@ -298,20 +298,82 @@ SELECT value FROM secrets WHERE name = :name
 
 -- name: get_quota
 -- The limits of a namespace that has any.
-SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
+SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
+FROM quotas
 WHERE namespace = :namespace
 
 -- name: list_quotas
 -- The limits of all namespaces that have any.
-SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas ORDER BY namespace
+SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
+FROM quotas ORDER BY namespace
 
 -- name: save_quota
 -- The limits of a namespace; they replace the ones that it had.
-INSERT INTO quotas (namespace, schedules, fires_per_minute, payload_bytes)
-VALUES (:namespace, :schedules, :fires_per_minute, :payload_bytes)
+INSERT INTO quotas (namespace, schedules, fires_per_minute, payload_bytes, definition_bytes,
+    max_priority)
+VALUES (:namespace, :schedules, :fires_per_minute, :payload_bytes, :definition_bytes,
+    :max_priority)
 ON CONFLICT (namespace) DO UPDATE
 SET schedules = excluded.schedules, fires_per_minute = excluded.fires_per_minute,
-    payload_bytes = excluded.payload_bytes
+    payload_bytes = excluded.payload_bytes, definition_bytes = excluded.definition_bytes,
+    max_priority = excluded.max_priority
+
+-- name: get_quota_standing
+-- The limits of a namespace, those of all that have none of their own, and how much it holds.
+SELECT q.namespace, q.schedules, q.fires_per_minute, q.payload_bytes, q.definition_bytes,
+    q.max_priority, d.schedules, d.payload_bytes, d.definition_bytes, u.schedules, u.bytes
+FROM (
+    SELECT coalesce(sum(schedules), 0) AS schedules, coalesce(sum(bytes), 0) AS bytes
+    FROM namespace_use WHERE namespace = :namespace) AS u
+LEFT JOIN quotas AS q ON q.namespace = :namespace
+LEFT JOIN quotas AS d ON d.namespace = :everywhere
+
+-- name: note_use
+-- A namespace holds more than before, or less.
+INSERT INTO namespace_use (namespace, slot, schedules, bytes)
+VALUES (:namespace, :slot, :schedules, :bytes)
+ON CONFLICT (namespace, slot) DO UPDATE
+SET schedules = namespace_use.schedules + excluded.schedules,
+    bytes = namespace_use.bytes + excluded.bytes
+
+-- name: count_use
+-- How much each namespace holds, as it is kept.
+SELECT namespace, sum(schedules), sum(bytes) FROM namespace_use GROUP BY namespace
+
+-- name: measure_use
+-- How much a namespace holds, as it stands on the books; definitions are ASCII.
+SELECT count(*), coalesce(sum(length(r.spec)), 0)
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.namespace = :namespace AND s.deleted_at IS NULL
+
+-- name: forget_use
+-- It is counted anew.
+DELETE FROM namespace_use WHERE namespace = :namespace
+
+-- name: sum_templates
+-- How large the templates of a namespace are.
+SELECT coalesce(sum(length(defaults)), 0) FROM schedule_templates WHERE namespace = :namespace
+
+-- name: check_use
+-- Namespaces of which something else is kept than what they hold.
+SELECT NULL, NULL, NULL, namespace, sum(kept), sum(kept_bytes), sum(held), sum(held_bytes)
+FROM (
+    SELECT namespace, schedules AS kept, bytes AS kept_bytes, 0 AS held, 0 AS held_bytes
+    FROM namespace_use
+    UNION ALL
+    SELECT s.namespace, 0, 0, 1, length(r.spec)
+    FROM schedules AS s
+    JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+    WHERE s.deleted_at IS NULL) AS both_sides
+GROUP BY namespace
+HAVING sum(kept) <> sum(held) OR sum(kept_bytes) <> sum(held_bytes)
+LIMIT :limit
+
+-- name: cap_queued_runs
+-- What waits already has no higher priority than its namespace may have now.
+UPDATE runs SET priority = :most
+WHERE status = 'queued' AND namespace = :namespace AND priority > :most
 
 -- name: remove_quota
 -- A namespace without limits has no row.
@@ -565,7 +627,10 @@ RETURNING session_id = ''
 -- A run without a schedule, unless another has its key.
 INSERT INTO runs (id, namespace, origin, trigger, queue, priority, task, exclusive, wakes,
     max_takeovers, payload, status, created_at, ready_at, expires_at, key, options)
-VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, :priority, :task, false, false,
+VALUES (:id, :namespace, 'enqueue', 'enqueue', :queue, CASE
+        WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
+        THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
+        ELSE :priority END, :task, false, false,
     :max_takeovers, :payload, 'queued', :now, :ready_at, :expires_at, :key, :options)
 ON CONFLICT (namespace, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id
@@ -1386,7 +1451,10 @@ SELECT digest, params FROM flow_runs WHERE run_id = :id
 -- A run of a flow that somebody starts.
 INSERT INTO runs (id, namespace, schedule_id, version, origin, trigger, flow, queue, priority,
     exclusive, max_concurrent, wakes, lane, max_takeovers, status, created_at, ready_at)
-VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', :priority,
+VALUES (:id, :namespace, :schedule_id, :version, 'manual', :trigger, :flow, '@flow', CASE
+        WHEN :priority > (SELECT max_priority FROM quotas WHERE namespace = :namespace)
+        THEN (SELECT max_priority FROM quotas WHERE namespace = :namespace)
+        ELSE :priority END,
     :exclusive, :max_concurrent, :wakes, 1, 0, 'queued', :now, :now)
 
 -- name: insert_called

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.store.sql.planning import Definitions
 
+    Uses = dict[str, tuple[int, int]]
+
 __all__ = ["COMMON", "Cursor", "Row", "Statements", "Values"]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
@@ -40,13 +42,15 @@ class Statements(ABC):
 
     Values are given as Python has them, also instants and lists. `hook` is called before and
     after every statement. `definitions` are those that the store knows to be committed;
-    `learned` are those that this transaction read.
+    `learned` are those that this transaction read, and `used` is by how much namespaces hold more
+    than before it: schedules, and bytes of their definitions.
     """
 
     def __init__(self, hook: Callable[[str], None] | None, definitions: Definitions) -> None:
         self._hook = hook
         self._known = definitions
         self.learned: Definitions = {}
+        self.used: Uses = {}
 
     @property
     @abstractmethod

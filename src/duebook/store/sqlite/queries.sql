@@ -192,6 +192,10 @@ SET status = :status, watermark = :watermark, next_due_at = :next_due_at, wake_a
     problem = NULL
 WHERE schedule_id = :schedule_id AND version = :version
 
+-- name: list_ceilings
+-- The highest priority that each namespace may have, of those that have one.
+SELECT namespace, max_priority FROM quotas WHERE max_priority IS NOT NULL
+
 -- name: insert_run
 -- A due time that fires becomes a run, once.
 INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
@@ -367,9 +371,22 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT value FROM json_each(:ids) WHERE value NOT IN (SELECT id FROM runs)
 
+-- name: sum_definitions
+-- How large the definitions of some schedules are that are not deleted; definitions are ASCII.
+SELECT s.namespace, count(*), sum(length(r.spec))
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.id IN (SELECT value FROM json_each(:ids)) AND s.deleted_at IS NULL
+GROUP BY s.namespace
+
+-- name: lock_use
+-- Nobody else writes anyway.
+SELECT 1
+
 -- name: lock_quota
 -- The limits of a namespace that has any; nobody else writes meanwhile.
-SELECT namespace, schedules, fires_per_minute, payload_bytes FROM quotas
+SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
+FROM quotas
 WHERE namespace = :namespace
 
 -- name: rate_revision
@@ -1016,7 +1033,8 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued'
 -- Steps that begin.
 INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority, task,
     needs, options, exclusive, wakes, max_takeovers, status, created_at, ready_at)
-VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue, :priority, :task,
+VALUES (:id, :namespace, 'flow', :trigger, :parent_run_id, :step, :flow, :queue, min(:priority, coalesce(
+        (SELECT max_priority FROM quotas WHERE namespace = :namespace), :priority)), :task,
     :needs, :options, 0, 1, 3, 'queued', :now, :now)
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 

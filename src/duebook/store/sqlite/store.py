@@ -108,6 +108,7 @@ class SqliteStore:
             refuse_moved(connection, self._path)
             tx = SqliteTx(connection, self._clock, self._hook, self._definitions)
             result = work(tx)
+            tx.keep_use()
             tx.keep_time()
             learned.update(tx.learned)
             return result

@@ -14,8 +14,7 @@ from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
 from duebook.store.sql.flow_files import FlowFiles
 from duebook.store.sql.insights import Insights
-from duebook.store.sql.quotas import Quotas
-from duebook.store.sql.rows import clean, inline, read_run
+from duebook.store.sql.rows import NewRun, clean, inline, read_run
 from duebook.store.sql.watching import Watching
 from duebook.store.sqlite.migrate import available
 from duebook.store.sqlite.statements import SqliteStatements
@@ -49,7 +48,6 @@ class SqliteTx(
     SqliteStatements,
     Access,
     Auditing,
-    Quotas,
     Delivering,
     Advancing,
     FlowFiles,
@@ -111,6 +109,17 @@ class SqliteTx(
                 break
         rows = self._all("list_runs_by_id", ids=claimed) if claimed else []
         return [read_run(row, self._time) for row in rows]
+
+    def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Here, because a statement that looked it up could not insert many rows at once."""
+        most = dict(self._all("list_ceilings"))
+        if not most:
+            return rows
+        runs = map(NewRun._make, rows)
+        return [
+            run._replace(priority=min(run.priority, most.get(run.namespace, run.priority)))
+            for run in runs
+        ]
 
     def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
         return [

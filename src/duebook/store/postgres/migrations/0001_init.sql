@@ -116,12 +116,24 @@ CREATE TABLE schedule_templates (
     PRIMARY KEY (namespace, name)
 );
 
--- Namespaces with a quota; one without has no row.
+-- Namespaces with a quota; one without has no row. * is the default for all.
 CREATE TABLE quotas (
     namespace text COLLATE "C" PRIMARY KEY,
     schedules integer CHECK (schedules >= 0),
     fires_per_minute double precision CHECK (fires_per_minute >= 0),
-    payload_bytes integer CHECK (payload_bytes >= 0)
+    payload_bytes integer CHECK (payload_bytes >= 0),
+    definition_bytes bigint CHECK (definition_bytes >= 0), -- of all schedules
+    max_priority integer -- of its runs
+);
+
+-- How much a namespace holds: the sum of its rows. Each transaction adds to one of them, so that
+-- those who write at once seldom wait for each other.
+CREATE TABLE namespace_use (
+    namespace text COLLATE "C" NOT NULL,
+    slot integer NOT NULL,
+    schedules bigint NOT NULL, -- those that are not deleted
+    bytes bigint NOT NULL, -- of their definitions
+    PRIMARY KEY (namespace, slot)
 );
 
 -- Who may use the books from outside. Of a secret only its digest is kept.

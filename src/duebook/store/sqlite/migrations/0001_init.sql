@@ -118,13 +118,25 @@ CREATE TABLE schedule_templates (
     PRIMARY KEY (namespace, name)
 ) STRICT, WITHOUT ROWID;
 
--- Namespaces with a quota; one without has no row.
+-- Namespaces with a quota; one without has no row. * is the default for all.
 CREATE TABLE quotas (
     namespace TEXT PRIMARY KEY,
     schedules INTEGER CHECK (schedules >= 0),
     fires_per_minute REAL CHECK (fires_per_minute >= 0),
-    payload_bytes INTEGER CHECK (payload_bytes >= 0)
+    payload_bytes INTEGER CHECK (payload_bytes >= 0),
+    definition_bytes INTEGER CHECK (definition_bytes >= 0), -- of all schedules
+    max_priority INTEGER -- of its runs
 ) STRICT;
+
+-- How much a namespace holds: the sum of its rows. Each transaction adds to one of them, so that
+-- those who write at once seldom wait for each other.
+CREATE TABLE namespace_use (
+    namespace TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    schedules INTEGER NOT NULL, -- those that are not deleted
+    bytes INTEGER NOT NULL, -- of their definitions
+    PRIMARY KEY (namespace, slot)
+) STRICT, WITHOUT ROWID;
 
 -- Who may use the books from outside. Of a secret only its digest is kept.
 CREATE TABLE tokens (
