@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.attack import bodies, commands, connections, readers, walls
+from tests.attack import bodies, commands, connections, pages, readers, walls
 from tests.attack.stage import COUNTED, Stage, open_stage
 from tests.postgres import Server
 
@@ -23,6 +23,9 @@ ATTACKS: Final[dict[str, Attack]] = {
     "readers who compute": lambda stage, seconds: readers.run(stage.url, stage.tokens, seconds),
     "bodies that are large or grow": lambda stage, _: bodies.run(stage.url, stage.tokens),
     "connections without a token": lambda stage, seconds: connections.run(stage.url, seconds),
+    "pages, cursors and templates": lambda stage, seconds: pages.run(
+        stage.url, stage.tokens, seconds
+    ),
     "values that would choose what runs": lambda _, seconds: walls.run(int(500 * seconds)),
     "sinks and flows of an admin": lambda stage, _: walls.knock(stage.url, stage.tokens),
     "commands that look for secrets": lambda stage, _: {

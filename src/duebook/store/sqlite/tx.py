@@ -112,7 +112,7 @@ class SqliteTx(
 
     def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Here, because a statement that looked it up could not insert many rows at once."""
-        most = dict(self._all("list_ceilings"))
+        most: dict[str, int] = dict(self._all("list_ceilings"))
         if not most:
             return rows
         runs = map(NewRun._make, rows)
