@@ -4,21 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
+QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack run story bench clean help
+.PHONY: setup test quick quick-unit house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY) ## make .venv with the package and its development tools
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Duebook needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install $(QUIETLY) --require-hashes --no-deps -r requirements-dev.txt
+	$(BIN)/python -m pip install $(QUIETLY) --no-build-isolation --no-deps -e .
 	$(BIN)/python -m compileall -q src
 	@touch $@
 
@@ -81,6 +83,15 @@ chaos: $(READY) ## a long storm of faults over a fleet on PostgreSQL: SEED=… r
 
 attack: $(READY) ## every attack in its long form, on both databases; prints counts: SECONDS_EACH=20
 	@SECONDS_EACH="$(SECONDS_EACH)" $(BIN)/python -m tests.attack
+
+lock: $(READY) ## write requirements-dev.txt anew: the pins of constraints.txt with their hashes
+	$(BIN)/python -m tools.lock
+
+audit: $(READY) ## look for known vulnerabilities in what is pinned, where advisories can be reached
+	@$(BIN)/python -m tools.audit
+
+licences: $(READY) ## write docs/licences.md anew
+	$(BIN)/python -m tools.licences
 
 run: $(READY) ## start a node with the samples of examples/; Ctrl-C ends it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/add_samples.sh

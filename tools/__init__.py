@@ -1,1 +1,1 @@
-"""What developers of Duebook run: files that are derived from the code."""
+"""What developers of Duebook run: derived files, pins with hashes, advisories, licences."""
