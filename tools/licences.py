@@ -17,7 +17,7 @@ SHIPPED: Final = ("kafka", "postgres")
 HEAD: Final = """\
 # Licences of dependencies
 
-What `pip install 'duebook[postgres,kafka]'` installs on Linux, each as its own package; Duebook
+What Duebook with the extras `postgres` and `kafka` installs on Linux, each as its own package; Duebook
 (MIT) copies nothing of it. Written by `make licences` from the metadata of the packages that the
 tests run with.
 

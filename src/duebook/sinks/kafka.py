@@ -66,7 +66,7 @@ class KafkaSink:
         except ImportError:
             raise Invalid(
                 "a kafka sink needs confluent-kafka, which is not installed: "
-                "pip install 'confluent-kafka>=2.6'"
+                "pip install 'confluent-kafka>=2.6,<3'"
             ) from None
         self._library = confluent_kafka
         self._prefix = prefix

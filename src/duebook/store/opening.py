@@ -65,7 +65,8 @@ def _driver_needed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise Invalid(
-            "PostgreSQL needs psycopg, which is not installed: pip install 'psycopg[binary]>=3.2'"
+            "PostgreSQL needs psycopg, which is not installed: "
+            "pip install 'psycopg[binary]>=3.2,<4'"
         ) from error
 
 

@@ -20,6 +20,7 @@ OF_THE_DATABASE = {
     "schedules.declare",
     "schedules.preview_create",
     "tokens.check",
+    "namespaces.recount",
     "flows.source",
     "flows.broken_file",
     "flows.broken_source",
