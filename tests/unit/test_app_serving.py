@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.engine.node import NodeOptions
+    from duebook.targets.spawner import Spawner
 
 PROGRAM = "from duebook import Duebook\nbook = Duebook('books.db', namespace='shop')\n"
 
@@ -106,3 +107,27 @@ def test_what_a_command_line_serves(
     result = CliRunner().invoke(main, ["--database", str(tmp_path / "books.db"), *asked])
     assert result.exit_code == 0, result.output
     assert begun == [served]
+
+
+def test_a_program_says_which_variables_its_commands_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[set[str]] = []
+
+    def serve(_: Duebook, spawner: Spawner, *__: object) -> None:
+        found.append(set(spawner.setup.inherited) & {"FIRST", "SECOND", "PGPASSWORD"})
+
+    monkeypatch.setattr(Duebook, "serve", serve)
+    monkeypatch.chdir(tmp_path)
+    for name in ("FIRST", "SECOND", "PGPASSWORD"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("DUEBOOK_PASS_ENV", "FIRST")
+    book = Duebook("books.db")
+    book.run()
+    book.run(pass_env=["SECOND"])
+    book.run(pass_env=[])
+    assert found == [{"FIRST"}, {"SECOND"}, set()]
+    with pytest.raises(Invalid, match="pass_env"):
+        book.run(pass_env=["A=1"])
+    with pytest.raises(Invalid, match="run_as"):
+        book.run(run_as="nobody-here")

@@ -9,6 +9,7 @@ import pytest
 from duebook.errors import Invalid
 from duebook.ids import check_name, looks_like_id, new_id
 from duebook.settings import Settings, database_path, load_settings
+from duebook.targets.command_setup import read_pass_env
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
@@ -20,6 +21,16 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
     assert load_settings({}, environ, file) == Settings("file.db", "environ")
     assert load_settings({"namespace": "flag"}, environ, file).namespace == "flag"
     assert load_settings({}, {"DUEBOOK_HTTP_ALLOW": "127.0.0.1"}, file).http_allow == "127.0.0.1"
+
+
+def test_what_commands_get_is_set_by_a_list_or_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "duebook.toml"
+    file.write_text('pass_env = ["EDITOR", "AWS_*"]\nrun_as = "jobs"\n')
+    found = load_settings({"pass_env": ""}, {}, file)
+    assert (read_pass_env(found.pass_env), found.run_as) == (("EDITOR", "AWS_*"), "jobs")
+    environ = {"DUEBOOK_PASS_ENV": "A, B", "DUEBOOK_RUN_AS": "others"}
+    found = load_settings({}, environ, file)
+    assert (read_pass_env(found.pass_env), found.run_as) == (("A", "B"), "others")
 
 
 def test_a_listen_url_is_one_of_postgres_and_shows_no_password(tmp_path: Path) -> None:

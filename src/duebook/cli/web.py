@@ -16,7 +16,7 @@ import click
 from duebook.api.local_token import keep_local_token, local_token_path
 from duebook.api.login_links import LoginLinks
 from duebook.api.server import DEFAULT_PORT, bind
-from duebook.errors import Invalid
+from duebook.errors import Invalid, Unavailable
 from duebook.settings import is_postgres
 from duebook.store.opening import open_store
 
@@ -68,9 +68,15 @@ class Entrance:
         that gets none."""
         token = keep_local_token(self.path)
         links = LoginLinks(self.path, lambda: token)
-        links.announce(address)
-        if sys.stdout.isatty():
-            click.echo(f"open: {address}/login?code={links.new_code(token)}")
+        try:
+            links.announce(address)
+            code = links.new_code(token) if sys.stdout.isatty() else None
+        except Unavailable as error:  # on a disk that is full or cannot be written
+            click.echo(f"open: {address}/login")
+            click.echo(f"log in with the token in {self.path}; there are no links: {error}")
+            return
+        if code is not None:
+            click.echo(f"open: {address}/login?code={code}")
             click.echo(f"the link works once, for a minute; for another: {_link_command()}")
         else:
             click.echo(f"open: {address}/login")
