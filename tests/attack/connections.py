@@ -25,6 +25,7 @@ SILENT: Final = 60.0
 """Seconds after which a server counts as silent."""
 HOST: Final = b"Host: localhost\r\n"
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
+EMPTY: Final = b"\r\n"
 FORM: Final = b"Content-Type: application/x-www-form-urlencoded\r\n"
 LOGIN: Final = b"POST /login HTTP/1.1\r\n" + HOST + FORM
 
@@ -84,7 +85,7 @@ def half_sent(
             while True:
                 ends += _replace_closed(clients)
                 clients += [_half(url, begun) for _ in range(number - len(clients))]
-                ends += _trickle(clients, b"\r\n" if head == b"\r\n" else b"x")
+                ends += _trickle(clients, EMPTY if head.endswith(EMPTY) else b"x")
                 if time.monotonic() >= over and len(times) >= 3:
                     break
                 threading.Event().wait(min(1.0, seconds / 10))
@@ -96,11 +97,13 @@ def half_sent(
 
 def run(url: str, seconds: float = SECONDS, number: int = NUMBER) -> dict[str, str]:
     """All of it: malformed and large requests, then for so long each half-sent heads, half-sent
-    forms, and connections that say nothing. Fails when `/healthz` does not answer meanwhile."""
+    forms, connections that say nothing, and those that were answered. Fails when `/healthz` does
+    not answer meanwhile."""
     kinds = {
         "half-sent requests": b"",
         "half-sent forms": LOGIN + b"Content-Length: 4000\r\n\r\ntoken=",
-        "silent connections": b"\r\n",
+        "silent connections": EMPTY,
+        "idle connections": b"GET /healthz HTTP/1.1\r\n" + HOST + EMPTY,
     }
     found = {"malformed or large requests": f"{len(refusals(url))} refused"}
     for name, head in kinds.items():
@@ -136,6 +139,8 @@ def _replace_closed(clients: list[socket.socket]) -> Counter[int | str]:
             continue
         except OSError:
             heard = b""
+        if _read_status(heard) == 200:
+            continue  # it may go on
         ends[_read_status(heard)] += 1
         client.close()
         clients.remove(client)

@@ -155,7 +155,7 @@ class Gate:
     async def _admit(self, scope: Scope, check: Check) -> Caller | None:
         is_open = scope["method"] in self._open.get(scope["path"], ())
         try:
-            caller = await run_in_threadpool(check)
+            caller = None if check is _nobody else await run_in_threadpool(check)
         except Unavailable:
             if not is_open:
                 raise

@@ -20,6 +20,7 @@ from duebook.flows.render import check_params
 from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.enqueued import step_spec
+from duebook.model.fate import TriedAgain, fate_of
 from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE
 from duebook.model.flow_run import Apart, FlowEnd, FlowMove, NewStep, Standing, step_state
 from duebook.model.run import Outcome
@@ -195,11 +196,11 @@ def _or_again(move: FlowMove, now: datetime) -> FlowMove:
     if end is None or end.status != "failed" or parent.options is None or parent.stop_asked:
         return move
     retry = step_spec(None, parent.options).retry
-    if retry is None:
-        return move
     outcome = Outcome("failed", end.reason, move.error)
-    delay = retry.delay_after(outcome, parent.failures + 1, parent.run_id)
-    return move if delay is None else replace(move, again_at=now + delay, wake_at=now + delay)
+    fate = fate_of(outcome, retry, parent.failures, parent.run_id)
+    if not isinstance(fate, TriedAgain):
+        return move
+    return replace(move, again_at=now + fate.after, wake_at=now + fate.after)
 
 
 def _told(end: FlowEnd, parent: FlowParent) -> str | None:

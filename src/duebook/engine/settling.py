@@ -1,32 +1,24 @@
-"""How attempts that are over go on the books: their end, the next try, or handed back."""
+"""How attempts that are over go on the books, by their fate."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from duebook.store.values import NO_DELAY
+from duebook.model.fate import Calls, Ends, HandedBack, TriedAgain, fate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from duebook.model.fate import Fate
     from duebook.model.run import Claim, Outcome
     from duebook.store.base import Tx
 
 __all__ = ["conclude", "conclude_all", "is_final"]
 
-HAND_BACK: Final = frozenset({"shutdown", "lost", "lease", "spawner"})
-"""Reasons to stop that say nothing about the work: somebody else shall begin it again."""
-HAND_BACK_DELAY: Final = timedelta(seconds=1)
-"""So that work which cannot be begun here is not claimed again at once, over and over; what a node
-hands back that leaves keeps its place."""
-
 
 def is_final(claim: Claim, outcome: Outcome | None) -> bool:
     """Whether the run ends with this attempt: neither handed back nor tried again."""
-    if outcome is not None and outcome.call is not None:
-        return False
-    return not _goes_back(outcome) and _delay(claim, outcome) is None
+    return isinstance(_fate(claim, outcome), Ends)
 
 
 def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
@@ -34,16 +26,17 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
 
     None as an outcome, and reasons that say nothing about the work, hand it back.
     """
-    if outcome is None or _goes_back(outcome):
-        leaves = outcome is not None and outcome.reason == "shutdown"
-        again = NO_DELAY if leaves else HAND_BACK_DELAY
-        return "handed back" if tx.hand_back(claim.token, again) else None
-    if outcome.call is not None:
-        return f"calls {outcome.call}" if tx.call_flow(claim.token, outcome.call) else None
-    delay = _delay(claim, outcome)
-    if not tx.settle(claim.token, outcome, delay):
-        return None
-    return outcome.status if delay is None else f"{outcome.status}, to be retried"
+    token = claim.token
+    match _fate(claim, outcome):
+        case HandedBack(after):
+            return "handed back" if tx.hand_back(token, after) else None
+        case Calls(flow):
+            return f"calls {flow}" if tx.call_flow(token, flow) else None
+        case TriedAgain(failed, after):
+            settled = tx.settle(token, failed, after)
+            return f"{failed.status}, to be retried" if settled else None
+        case Ends(end):
+            return end.status if tx.settle(token, end) else None
 
 
 def conclude_all(tx: Tx, ended: Sequence[tuple[Claim, Outcome]]) -> list[str | None]:
@@ -52,14 +45,8 @@ def conclude_all(tx: Tx, ended: Sequence[tuple[Claim, Outcome]]) -> list[str | N
     return [outcome.status if claim.token in settled else None for claim, outcome in ended]
 
 
-def _goes_back(outcome: Outcome | None) -> bool:
-    return outcome is None or outcome.reason in HAND_BACK
-
-
-def _delay(claim: Claim, outcome: Outcome | None) -> timedelta | None:
-    """How long to wait for the next attempt; None for none."""
-    retry = claim.spec.retry
-    if retry is None or outcome is None:
-        return None
-    seed = f"{claim.run.schedule} {claim.run.due_at or claim.run.id}"
-    return retry.delay_after(outcome, claim.run.failures + 1, seed)
+def _fate(claim: Claim, outcome: Outcome | None) -> Fate:
+    run = claim.run
+    return fate_of(
+        outcome, claim.spec.retry, run.failures, f"{run.schedule} {run.due_at or run.id}"
+    )

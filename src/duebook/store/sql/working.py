@@ -6,10 +6,11 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.errors import Invalid
 from duebook.model.enqueued import enqueued_spec, step_spec
+from duebook.model.fate import LOST, Ends, HandedBack, TriedAgain, fate_of_lost, when_asked_to_end
 from duebook.model.flow_run import StepState, Surroundings, step_state
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.queue import Gate, Queue, QueueLoad
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Claimer", "Working"]
 
-_LOST: Final = "the node that ran it was lost"
-
 
 class Orphan(NamedTuple):
     """A run whose node was lost."""
@@ -56,8 +55,8 @@ class Orphan(NamedTuple):
     parent_run_id: str | None
 
     @property
-    def may_go_on(self) -> bool:
-        return self.cancel_reason is None and self.losses < self.max_takeovers
+    def fate(self) -> Ends | HandedBack:
+        return fate_of_lost(self.losses, self.max_takeovers, self.cancel_reason)
 
 
 class Claimer(NamedTuple):
@@ -125,21 +124,18 @@ class Working(Planning):
         self._hold(ids)
         orphans = [Orphan._make(row) for row in self._all("take_orphans", ids=ids)]
         taken = [orphan.id for orphan in orphans]
-        self._run("insert_lost_attempts", ids=taken, now=self.now, error=_LOST)
-        again = [orphan.id for orphan in orphans if orphan.may_go_on]
+        self._run("insert_lost_attempts", ids=taken, now=self.now, error=LOST)
+        again = [orphan.id for orphan in orphans if isinstance(orphan.fate, HandedBack)]
         if again:
             self._run("requeue_runs", ids=again)
             self._tell(News.WORK)
         for orphan in orphans:
-            if not orphan.may_go_on:
-                self._end_orphan(orphan)
+            if isinstance(orphan.fate, Ends):
+                self._end_orphan(orphan, orphan.fate.outcome)
         return len(orphans)
 
-    def _end_orphan(self, orphan: Orphan) -> None:
-        status, reason, error = ("failed", "poison", f"{_LOST}, as {orphan.losses} before it")
-        if orphan.cancel_reason is not None:
-            status, reason, error = ("cancelled", orphan.cancel_reason, _LOST)
-        how = {"status": status, "reason": reason, "error": error}
+    def _end_orphan(self, orphan: Orphan, outcome: Outcome) -> None:
+        how = {"status": outcome.status, "reason": outcome.reason, "error": outcome.error}
         self._run("fail_lost_run", id=orphan.id, now=self.now, **how)
         self._tell_runs([orphan.id])
         self._wake_owner(orphan.wakes, orphan.schedule_id, orphan.parent_run_id)
@@ -433,7 +429,7 @@ class Working(Planning):
         """The run waits for its next attempt; one that was to be cancelled ends instead, and so
         does one whose schedule was deleted."""
         own = self._one("get_own_run", **_token(token))
-        if own is None or own[0] is not None or own[1]:
+        if own is None or isinstance(when_asked_to_end(TriedAgain(outcome, delay), *own), Ends):
             return False
         self._end_attempt(token.run_id, outcome.status, clean(outcome.error), outcome.exit_code)
         self._run("retry_run", **_token(token), ready_at=self.now + delay, **how)
@@ -460,8 +456,9 @@ class Working(Planning):
         own = self._one("get_own_run", **_token(token))
         if own is None:
             return False
-        if own[0] is not None:  # it was to be cancelled anyway
-            return self.settle(token, Outcome("cancelled", own[0]))
+        fate = when_asked_to_end(HandedBack(delay), *own)
+        if isinstance(fate, Ends):
+            return self.settle(token, fate.outcome)
         self._end_attempt(token.run_id, "handed_back", None)
         ready_at = self.now + delay if delay else None  # it keeps its place
         self._run("hand_back_run", **_token(token), ready_at=ready_at)
