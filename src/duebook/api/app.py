@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import Depends, FastAPI
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.routing import Route
 
 from duebook.api.asking import Admission, Services
 from duebook.api.gate import Gate
 from duebook.api.log_stream import Streams
-from duebook.api.openapi import describe, document, query_parameters
 from duebook.api.origins import Hosts
 from duebook.api.problems import explain_problem
 from duebook.api.routes import RESOURCES
@@ -25,7 +25,6 @@ from duebook.targets.task import Tasks
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from starlette.requests import Request
     from starlette.responses import Response
 
     from duebook.api.gate import Authenticator
@@ -34,12 +33,49 @@ if TYPE_CHECKING:
     from duebook.engine.measures import Measures
     from duebook.store.base import Store
 
-__all__ = ["MAX_BODY", "MAX_BULK", "create_app", "operations_of"]
+__all__ = ["MAX_BODY", "MAX_BULK", "App", "create_app"]
 
 MAX_BODY: Final = 2 * 1024 * 1024
 """Bytes: room for the largest payload, with all that stands beside it."""
 MAX_BULK: Final = 16 * 1024 * 1024
 """Bytes of a body with many things."""
+
+
+class App(Starlette):
+    """Operations behind a gate, and nothing else."""
+
+    def __init__(self, operations: list[Operation]) -> None:
+        super().__init__()
+        self.operations = operations
+        self.router.redirect_slashes = False
+        for operation in operations:
+            self.router.routes.append(_Route(operation))
+
+    def openapi(self) -> dict[str, Any]:
+        """The document of the API."""
+        return self._document
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        from duebook.api.openapi import document  # shapes are made when somebody asks for them
+
+        return document([operation for operation in self.operations if operation.documented])
+
+
+class _Route(Route):
+    """An operation by its method and path; HEAD is a method like others."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self._admission = Admission(operation)
+        super().__init__(operation.path, self._answer, methods=[operation.method])
+        self.methods = {operation.method}
+
+    async def _answer(self, request: Request) -> Response:
+        request.scope["route"] = self
+        await self._admission(request)
+        answer: Response = await self.operation.signature.call(request, run_in_threadpool)
+        return answer
 
 
 def create_app(
@@ -55,30 +91,19 @@ def create_app(
     max_bulk: int = MAX_BULK,
     pages: Iterable[Operations] = (),
     explain: Explain = explain_problem,
-) -> FastAPI:
+) -> App:
     """The whole API on these books. `tasks` are those of the program, whose payloads it checks, and
     `measures` asks its node what it counted. `trouble` says why that node does not work; `node_pid`
     is its process, if it is another one. `pages` are what it serves besides, and `explain` is how
     refusals look.
     """
     operations = [operation for resource in (*RESOURCES, *pages) for operation in resource.all]
-    app = FastAPI(
-        title="Duebook",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
+    app = App(operations)
     app.state.services = Services(store, tasks or Tasks())
     app.state.streams = Streams()
     app.state.authenticator = authenticator
     app.state.watch = Watch(store, measures, trouble, node_pid)
-    app.state.operations = operations
-    for operation in operations:
-        _add(app, operation)
-    documented = [operation for operation in operations if operation.documented]
-    app.openapi = cache(partial(document, app, documented))  # type: ignore[method-assign]
-    for kind in (DuebookError, RequestValidationError, HTTPException):
+    for kind in (DuebookError, HTTPException):
         app.add_exception_handler(kind, _answer_with(explain))
     app.add_middleware(
         Gate,
@@ -93,41 +118,7 @@ def create_app(
     )
     if hosts is not None and hosts.origins:
         _allow_pages(app, hosts)
-    operations_of(app)
     return app
-
-
-def operations_of(app: FastAPI) -> list[Operation]:
-    """What the app answers to; raises when it has a route that nobody declared."""
-    known: list[Operation] = app.state.operations
-    declared = {(operation.method, operation.path) for operation in known}
-    for route in app.routes:
-        for method in getattr(route, "methods", None) or {"?"}:
-            path = getattr(route, "path", "?")
-            if (method, path) not in declared:
-                raise LookupError(f"{method} {path} is a route that declares no role")
-    return known
-
-
-def _add(app: FastAPI, operation: Operation) -> None:
-    admission = Admission(operation)
-    app.add_api_route(
-        operation.path,
-        operation.handler,
-        methods=[operation.method],
-        status_code=operation.status,
-        response_model=None,
-        tags=[operation.tag],
-        summary=operation.summary,
-        description=operation.description,
-        operation_id=operation.name,
-        include_in_schema=operation.documented,
-        dependencies=[Depends(admission)],
-        **describe(operation),
-    )
-    route = app.routes[-1]
-    if operation.documented and isinstance(route, APIRoute):
-        admission.parameters = query_parameters(route.dependant)
 
 
 def _answer_with(explain: Explain) -> Callable[[Request, Exception], Awaitable[Response]]:
@@ -139,7 +130,7 @@ def _answer_with(explain: Explain) -> Callable[[Request, Exception], Awaitable[R
     return answer
 
 
-def _allow_pages(app: FastAPI, hosts: Hosts) -> None:
+def _allow_pages(app: App, hosts: Hosts) -> None:
     """Tell browsers that pages of these origins may use the API; with a token, never a cookie."""
     app.add_middleware(
         CORSMiddleware,

@@ -6,17 +6,18 @@ import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import Depends, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 from duebook.api.answers import Answer
 from duebook.api.bodies import parse_body, refuse_media_type
 from duebook.api.computing import Computing
 from duebook.api.gate import CALLER
 from duebook.api.own_positions import OwnPositions
+from duebook.api.parameters import Depends, Header, Query
 from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
 from duebook.api.problems import Malformed
 from duebook.book import Book
@@ -71,8 +72,14 @@ class Admission:
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
-        self.parameters: frozenset[str] | None = None
-        """what may stand in the query; None: nobody minds"""
+
+    @cached_property
+    def _known(self) -> frozenset[str] | None:
+        """What may stand in the query; None: nobody minds."""
+        if not self._operation.documented:
+            return None
+        parameters = self._operation.signature.parameters()
+        return frozenset(found.name for found in parameters if found.place == "query")
 
     async def __call__(self, request: Request) -> None:
         operation = self._operation
@@ -94,8 +101,8 @@ class Admission:
     def _refuse_query(self, request: Request) -> None:
         """A filter that is misspelt would silently mean everything."""
         for name, value in request.query_params.multi_items():
-            if self.parameters is not None and name not in self.parameters:
-                known = ", ".join(sorted(self.parameters)) or "none"
+            if self._known is not None and name not in self._known:
+                known = ", ".join(sorted(self._known)) or "none"
                 raise Malformed(f'"{shorten(name)}" is no parameter here; known are {known}')
             if "\0" in value or not _is_unicode(value):
                 raise Malformed(f"{name} has a character that no database keeps")

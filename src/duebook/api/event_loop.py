@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.api.limits import Limits
 
 __all__ = ["EventLoop"]
@@ -25,7 +24,7 @@ __all__ = ["EventLoop"]
 class EventLoop(Server):
     """Looks after its connections; others may give it work."""
 
-    def __init__(self, app: FastAPI, limits: Limits, stop_within: int, backlog: int) -> None:
+    def __init__(self, app: App, limits: Limits, stop_within: int, backlog: int) -> None:
         self.connections = Connections(limits)
         self._backlog = backlog
         self._lock = threading.Lock()

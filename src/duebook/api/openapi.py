@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
 from duebook.api.operations import V1
@@ -18,13 +16,12 @@ from duebook.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastapi import FastAPI
-    from fastapi.dependencies.models import Dependant
     from pydantic import BaseModel
 
     from duebook.api.operations import Operation
+    from duebook.api.parameters import Parameter
 
-__all__ = ["describe", "document", "query_parameters"]
+__all__ = ["document"]
 
 _SCHEMAS: Final = "#/components/schemas/"
 
@@ -59,25 +56,70 @@ _INTRODUCTION: Final = (
 )
 
 
-def describe(operation: Operation) -> dict[str, Any]:
-    """What FastAPI is told about an operation."""
-    statuses = (operation.status, *operation.also)
-    responses: dict[int | str, dict[str, Any]] = dict.fromkeys(statuses, _answer(operation))
+def _describe(operation: Operation) -> dict[str, Any]:
+    """An operation in the document."""
+    made: dict[str, Any] = {"tags": [operation.tag], "summary": operation.summary}
+    if operation.description:
+        made["description"] = operation.description
+    made["operationId"] = operation.name
+    if parameters := [_parameter(found) for found in _parameters(operation)]:
+        made["parameters"] = parameters
+    made["responses"] = {str(status): _answer(operation) for status in _statuses(operation)}
     for status in sorted(_refusals(operation)):
-        responses[status] = {
+        made["responses"][str(status)] = {
             "description": REFUSALS[status],
             "content": {MEDIA_TYPE: {"schema": _reference(ProblemShape)}},
         }
-    extra: dict[str, Any] = (
-        {"security": []} if operation.role is None else {"x-role": str(operation.role)}
-    )
+    if operation.role is None:
+        made["security"] = []
+    else:
+        made["x-role"] = str(operation.role)
     if operation.everywhere:
-        extra["x-all-namespaces"] = True
+        made["x-all-namespaces"] = True
     if operation.body is not None:
         content = {"application/json": {"schema": _reference(operation.body)}}
         required = any(field.is_required() for field in operation.body.model_fields.values())
-        extra["requestBody"] = {"required": required, "content": content}
-    return {"responses": responses, "openapi_extra": extra}
+        made["requestBody"] = {"required": required, "content": content}
+    return made
+
+
+def _statuses(operation: Operation) -> tuple[int, ...]:
+    return (operation.status, *operation.also)
+
+
+def _parameters(operation: Operation) -> list[Parameter]:
+    """Each once, those of the path first."""
+    found = {(one.place, one.name): one for one in operation.signature.parameters()}
+    order = ("path", "query", "header")
+    return sorted(found.values(), key=lambda one: order.index(one.place))
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    asked = parameter.asked
+    schema = _schema(parameter)
+    if parameter.nullable:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    if parameter.default is not None and not parameter.required:
+        schema["default"] = parameter.default
+    if asked.description:
+        schema["description"] = asked.description
+    made = {"name": parameter.name, "in": parameter.place, "required": parameter.required}
+    made["schema"] = schema | {"title": parameter.name.replace("_", " ").title()}
+    return made | ({"description": asked.description} if asked.description else {})
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    asked, kind = parameter.asked, parameter.kind
+    if get_origin(kind) is Literal:
+        return {"type": "string", "enum": list(get_args(kind))}
+    if kind == list[str]:
+        schema: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+        bounds = {"maxItems": asked.max_length}
+    else:
+        schema = {"type": {str: "string", int: "integer", bool: "boolean"}[kind]}
+        bounds = {"minimum": asked.ge, "maximum": asked.le, "maxLength": asked.max_length}
+    schema |= {name: bound for name, bound in bounds.items() if bound is not None}
+    return schema | ({"pattern": asked.pattern} if asked.pattern else {})
 
 
 def _refusals(operation: Operation) -> set[int]:
@@ -106,8 +148,27 @@ def _public(name: str) -> str:
     return name.removesuffix("Shape")
 
 
-def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        described = _describe(operation)
+        if operation.name in _LEADS_TO:
+            answer = described["responses"][str(operation.status)]
+            answer["links"] = _links(operations, *_LEADS_TO[operation.name])
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    scheme = {"type": "http", "scheme": "bearer", "description": "duebook token create"}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Duebook", "description": _INTRODUCTION, "version": __version__},
+        "paths": paths,
+        "components": {"schemas": _schemas(operations), "securitySchemes": {"token": scheme}},
+        "security": [{"token": []}],
+    }
+
+
+def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The shapes that operations take and answer with, by their public names."""
     shapes: set[type[BaseModel]] = {ProblemShape}
     for operation in operations:
         shapes |= {shape for shape in (operation.answer, operation.body) if shape is not None}
@@ -117,45 +178,18 @@ def document(app: FastAPI, operations: Sequence[Operation]) -> dict[str, Any]:
     )
     renamed = re.sub(rf'("{_SCHEMAS}\w+?)Shape"', r'\1"', json.dumps(schemas["$defs"]))
     shown = {_public(name): schema for name, schema in json.loads(renamed).items()}
-    made = get_openapi(
-        title="Duebook",
-        version=__version__,
-        description=_INTRODUCTION,
-        routes=app.routes,
-    )
-    scheme = {"type": "http", "scheme": "bearer", "description": "duebook token create"}
-    made["components"] = {
-        "schemas": dict(sorted(shown.items())),
-        "securitySchemes": {"token": scheme},
-    }
-    made["security"] = [{"token": []}]
-    for operation in operations:
-        if operation.documented and not operation.description:
-            del _described(made, operation)["description"]
-        if operation.name in _LEADS_TO:
-            answer = _described(made, operation)["responses"][str(operation.status)]
-            answer["links"] = _links(app, *_LEADS_TO[operation.name])
-    return made
+    return dict(sorted(shown.items()))
 
 
-def _links(app: FastAPI, path: str, parameter: str, field: str) -> dict[str, Any]:
+def _links(
+    operations: Sequence[Operation], path: str, parameter: str, field: str
+) -> dict[str, Any]:
     """The operations whose path begins so, with the value that the answer has for them."""
     links = {}
-    for route in app.routes:
-        if isinstance(route, APIRoute) and f"{route.path}/".startswith(f"{V1}{path}/"):
+    for operation in operations:
+        if f"{operation.path}/".startswith(f"{V1}{path}/"):
             values = {parameter: f"$response.body#/{field}"}
-            if "namespace" in query_parameters(route.dependant):
+            if any((p.place, p.name) == ("query", "namespace") for p in _parameters(operation)):
                 values["namespace"] = "$response.body#/namespace"
-            links[route.name] = {"operationId": route.operation_id, "parameters": values}
+            links[operation.name] = {"operationId": operation.name, "parameters": values}
     return links
-
-
-def query_parameters(dependant: Dependant) -> frozenset[str]:
-    """The names that a handler, or anything that it depends on, reads from the query."""
-    own = frozenset(parameter.alias for parameter in dependant.query_params)
-    return own.union(*map(query_parameters, dependant.dependencies))
-
-
-def _described(made: dict[str, Any], operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = made["paths"][operation.path][operation.method.lower()]
-    return found

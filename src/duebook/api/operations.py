@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from duebook.api.parameters import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +22,7 @@ __all__ = ["Operation", "Operations"]
 V1: Final = "/api/v1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
     """One method of one path."""
 
@@ -44,6 +47,10 @@ class Operation:
     """other statuses with the same shape"""
     bulk: bool
     """whether it takes many things at once, and so a larger body than others"""
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.handler, self.path)
 
     @property
     def writes(self) -> bool:

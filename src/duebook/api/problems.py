@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
@@ -17,7 +16,6 @@ from duebook.errors import (
     InvalidTrigger,
     NotFound,
     Unavailable,
-    shorten,
 )
 from duebook.model.filters import InvalidFilter
 from duebook.model.schedule import InvalidSchedule
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Busy",
     "InvalidFields",
+    "InvalidParameters",
     "Malformed",
     "Problem",
     "TooLarge",
@@ -90,6 +89,10 @@ class InvalidFields(Invalid):
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("; ".join(problems.values()))
         self.problems = dict(problems)
+
+
+class InvalidParameters(InvalidFields, Malformed):
+    """Parameters of the query, or headers, that cannot be read."""
 
 
 _STATUSES: Final[tuple[tuple[type[DuebookError], int], ...]] = (
@@ -165,9 +168,6 @@ def problem_of(error: Exception) -> Problem:
                 (status for kind, status in _STATUSES if isinstance(error, kind)), 500
             )
             return Problem(status, error.code, str(error), _fields(error), _headers(status))
-        case RequestValidationError():
-            errors = {_place(found["loc"]): _sentence(found) for found in error.errors()}
-            return Problem(400, Malformed.code, "; ".join(errors.values()), errors)
         case HTTPException():
             code = {404: "no_route", 405: "no_method"}.get(error.status_code, "refused")
             detail = f"there is no such {'method' if error.status_code == 405 else 'address'} here"
@@ -187,15 +187,6 @@ def _headers(status: int) -> dict[str, str]:
     if status == 429:
         return {"Retry-After": RETRY_SOON}
     return {"Retry-After": RETRY_AFTER} if status == 503 else {}
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return shorten(str(location[-1])) if location else "request"
-
-
-def _sentence(found: Mapping[str, Any]) -> str:
-    name, told = _place(found["loc"]), str(found["msg"])
-    return f"{name}: {told[:1].lower()}{told[1:]}"
 
 
 def explain_problem(_: Scope, error: Exception) -> Response:

@@ -15,8 +15,7 @@ from duebook.errors import Invalid, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.api.limits import Limits
 
 __all__ = ["DEFAULT_PORT", "Place", "Server", "bind"]
@@ -109,7 +108,7 @@ def _bind(host: str, port: int, moved: bool = False) -> Place:
 class Server(Closing):
     """Answers from `start` on until `close`, within `limits`."""
 
-    def __init__(self, app: FastAPI, place: Place, limits: Limits | None = None) -> None:
+    def __init__(self, app: App, place: Place, limits: Limits | None = None) -> None:
         from duebook.api.event_loop import EventLoop
         from duebook.api.limits import Limits
 

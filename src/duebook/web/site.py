@@ -11,15 +11,14 @@ from duebook.web.routes import PAGES
 from duebook.web.watching import Watches
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.api.gate import Authenticator
     from duebook.store.base import Store
 
 __all__ = ["create_site"]
 
 
-def create_site(store: Store, authenticator: Authenticator, **options: Any) -> FastAPI:
+def create_site(store: Store, authenticator: Authenticator, **options: Any) -> App:
     """As create_app, with the pages."""
     app = create_app(store, authenticator, pages=PAGES, explain=explain, **options)
     app.state.watches = Watches(store)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qs, quote, urlencode
 
-from fastapi import Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -18,6 +17,7 @@ from duebook.api.answers import Answer
 from duebook.api.asking import AT_ONCE, Ask, Here
 from duebook.api.cookies import read_cookie
 from duebook.api.gate import CALLER, COOKIE
+from duebook.api.parameters import Depends
 from duebook.api.permissions import choose_namespace
 from duebook.api.problems import Malformed, problem_of
 from duebook.clock import utc_now

@@ -20,8 +20,7 @@ from duebook.targets.task import Tasks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.api.gate import Authenticator
     from duebook.store.base import Store
 
@@ -76,12 +75,12 @@ class SharedApp:
     """One app for all tests of a process: making one takes longer than most of them. What it works
     on changes hands, so that nothing of a test is seen by the next."""
 
-    def __init__(self, make: Callable[[Store, Authenticator], FastAPI] = create_app) -> None:
+    def __init__(self, make: Callable[[Store, Authenticator], App] = create_app) -> None:
         self._make = make
         self._tokens = WhoeverKnows()
-        self._app: FastAPI | None = None
+        self._app: App | None = None
 
-    def on(self, store: Store, authenticator: Authenticator | None = None) -> FastAPI:
+    def on(self, store: Store, authenticator: Authenticator | None = None) -> App:
         """The app on these books, with tokens of every role unless told otherwise."""
         self._tokens.now = authenticator or FixedTokens()
         if self._app is None:
@@ -101,7 +100,7 @@ shared_app = SharedApp()
 class Api:
     """A client that says JSON and looks at the status."""
 
-    def __init__(self, app: FastAPI, token: str | None) -> None:
+    def __init__(self, app: App, token: str | None) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = TestClient(app, BASE, headers=headers, raise_server_exceptions=False)
 
@@ -128,7 +127,7 @@ class Api:
         return answer.json()
 
 
-def raw_status(app: FastAPI, method: str, path: str, headers: dict[str, str] | None = None) -> int:
+def raw_status(app: App, method: str, path: str, headers: dict[str, str] | None = None) -> int:
     """The status that an app answers to a path as it is: no client tidies it up before."""
     given = {"host": "127.0.0.1:7420"} | (headers or {})
     scope = {
@@ -158,12 +157,12 @@ def raw_status(app: FastAPI, method: str, path: str, headers: dict[str, str] | N
 
 
 @pytest.fixture
-def app(store: Store) -> FastAPI:
+def app(store: Store) -> App:
     return shared_app.on(store)
 
 
 @pytest.fixture
-def api(app: FastAPI) -> Api:
+def api(app: App) -> Api:
     return Api(app, "admin")
 
 

@@ -11,26 +11,25 @@ from tests.conformance.builders import begin
 from tests.contract.api.conftest import HELLO, Api, shared_app
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 LOCAL = f"dbk_local_{'a' * 43}"
 
 
 @pytest.fixture
-def app(store: Store) -> FastAPI:
+def app(store: Store) -> App:
     """With the tokens of the books."""
     return shared_app.on(store, BookAuthenticator(store, lambda: LOCAL))
 
 
 @pytest.fixture
-def api(app: FastAPI) -> Api:
+def api(app: App) -> Api:
     return Api(app, LOCAL)
 
 
 def test_a_token_is_shown_once_and_opens_its_namespaces_until_it_is_revoked(
-    api: Api, app: FastAPI
+    api: Api, app: App
 ) -> None:
     made = api.ok("POST", "tokens", {"name": "ci", "role": "operator", "namespaces": ["shop"]})
     secret = made.pop("token")
@@ -72,7 +71,7 @@ def test_the_audit_says_who_changed_what(api: Api) -> None:
     api.refused(422, "GET", "audit", params={"since": "yesterday"})
 
 
-def test_what_all_share_is_audited_for_those_who_see_all(api: Api, app: FastAPI) -> None:
+def test_what_all_share_is_audited_for_those_who_see_all(api: Api, app: App) -> None:
     made = api.ok("POST", "tokens", {"name": "ci", "role": "admin", "namespaces": ["shop"]})
     api.ok("PUT", "queues/mail", {"rate": "10/s"})
     found = api.ok("GET", "audit", params={"everywhere": True})["items"]
@@ -85,7 +84,7 @@ def test_what_all_share_is_audited_for_those_who_see_all(api: Api, app: FastAPI)
     assert ci.ok("GET", "audit")["items"] == []
 
 
-def test_a_quota_is_kept(api: Api, app: FastAPI) -> None:
+def test_a_quota_is_kept(api: Api, app: App) -> None:
     quota = {"schedules": 1, "payload_bytes": 20}
     limited = api.ok("PUT", "namespaces/default", quota)
     assert {k: v for k, v in limited["quota"].items() if v is not None} == quota

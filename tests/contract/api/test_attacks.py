@@ -22,8 +22,7 @@ from tests.contract.api.conftest import BASE, HELLO, Api, shared_app
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 COMMAND = {"command": ["id"]}
@@ -62,7 +61,7 @@ def test_a_foreign_host_or_origin_is_refused_by_all_but_probes(
     api.ok("GET", "schedules/hello")
 
 
-def test_a_form_of_another_site_does_nothing(app: FastAPI) -> None:
+def test_a_form_of_another_site_does_nothing(app: App) -> None:
     browser = Api(app, None).client
     browser.cookies.set("duebook_session", "admin")
     text = '{"name": "x", "cron": "@daily", "target": "x", "a": "='
@@ -153,7 +152,7 @@ def test_sql_in_filters_and_cursors_has_no_effect(api: Api, text: str) -> None:
 
 @pytest.mark.parametrize("target", FORBIDDEN_TARGETS)
 def test_who_may_write_schedules_may_not_define_what_runs(
-    api: Api, app: FastAPI, store: Store, target: dict[str, Any]
+    api: Api, app: App, store: Store, target: dict[str, Any]
 ) -> None:
     begin(store)
     store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
@@ -332,7 +331,7 @@ def test_a_session_with_a_signature_that_is_none_is_401(store: Store, signature:
 
 
 @pytest.mark.parametrize("form", ["&".join("abcdefghijkl"), "a=1;" * 10_000, "%ff=%00", "token=é"])
-def test_forms_that_are_none_of_ours_log_nobody_in(app: FastAPI, form: str) -> None:
+def test_forms_that_are_none_of_ours_log_nobody_in(app: App, form: str) -> None:
     browser = Api(app, None).client
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = browser.post("/login", content=form.encode(), headers=headers)

@@ -16,8 +16,7 @@ from tests.contract.api.conftest import Api, shared_app
 from tests.waiting import PATIENCE, takes_less_than
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 FIRST = date(2020, 1, 1)
@@ -25,11 +24,11 @@ EVERY_OTHER_DAY = [str(FIRST + timedelta(days=2 * n)) for n in range(1000)]
 
 
 @pytest.fixture
-def app(store: Store) -> FastAPI:
+def app(store: Store) -> App:
     return shared_app.on(store)
 
 
-def limit(app: FastAPI, store: Store, **limits: float) -> Computing:
+def limit(app: App, store: Store, **limits: float) -> Computing:
     computing = Computing(**limits)
     app.state.services = Services(store, Tasks(), computing)
     return computing
@@ -39,7 +38,7 @@ def limit(app: FastAPI, store: Store, **limits: float) -> Computing:
     "path", ["preview?count=10000", "explain?start=2027-01-01T00:00:00Z&end=2028-01-01T00:00:00Z"]
 )
 def test_a_question_that_computes_for_too_long_is_refused(
-    app: FastAPI, store: Store, path: str
+    app: App, store: Store, path: str
 ) -> None:
     Book(store).schedules.create("job", trigger={"cron": "* * * * * *"}, target="job")
     limit(app, store, seconds=0.0)
@@ -48,7 +47,7 @@ def test_a_question_that_computes_for_too_long_is_refused(
     assert "ask for fewer due times, or for a shorter range" in problem["detail"]
 
 
-def test_a_token_that_computes_already_is_told_to_come_back(app: FastAPI, store: Store) -> None:
+def test_a_token_that_computes_already_is_told_to_come_back(app: App, store: Store) -> None:
     Book(store).schedules.create("job", trigger={"cron": "* * * * *"}, target="job")
     computing = limit(app, store, wait=0.0)
     with computing.turn("viewer"):
@@ -60,7 +59,7 @@ def test_a_token_that_computes_already_is_told_to_come_back(app: FastAPI, store:
     Api(app, "viewer").ok("GET", "schedules/job/preview")
 
 
-def test_sixty_long_previews_at_once_leave_threads_for_others(app: FastAPI, store: Store) -> None:
+def test_sixty_long_previews_at_once_leave_threads_for_others(app: App, store: Store) -> None:
     Book(store).schedules.create("job", trigger={"cron": "* * * * * *"}, target="job")
     computing = limit(app, store, wait=PATIENCE)
     statuses: list[int] = []

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from tests.contract.api.conftest import Api
 
 
@@ -20,7 +19,7 @@ def test_the_page_uses_no_script_and_no_outside_resource(api: Api) -> None:
     assert "url(" not in api("GET", "/static/api.css").text
 
 
-def test_the_documentation_tells_of_every_operation_and_shape(api: Api, app: FastAPI) -> None:
+def test_the_documentation_tells_of_every_operation_and_shape(api: Api, app: App) -> None:
     text = api("GET", "/api/docs").text
     document = api.ok("GET", "/api/openapi.json")
     for path, methods in document["paths"].items():
@@ -32,7 +31,7 @@ def test_the_documentation_tells_of_every_operation_and_shape(api: Api, app: Fas
     assert document == json.loads(json.dumps(app.openapi()))
 
 
-def test_every_operation_of_the_document_is_complete(app: FastAPI) -> None:
+def test_every_operation_of_the_document_is_complete(app: App) -> None:
     document = app.openapi()
     for methods in document["paths"].values():
         for operation in methods.values():

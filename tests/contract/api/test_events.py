@@ -28,8 +28,7 @@ from tests.waiting import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.model.consumer import Delivery
     from duebook.store.base import Store
 
@@ -344,7 +343,7 @@ def test_what_is_no_sink_is_refused(api: Api, body: dict[str, Any]) -> None:
     api.refused(422, "PUT", "events/consumers/NO NAME", SINK)
 
 
-def test_only_admins_say_where_events_go(app: FastAPI, api: Api) -> None:
+def test_only_admins_say_where_events_go(app: App, api: Api) -> None:
     """Whoever names an address gets the data of all events there."""
     for token in ("viewer", "operator", "operator@default"):
         low = Api(app, token)
@@ -357,7 +356,7 @@ def test_only_admins_say_where_events_go(app: FastAPI, api: Api) -> None:
     Api(app, "operator").ok("POST", "events/consumers/hooks/replay", {"after": 0})
 
 
-def test_sinks_and_events_of_another_namespace_do_not_exist(app: FastAPI, api: Api) -> None:
+def test_sinks_and_events_of_another_namespace_do_not_exist(app: App, api: Api) -> None:
     api.ok("PUT", "events/consumers/hooks", SINK)
     event = api.ok("POST", "events", {"topic": "orders"})["id"]
     stranger = Api(app, "admin@mail")

@@ -13,8 +13,7 @@ from tests.conformance.flow_builders import put_flow
 from tests.contract.api.conftest import Api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 GREET = """
@@ -37,7 +36,7 @@ PROBLEM = {
 
 
 @pytest.fixture
-def operator(app: FastAPI, store: Store) -> Api:
+def operator(app: App, store: Store) -> Api:
     put_flow(store, GREET, "greet")
     return Api(app, "operator")
 
@@ -115,7 +114,7 @@ def test_a_restart_starts_what_is_not_running(operator: Api, store: Store) -> No
 
 
 def test_flows_of_a_directory_are_forgotten_by_who_may_define_them(
-    app: FastAPI, operator: Api, store: Store
+    app: App, operator: Api, store: Store
 ) -> None:
     admin = Api(app, "admin")
     store.transact(lambda tx: tx.release_directories("reader"))
@@ -152,14 +151,14 @@ def test_operators_schedule_flows_that_exist(operator: Api) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-def test_flows_of_another_namespace_cannot_be_scheduled(app: FastAPI) -> None:
+def test_flows_of_another_namespace_cannot_be_scheduled(app: App) -> None:
     form = {"name": "often", "cron": "* * * * *", "target": {"flow": "greet"}}
     Api(app, "operator@shop").refused(403, "POST", "schedules", form)
     Api(app, "operator@shop").refused(404, "POST", "flows/greet/start", {})
 
 
 @pytest.mark.usefixtures("operator")
-def test_viewers_look_and_do_nothing(app: FastAPI, store: Store) -> None:
+def test_viewers_look_and_do_nothing(app: App, store: Store) -> None:
     viewer = Api(app, "viewer")
     assert viewer.ok("GET", "flows")["items"][0]["name"] == "greet"
     for path in ("start", "stop", "restart"):

@@ -15,8 +15,7 @@ from tests.conformance.builders import LEASE
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 
@@ -25,19 +24,19 @@ def live(store: Store) -> None:
     store.transact(lambda tx: tx.begin_session(info, LEASE))
 
 
-def test_a_node_is_ready_whatever_the_others_leave_undone(app: FastAPI, store: Store) -> None:
+def test_a_node_is_ready_whatever_the_others_leave_undone(app: App, store: Store) -> None:
     Book(store).enqueue("stranger")
     assert Api(app, None).ok("GET", "/readyz") == {"ready": True}
 
 
-def test_a_token_for_all_namespaces_learns_what_was_checked(api: Api, app: FastAPI) -> None:
+def test_a_token_for_all_namespaces_learns_what_was_checked(api: Api, app: App) -> None:
     found = api.ok("GET", "/readyz")
     assert found["checks"] == {"database": True, "schema": True, "node": True}
     assert found["problems"] == []
     assert Api(app, "viewer@shop").ok("GET", "/readyz") == {"ready": True}
 
 
-def test_a_node_that_is_stopping_is_not_ready(app: FastAPI, store: Store) -> None:
+def test_a_node_that_is_stopping_is_not_ready(app: App, store: Store) -> None:
     app.state.watch = Watch(store, trouble=lambda: "this node is stopping")
     answer = Api(app, None)("GET", "/readyz")
     assert (answer.status_code, answer.json()) == (503, {"ready": False})
@@ -46,7 +45,7 @@ def test_a_node_that_is_stopping_is_not_ready(app: FastAPI, store: Store) -> Non
 
 
 def test_a_node_without_its_database_is_not_ready(
-    app: FastAPI, store: Store, monkeypatch: pytest.MonkeyPatch
+    app: App, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(*_: object) -> None:
         raise Unavailable("no route")
@@ -68,7 +67,7 @@ def test_the_status_names_what_cannot_run(api: Api, store: Store) -> None:
     assert "stranger" in found["problems"][0]["message"]
 
 
-def test_the_status_is_that_of_the_namespaces_a_token_sees(app: FastAPI, store: Store) -> None:
+def test_the_status_is_that_of_the_namespaces_a_token_sees(app: App, store: Store) -> None:
     live(store)
     Book(store, "bank").enqueue("secret")
     shop = Api(app, "viewer@shop")
@@ -83,7 +82,7 @@ def test_the_status_is_that_of_the_namespaces_a_token_sees(app: FastAPI, store: 
     assert "errand" in problem["message"]
 
 
-def test_the_status_names_a_namespace_that_nobody_serves(app: FastAPI, store: Store) -> None:
+def test_the_status_names_a_namespace_that_nobody_serves(app: App, store: Store) -> None:
     about = ("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     info = SessionInfo(*about, namespaces=Serving(("bank",)))
     store.transact(lambda tx: tx.begin_session(info, LEASE))
@@ -98,7 +97,7 @@ def test_the_status_names_a_namespace_that_nobody_serves(app: FastAPI, store: St
     assert problem["message"] == told + "duebook up --serve shop"
 
 
-def test_nodes_name_only_namespaces_that_the_token_sees(app: FastAPI, store: Store) -> None:
+def test_nodes_name_only_namespaces_that_the_token_sees(app: App, store: Store) -> None:
     about = ("n", "host", 1, "worker", "0", "2026a", (), ("default",))
     info = SessionInfo(*about, namespaces=Serving(("bank", "shop")))
     store.transact(lambda tx: tx.begin_session(info, LEASE))
@@ -107,7 +106,7 @@ def test_nodes_name_only_namespaces_that_the_token_sees(app: FastAPI, store: Sto
         assert node["namespaces"] == seen
 
 
-def test_the_status_needs_a_token(app: FastAPI) -> None:
+def test_the_status_needs_a_token(app: App) -> None:
     assert Api(app, None)("GET", "status").status_code == 401
 
 
@@ -121,7 +120,7 @@ def test_probes_and_scrapes_may_use_any_name(api: Api, path: str) -> None:
         assert api("GET", path, headers={"Host": host}).status_code == 200
 
 
-def test_everything_else_keeps_its_check_of_the_name(api: Api, app: FastAPI) -> None:
+def test_everything_else_keeps_its_check_of_the_name(api: Api, app: App) -> None:
     strange = {"Host": "duebook.evil.example"}
     for path in ("status", "schedules", "/login", "/healthz/", "/metrics/x"):
         assert api.refused(403, "GET", path, headers=strange)["code"] == "foreign"
@@ -131,7 +130,7 @@ def test_everything_else_keeps_its_check_of_the_name(api: Api, app: FastAPI) -> 
     assert Api(app, None)("GET", "/metrics", headers=strange).status_code == 401
 
 
-def test_metrics_are_for_tokens_of_all_namespaces(app: FastAPI, api: Api) -> None:
+def test_metrics_are_for_tokens_of_all_namespaces(app: App, api: Api) -> None:
     api.ok("POST", "schedules", HELLO)
     assert Api(app, None)("GET", "/metrics").status_code == 401
     assert Api(app, "admin@shop")("GET", "/metrics").status_code == 403

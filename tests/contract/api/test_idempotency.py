@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from duebook.api.app import App
 
 KEY = {"Idempotency-Key": "4711"}
 
@@ -48,7 +48,7 @@ def test_what_was_refused_may_be_repeated_when_it_is_right(api: Api) -> None:
     assert len(api.ok("GET", "runs")["items"]) == 1
 
 
-def test_keys_of_another_token_are_other_keys(api: Api, app: FastAPI) -> None:
+def test_keys_of_another_token_are_other_keys(api: Api, app: App) -> None:
     api.ok("POST", "schedules", HELLO)
     api.ok("POST", "schedules/hello/trigger", headers=KEY)
     Api(app, "operator").ok("POST", "schedules/hello/trigger", headers=KEY)
@@ -69,7 +69,7 @@ def test_where_a_key_would_not_help_it_is_refused(api: Api) -> None:
     assert api.ok("GET", "runs")["items"] == api.ok("GET", "tokens")["items"] == []
 
 
-def test_fifty_at_once_make_one_run(app: FastAPI, api: Api) -> None:
+def test_fifty_at_once_make_one_run(app: App, api: Api) -> None:
     api.ok("POST", "schedules", HELLO)
     found: list[tuple[int, str]] = []
 

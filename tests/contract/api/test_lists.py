@@ -10,8 +10,7 @@ from tests.conformance.builders import begin
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 
@@ -116,7 +115,7 @@ def test_a_bulk_request_is_done_once_for_its_key(api: Api) -> None:
     )
 
 
-def test_operators_make_many_of_known_tasks_only(app: FastAPI, store: Store) -> None:
+def test_operators_make_many_of_known_tasks_only(app: App, store: Store) -> None:
     begin(store)
     store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
     operator = Api(app, "operator")

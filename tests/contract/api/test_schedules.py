@@ -12,8 +12,7 @@ from tests.conformance.builders import tick, write_unreadable
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 
@@ -224,7 +223,7 @@ def test_what_would_run_is_rendered(api: Api) -> None:
     assert shown["target"]["command"] == ["echo", "$(id)"]
 
 
-def test_a_template_gives_what_is_left_out(api: Api, app: FastAPI) -> None:
+def test_a_template_gives_what_is_left_out(api: Api, app: App) -> None:
     defaults = {"cron": "H 2 * * *", "retry": 3, "target": {"command": ["true"]}}
     assert api.ok("PUT", "templates/nightly", defaults)["updated_by"] == "token:admin"
     assert [found["name"] for found in api.ok("GET", "templates")["items"]] == ["nightly"]
@@ -244,7 +243,7 @@ def test_the_form_is_that_of_the_command_line(api: Api, store: Store) -> None:
     assert api.ok("GET", "schedules/hello") == schedule_form(Book(store).schedules.get("hello"))
 
 
-def test_what_a_target_hides_lets_nobody_define_another(app: FastAPI, api: Api) -> None:
+def test_what_a_target_hides_lets_nobody_define_another(app: App, api: Api) -> None:
     """Sent back as it is shown it is the same; anything else is for admins to define."""
     hook = {"url": "https://example.com/hook", "headers": {"X-Key": "s3cret"}}
     api.ok("POST", "schedules", {"name": "hook", "cron": "@daily", "target": {"http": hook}})
@@ -314,7 +313,7 @@ def test_words_that_contradict_each_other_are_refused(
     assert [error["field"] for error in problem["errors"]] == [field]
 
 
-def test_an_operator_defines_no_event_by_other_words(api: Api, app: FastAPI) -> None:
+def test_an_operator_defines_no_event_by_other_words(api: Api, app: App) -> None:
     operator = Api(app, "operator")
     event = {"event": {"topic": "stock", "type": "due", "data": {"secret": "s3"}}}
     api.ok("PUT", "templates/events", {"target": event})

@@ -28,9 +28,9 @@ from tests.waiting import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fastapi import FastAPI
     from schemathesis import BaseSchema, Case, Response
 
+    from duebook.api.app import App
     from duebook.store.base import Store
 
 CHECKS: Any = [
@@ -56,7 +56,7 @@ QUICK = settings(
 class Running:
     """The app behind a real server, and its document."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: App) -> None:
         place = bind("127.0.0.1", 0)
         self.server = Server(app, place)
         self.server.start()

@@ -20,8 +20,7 @@ from tests.contract.api.conftest import BASE, SharedApp
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.api.gate import Authenticator
     from duebook.store.base import Store
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 shared_site = SharedApp(create_site)
 
 
-def site_on(store: Store, authenticator: Authenticator | None = None) -> FastAPI:
+def site_on(store: Store, authenticator: Authenticator | None = None) -> App:
     """The site on these books, with tokens of every role unless told otherwise."""
     site = shared_site.on(store, authenticator)
     site.state.watches, site.state.calendar = Watches(store), Calendar()
@@ -92,7 +91,7 @@ class Page(HTMLParser):
 class Browser:
     """A browser with a session; it sends forms as pages made them."""
 
-    def __init__(self, app: FastAPI, token: str) -> None:
+    def __init__(self, app: App, token: str) -> None:
         self.client = TestClient(app, BASE, headers={"Accept": "text/html"})
         self.client.cookies.set("duebook_session", token)
 
@@ -127,22 +126,22 @@ def book(store: Store) -> Book:
 
 
 @pytest.fixture
-def app(store: Store) -> FastAPI:
+def app(store: Store) -> App:
     return site_on(store)
 
 
 @pytest.fixture
-def admin(app: FastAPI) -> Browser:
+def admin(app: App) -> Browser:
     return Browser(app, "admin")
 
 
 @pytest.fixture
-def operator(app: FastAPI) -> Browser:
+def operator(app: App) -> Browser:
     return Browser(app, "operator")
 
 
 @pytest.fixture
-def viewer(app: FastAPI) -> Browser:
+def viewer(app: App) -> Browser:
     return Browser(app, "viewer")
 
 

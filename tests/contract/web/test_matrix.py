@@ -16,8 +16,7 @@ from tests.conformance.test_events import stamp
 from tests.contract.web.conftest import Browser
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.api.operations import Operation
     from duebook.book import Book
 
@@ -51,14 +50,14 @@ def test_what_needs_more_is_refused_to_viewers(viewer: Browser, page: Operation)
 
 
 @pytest.mark.parametrize("page", CLOSED, ids=title)
-def test_who_is_not_logged_in_is_asked_to(app: FastAPI, page: Operation) -> None:
+def test_who_is_not_logged_in_is_asked_to(app: App, page: Operation) -> None:
     stranger = Browser(app, "nobody")
     answer = stranger.post(path(page)) if page.writes else stranger.get(path(page))
     assert answer.status == 401
     assert answer.sends("/login")
 
 
-def test_what_is_in_another_namespace_does_not_exist(app: FastAPI, book: Book) -> None:
+def test_what_is_in_another_namespace_does_not_exist(app: App, book: Book) -> None:
     put_flow(book.store, CHAIN)
     begin(book.store)
     run = book.flows.start("chain")

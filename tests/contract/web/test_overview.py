@@ -13,8 +13,7 @@ from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, begin, claim, settle
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.book import Book
     from duebook.store.base import Store
     from tests.contract.web.conftest import Browser
@@ -127,7 +126,7 @@ def test_what_is_due_often_does_not_hide_the_rest_of_the_hour(viewer: Browser, b
     assert "/schedules/seldom" in page.links
 
 
-def test_namespaces_are_chosen_and_kept_in_links(app: FastAPI, viewer: Browser, book: Book) -> None:
+def test_namespaces_are_chosen_and_kept_in_links(app: App, viewer: Browser, book: Book) -> None:
     from duebook.book import Book as AnyBook
     from tests.contract.web.conftest import Browser as AnyBrowser
 

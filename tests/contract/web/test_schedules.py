@@ -22,8 +22,7 @@ from tests.contract.web.conftest import INLINE, Browser, Page, site_on
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.book import Book
 
 TRUE = {"command": ["true"]}
@@ -561,7 +560,7 @@ def test_hostile_words_stay_words_on_every_page(admin: Browser, book: Book, text
         assert allowed is not None or not INLINE.search(page.source), path
 
 
-def test_another_namespace_is_nowhere(app: FastAPI, book: Book) -> None:
+def test_another_namespace_is_nowhere(app: App, book: Book) -> None:
     from tests.contract.web.conftest import Browser as AnyBrowser
 
     make(book)

@@ -15,8 +15,7 @@ from tests.contract.web.conftest import Browser
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastapi import FastAPI
-
+    from duebook.api.app import App
     from duebook.book import Book
     from duebook.store.base import Tx
     from tests.contract.web.conftest import Page
@@ -128,7 +127,7 @@ def test_more_than_one_transaction_takes_are_paused_by_either(
     assert "0 schedules paused" in operator.send(asked, "/bulk").text
 
 
-def test_ten_at_once_queue_one_run(app: FastAPI, operator: Browser, book: Book) -> None:
+def test_ten_at_once_queue_one_run(app: App, operator: Browser, book: Book) -> None:
     asked = operator.ok("/schedules/job/run")
     told: list[bool] = []
 

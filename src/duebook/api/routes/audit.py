@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import paged
 from duebook.api.asking import Cursor, Here, Limit
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Query
 from duebook.api.permissions import refuse_role
 from duebook.api.schemas.access import ChangeList
 from duebook.model.access import Role

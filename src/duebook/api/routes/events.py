@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Header, Query
 from starlette.responses import Response, StreamingResponse
 
 from duebook.api.answers import Answer, listed, paged
@@ -13,6 +12,7 @@ from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.event_stream import EventStream, read_position
 from duebook.api.gate import STILL
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Header, Query
 from duebook.api.schemas.events import (
     EventList,
     LogPosition,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, listed
 from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Query
 from duebook.api.schemas.flows import (
     FlowDirectory,
     FlowExplanationShape,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Header, Query
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from duebook.api.answers import PAGE_BYTES, Answer, fitting, listed, paged
@@ -13,6 +12,7 @@ from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Header, Query
 from duebook.api.schemas.runs import LogList, OutputShape, RunDetails, RunList, RunShape
 from duebook.model.forms import attempt_form, log_form, output_shown, run_form
 from duebook.model.run import Origin, RunStatus

@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, about_schedule, listed, paged
@@ -15,6 +14,7 @@ from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_definition, read_fields
 from duebook.api.forms import exception_form, ledger_form, revision_form
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Query
 from duebook.api.routes.schedules import refuse_new_target
 from duebook.api.schemas.definitions import ScheduleChange
 from duebook.api.schemas.runs import RunShape

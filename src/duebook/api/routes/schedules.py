@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer, about_schedule, paged
 from duebook.api.asking import Cursor, Here, Limit, Version, Writing
 from duebook.api.bodies import read_definition
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Query
 from duebook.api.problems import VersionNeeded
 from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
 from duebook.api.schemas.schedules import ScheduleList, ScheduleShape

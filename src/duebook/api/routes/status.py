@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.asking import Everywhere
 from duebook.api.operations import V1, Operations
+from duebook.api.parameters import Query
 from duebook.api.permissions import choose_namespace
 from duebook.api.schemas.others import StatusShape
 from duebook.book.readiness import GRACE, look

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.errors import Invalid
 from duebook.model.access import Role
 from duebook.model.listing import Listing

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import parse_qs
 
-from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from duebook.api.authenticator import SESSION_LASTS
 from duebook.api.gate import COOKIE
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.api.problems import Malformed
 from duebook.model.access import Role
 from duebook.triggers.zones import zone_name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.web.routes.schedules import FILTERS, PAGE, read_filters

@@ -6,12 +6,12 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.log_stream import place_text, read_place
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
 from duebook.errors import Invalid, NotFound
 from duebook.model.access import Role

@@ -6,11 +6,11 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.answers import Answer
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.book.schedule_reader import LAST
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.model.access import Role

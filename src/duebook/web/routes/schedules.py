@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
-from fastapi import Query
 from starlette.responses import Response
 
 from duebook.api.operations import Operations
+from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
 from duebook.errors import Invalid, NotFound
 from duebook.explain import Explanation
