@@ -13,13 +13,13 @@ from tests.conformance.builders import begin
 from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from duebook.api.app import App
 
     from duebook.store.base import Store
 
 
 @pytest.fixture
-def shop(app: FastAPI) -> Api:
+def shop(app: App) -> Api:
     return Api(app, "viewer@shop")
 
 
@@ -96,7 +96,7 @@ def test_only_queues_with_work_of_its_own_are_shown(store: Store, api: Api, shop
     assert names == ["mail", "secret-project", "theirs"]
 
 
-def test_a_cursor_of_another_namespace_is_refused(app: FastAPI, shop: Api) -> None:
+def test_a_cursor_of_another_namespace_is_refused(app: App, shop: Api) -> None:
     admin = Api(app, "admin")
     for number in range(3):
         admin.ok("POST", "schedules?namespace=other", HELLO | {"name": f"job-{number}"})

@@ -29,9 +29,9 @@ RunState = Literal["queued", "running", "succeeded", "failed", "cancelled", "ski
 
 
 class Shape(BaseModel):
-    """Nothing is in it but what it says."""
+    """Nothing is in it but what it says. It is built when somebody asks for the document."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class FieldProblem(Shape):
