@@ -14,7 +14,6 @@ from tests.contract.api.conftest import HELLO, Api
 
 if TYPE_CHECKING:
     from duebook.api.app import App
-
     from duebook.store.base import Store
 
 
