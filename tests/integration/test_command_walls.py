@@ -46,12 +46,19 @@ def test_commands_find_only_the_secrets_that_are_passed_on(world: World) -> None
     given, a person who reads their log does not see."""
     word = Word()
     argv = world.cli_argv("up", "--port", "0", "--pass-env", "JOB_PASSWORD")
-    node = world._begin(as_ordinary_user(argv), {**word.env, "JOB_PASSWORD": "hunter-2222"})
+    node = world._begin(
+        as_ordinary_user(argv), {**word.env, "JOB_PASSWORD": "hunter-2222", "JOB_PLACE": "eu"}
+    )
     ways = {**PROCESSES, "what is passed on": 'echo "it is $JOB_PASSWORD"; echo ${#JOB_PASSWORD}'}
     printed = commands.run(address_of(node), local_token(world), word, ways)
     looked = printed["the memory of supervisor, spawner, node and web process"]
     assert re.search(rf"looked at \d+ \d+ {node.pid} \d+ \d+", looked), looked
     assert printed["what is passed on"].splitlines() == ["it is ***", "11"]
+    world.add("lacks", 'set -u; echo "$JOB_PLACE"')
+    run = world.trigger("lacks")
+    world.wait_for(run, "failed")
+    told = "the node has JOB_PLACE, which commands do not get; start it with --pass-env JOB_PLACE"
+    assert told in (world.book.runs.get(run).error or "")
     assert node.end() == 0
 
 

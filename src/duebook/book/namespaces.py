@@ -68,12 +68,14 @@ class Namespaces:
         def work(tx: Tx) -> NamespaceUse:
             former = tx.lock_quota(name) or Quota(name)
             tx.save_quota(quota)
-            if quota.max_priority is not None:
-                tx.cap_priorities(name, quota.max_priority)
             self._note(tx, "limit", former, quota)
             return _use(tx, quota, tx.count_schedules(name), _size_in(tx.count_use(), name))
 
-        return self._store.transact(work)
+        use = self._store.transact(work)
+        if (most := quota.max_priority) is not None:
+            # by itself: whoever edits a schedule locks its runs first, and then the quota
+            self._store.transact(lambda tx: tx.cap_priorities(name, most))
+        return use
 
     def free(self, name: str) -> None:
         """Lift the quota of a namespace; raises NotFound when it has none."""

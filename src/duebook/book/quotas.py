@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import shlex
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import QuotaReached, counted
-from duebook.model.quota import Quota
+from duebook.model.quota import DEFAULTS, Quota
 from duebook.planner import mean_rate
 
 if TYPE_CHECKING:
@@ -180,4 +181,11 @@ def _too_often(quota: Quota, most: float, fires: float) -> QuotaReached:
 
 
 def _raise(quota: Quota, option: str) -> str:
-    return f"raise the quota: duebook namespace limit {quota.namespace} {option} …"
+    """The command with the limits that stay, for it replaces them all."""
+    stay = ""
+    for limit in fields(quota)[1:]:
+        flag, value = f"--{limit.name.replace('_', '-')}", getattr(quota, limit.name)
+        if flag != option and value not in (None, getattr(DEFAULTS, limit.name)):
+            stay += f" {flag} {value}"
+    name = shlex.quote(quota.namespace)
+    return f"raise the quota: duebook namespace limit {name} {option} …{stay}"

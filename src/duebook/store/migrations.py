@@ -67,7 +67,9 @@ def check_applied(have: Mapping[int, str], ours: Sequence[Migration]) -> None:
         if have.get(migration.number, migration.checksum) != migration.checksum:
             raise Conflict(
                 f"migration {migration.number:04d}_{migration.name} of the database differs from "
-                "the one of this Duebook; restore the schema or the program"
+                "the one of this Duebook; use the version that created it. Databases of versions "
+                "before 0.1 are not migrated: print their schedules with `duebook ls --json` of "
+                "that version, and add them to a new database with `duebook add --file`"
             )
 
 

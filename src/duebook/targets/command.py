@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.errors import Invalid
@@ -14,7 +16,7 @@ from duebook.targets.processes import Stop, supervise
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from duebook.model.run import Claim
     from duebook.targets.processes import Exit
@@ -26,6 +28,9 @@ LONGEST_VARIABLE: Final = 130_000
 """Bytes; longer ones are left out: the kernel refuses to start a program with them."""
 GRACE: Final = 5.0
 """Seconds between asking a command to end and killing it."""
+MOST_NAMED: Final = 5
+"""Variables that a hint names."""
+_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def perform_command(
@@ -50,7 +55,28 @@ def perform_command(
         timeout=None if timeout is None else timeout.total_seconds(),
         grace=GRACE,
     )
-    return outcome_of(ended)
+    return _with_hint(outcome_of(ended), claim, argv, spawner.setup.inherited)
+
+
+def _with_hint(
+    outcome: Outcome, claim: Claim, argv: Sequence[str], inherited: Mapping[str, str]
+) -> Outcome:
+    """A command that failed, and whose text names variables of the node that it did not get."""
+    if outcome.reason != "exit_code":
+        return outcome
+    given = environment(claim, inherited)
+    named = dict.fromkeys(name for word in argv for name in _VARIABLE.findall(word))
+    text = "\n".join(argv)
+    missing = [
+        name
+        for name in named
+        if name in os.environ and name not in given and f"{name}=" not in text
+    ]
+    if not missing:
+        return outcome
+    names, flags = " and ".join(missing[:MOST_NAMED]), ",".join(missing[:MOST_NAMED])
+    told = f"the node has {names}, which commands do not get; start it with --pass-env {flags}"
+    return replace(outcome, error=f"{outcome.error}; {told}")
 
 
 def outcome_of(ended: Exit) -> Outcome:
