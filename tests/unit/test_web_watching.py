@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from duebook.api import log_stream
 from duebook.api.gate import LIVE
+from duebook.api.log_stream import Streams
 from duebook.book import Book
-from duebook.errors import NotFound
+from duebook.errors import NotFound, Unavailable
 from duebook.store.sqlite import SqliteStore
 from duebook.web import watching
 from duebook.web.routes.live import changes
@@ -120,18 +122,21 @@ def test_the_stream_tells_of_changes_and_ends_with_the_session(
 ) -> None:
     monkeypatch.setattr(watching, "LOOK_EVERY", 0.0)
     monkeypatch.setattr(watching, "TURN", 0.0)
-    monkeypatch.setattr("duebook.web.routes.live.CHECK_EVERY", -1.0)
+    monkeypatch.setattr(log_stream, "CHECK_EVERY", -1.0)
     store = SqliteStore(tmp_path / "books.db")
     watches = Watches(store)
-    sessions: list[object] = ["somebody", "somebody", None]
+    streams = Streams()
+    sessions: list[object] = ["somebody", Unavailable("the database is locked"), "somebody", None]
 
-    class Open:
-        ending = False
+    def still() -> object:
+        if isinstance(found := sessions.pop(0), Exception):
+            raise found
+        return found
 
     async def read() -> list[str]:
         events: list[str] = []
-        streams: Any = Open()
-        async for event in changes(watches, "default", streams, lambda: sessions.pop(0)):
+        async for event in changes(watches, "default", streams, still, "1"):
+            assert streams.open == 1
             if not events:
                 Book(store).schedules.create(
                     "job", trigger={"cron": "@daily"}, target={"command": ["true"]}
@@ -142,5 +147,22 @@ def test_the_stream_tells_of_changes_and_ends_with_the_session(
     events = asyncio.run(read())
     told = [event.split("\n")[0] for event in events if not event.startswith(":")]
     assert told == ["event: changed", "event: changed", "event: over"]
-    assert watches.viewers == 0
+    assert streams.open == 0
+    store.close()
+
+
+def test_a_live_page_ends_quietly_when_the_books_stay_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((watching, "TURN"), (log_stream, "CHECK_EVERY"), (log_stream, "PATIENCE")):
+        monkeypatch.setattr(module, name, -1.0)
+    store = SqliteStore(tmp_path / "books.db")
+
+    def silent() -> object:
+        raise Unavailable("the database does not answer")
+
+    async def read() -> list[str]:
+        return [event async for event in changes(Watches(store), "default", Streams(), silent, "1")]
+
+    assert asyncio.run(read()) == []
     store.close()

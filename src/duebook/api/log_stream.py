@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.concurrency import run_in_threadpool
 
-from duebook.api.problems import Malformed, Unauthorized, problem_of
+from duebook.api.limits import CONNECTIONS
+from duebook.api.problems import Busy, Malformed, Unauthorized, problem_of
 from duebook.api.tails import LOOK_EVERY, Tails
 from duebook.errors import DuebookError, Unavailable, shorten
 from duebook.model.forms import log_form, run_form
@@ -27,15 +28,20 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import LogLine, Run
 
-__all__ = ["LogStream", "Stream", "Streams", "place_text", "read_place", "sent"]
+__all__ = ["LogStream", "StillLetIn", "Stream", "Streams", "place_text", "read_place", "sent"]
 
 CHECK_EVERY: Final = 0.2
 """Seconds after which the token is looked at again: a stream ends within a second of its token."""
 ALIVE_EVERY: Final = 15.0
 """Seconds after which a stream says that it lives, so that nobody in between cuts it."""
+PATIENCE: Final = 10.0
+"""Seconds that a stream outlives the last answer of the books."""
 MOST: Final = 200
+"""Streams of logs and events."""
 MOST_OF_ONE: Final = 20
-"""Streams of one token, so that nobody takes the places of all others."""
+"""Those of one token, so that nobody takes the places of all others."""
+MOST_PAGES_OF_ONE: Final = 100
+"""Live pages of one token."""
 _PLACE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,12})", re.ASCII)
 
 
@@ -54,10 +60,15 @@ def place_text(place: Page) -> str:
 
 
 class Streams:
-    """The streams of a server: bounded in number, and ended with it."""
+    """The streams of a server, live pages included: bounded in number, and ended with it.
 
-    def __init__(self) -> None:
-        self._of: Counter[str] = Counter()
+    A stream never makes way for other connections, so all of them together take half of the
+    server's connections at most, and those of one token a quarter of that half.
+    """
+
+    def __init__(self, connections: int = CONNECTIONS) -> None:
+        self._of: Counter[tuple[str, bool]] = Counter()
+        self.connections = connections
         self.tails = Tails()
         self.ending = False
 
@@ -65,25 +76,61 @@ class Streams:
     def open(self) -> int:
         return self._of.total()
 
-    def refuse_more(self, who: str) -> None:
-        """Raises Unavailable when there are too many, or too many of one token."""
-        if self.open >= MOST:
+    @property
+    def most(self) -> int:
+        """Streams of any kind."""
+        return max(1, self.connections // 2)
+
+    def refuse_more(self, who: str, page: bool = False) -> None:
+        """Raises Unavailable when there are too many, and Busy when one token has too many; of live
+        pages, or of other streams."""
+        if self.open >= self.most:
+            raise Unavailable(f"{self.most:,} streams are open already; try again later")
+        if not page and self._logs >= MOST:
             raise Unavailable(f"{MOST} streams are open already; read the log page by page")
-        if self._of[who] >= MOST_OF_ONE:
-            told = f"this token has {MOST_OF_ONE} streams open already"
-            raise Unavailable(f"{told}; close one, or read page by page")
+        most = min(MOST_PAGES_OF_ONE if page else MOST_OF_ONE, max(1, self.most // 4))
+        if self._of[who, page] >= most:
+            told = f"this token has {most} {'live pages' if page else 'streams'} open already"
+            raise Busy(f"{told}; close one, or {'reload by hand' if page else 'read page by page'}")
+
+    @property
+    def _logs(self) -> int:
+        return sum(count for (_, page), count in self._of.items() if not page)
 
     @contextmanager
-    def count(self, who: str) -> Iterator[None]:
-        """Counts a stream while it is open; raises Unavailable as `refuse_more`."""
-        self.refuse_more(who)
-        self._of[who] += 1
+    def count(self, who: str, page: bool = False) -> Iterator[None]:
+        """Counts a stream while it is open; raises as `refuse_more`."""
+        self.refuse_more(who, page)
+        self._of[who, page] += 1
         try:
             yield
         finally:
-            self._of[who] -= 1
-            if not self._of[who]:
-                del self._of[who]
+            self._of[who, page] -= 1
+            if not self._of[who, page]:
+                del self._of[who, page]
+
+
+class StillLetIn:
+    """Whether the reader of a stream is still let in; asks now and then. While the books do not
+    answer, the reader stays for some seconds."""
+
+    def __init__(self, still: Callable[[], object]) -> None:
+        self._still = still
+        self._checked_at = self._answered_at = time.monotonic()
+
+    async def __call__(self) -> bool:
+        """Raises Unavailable when the books have not answered for long."""
+        if time.monotonic() - self._checked_at <= CHECK_EVERY:
+            return True
+        self._checked_at = time.monotonic()
+        try:
+            found = await run_in_threadpool(self._still)
+        except Unavailable:
+            if time.monotonic() - self._answered_at > PATIENCE:
+                raise
+            return True
+        self._answered_at = time.monotonic()
+        return found is not None
 
 
 class Stream:
@@ -91,7 +138,7 @@ class Stream:
 
     def __init__(self, streams: Streams, still: Callable[[], Caller | None], who: str) -> None:
         self._streams = streams
-        self._still = still
+        self._is_let_in = StillLetIn(still)
         self._who = who
         streams.refuse_more(who)
 
@@ -113,9 +160,9 @@ class Stream:
             yield sent("problem", problem_of(error).form())
 
     async def _events(self) -> AsyncIterator[str]:
-        told_at = self._checked_at = time.monotonic()
+        told_at = self._looked_at = time.monotonic()
         while not self._streams.ending:
-            new, end = await self._look()
+            new, end = await self._look_patiently()
             await self._check()
             for event in new:
                 yield event
@@ -130,12 +177,22 @@ class Stream:
                 return
             await asyncio.sleep(LOOK_EVERY)
 
+    async def _look_patiently(self) -> tuple[list[str], str | None]:
+        """As `_look`; nothing is new while the books do not answer. Raises Unavailable when they
+        have not for long."""
+        try:
+            found = await self._look()
+        except Unavailable:
+            if time.monotonic() - self._looked_at > PATIENCE:
+                raise
+            return [], None
+        self._looked_at = time.monotonic()
+        return found
+
     async def _check(self) -> None:
         """Raises Unauthorized once the token or session has ended; looks now and then."""
-        if time.monotonic() - self._checked_at > CHECK_EVERY:
-            self._checked_at = time.monotonic()
-            if await run_in_threadpool(self._still) is None:
-                raise Unauthorized("the token or session is no longer valid")
+        if not await self._is_let_in():
+            raise Unauthorized("the token or session is no longer valid")
 
 
 class LogStream(Stream):

@@ -112,9 +112,11 @@ class Server(Closing):
         from duebook.api.event_loop import EventLoop
         from duebook.api.limits import Limits
 
+        limits = limits or Limits()
+        app.state.streams.connections = limits.connections
         self._app = app
         self._place = place
-        self._uvicorn = EventLoop(app, limits or Limits(), STOP_WITHIN, BACKLOG)
+        self._uvicorn = EventLoop(app, limits, STOP_WITHIN, BACKLOG)
         self._thread = threading.Thread(target=self._run, name="duebook-web", daemon=True)
         self._failure: BaseException | None = None
 

@@ -58,8 +58,6 @@ class Watches:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.viewers = 0
-        """who waits for changes, on any page"""
         self._watches: dict[str, Watch] = {}
         self._kept: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._lock = threading.Lock()

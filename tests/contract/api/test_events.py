@@ -19,7 +19,6 @@ from duebook.api.tails import LOOK_EVERY
 from duebook.book import Book
 from duebook.delivery.courier import Courier
 from duebook.model.consumer import Report
-from duebook.web.routes import live
 from duebook.web.watching import TURN
 from tests.attack import walls
 from tests.contract.api.conftest import Api, FixedTokens
@@ -212,7 +211,7 @@ def received(lines: Iterator[str]) -> tuple[str, dict[str, Any]]:
 
 def test_a_stream_ends_with_its_token(store: Store, book: Book) -> None:
     """Within a second, by the sum of what it may wait for."""
-    assert max(log_stream.CHECK_EVERY + LOOK_EVERY, live.CHECK_EVERY + TURN) + FRESH < 1
+    assert log_stream.CHECK_EVERY + max(LOOK_EVERY, TURN) + FRESH < 1
     _, text = book.tokens.create("reader", "viewer", "*")
     place = bind("127.0.0.1", 0)
     server = Server(create_app(store, BookAuthenticator(store)), place)

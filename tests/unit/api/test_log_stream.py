@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from duebook.api import log_stream
 from duebook.api.log_stream import LogStream, Streams, place_text, read_place
 from duebook.api.permissions import Caller
-from duebook.api.problems import Malformed
+from duebook.api.problems import Busy, Malformed
 from duebook.book import Book
 from duebook.errors import Unavailable
 from duebook.model.access import Role
@@ -93,6 +94,41 @@ def test_one_token_does_not_take_the_streams_of_others(
 
     asyncio.run(read())
     assert streams.open == 0
+
+
+def test_a_stream_outlives_a_moment_without_books(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "CHECK_EVERY", -1)
+    monkeypatch.setattr(log_stream, "LOOK_EVERY", 0)
+    monkeypatch.setattr(log_stream, "ALIVE_EVERY", -1)
+
+    def silent() -> Caller | None:
+        raise Unavailable("the database does not answer")
+
+    assert asyncio.run(first(stream(book, Streams(), silent).events())).startswith(":")
+    reads = stream(book, Streams(), lambda: SOMEBODY)
+    monkeypatch.setattr(reads, "_read", lambda *_: silent())
+    assert asyncio.run(first(reads.events())).startswith(":")
+    monkeypatch.setattr(log_stream, "PATIENCE", -1)
+    for ended in (stream(book, Streams(), silent), reads):
+        assert '"unavailable"' in asyncio.run(first(ended.events()))
+
+
+def test_streams_leave_half_of_the_connections_to_others() -> None:
+    streams = Streams(connections=16)
+    with ExitStack() as opened:
+        for who in "abcd":
+            for _ in range(2):
+                opened.enter_context(streams.count(who, page=True))
+            if streams.open < 8:
+                with pytest.raises(Busy, match="this token has 2 live pages open already"):
+                    streams.refuse_more(who, page=True)
+                streams.refuse_more(who)
+        for page in (True, False):
+            with pytest.raises(Unavailable, match="8 streams are open already; try again later"):
+                streams.refuse_more("e", page)
+    streams.refuse_more("a", page=True)
 
 
 def test_streams_end_with_their_server(book: Book) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from duebook.api.gate import STILL
+from duebook.api.log_stream import StillLetIn
 from duebook.api.operations import Operations
-from duebook.errors import Unavailable
+from duebook.errors import DuebookError
 from duebook.model.access import Role
 from duebook.web.visits import Visiting
 
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["operations"]
 
+log = logging.getLogger(__name__)
+
 operations = Operations("", "pages")
 
-CHECK_EVERY: Final = 0.2
-"""Seconds after which the session is looked at again: a stream ends within a second of it."""
 ALIVE_EVERY: Final = 15.0
 """Seconds after which the stream says that it lives."""
-MOST: Final = 1_000
 
 
 @operations("GET", "/live", Role.VIEWER, None)
@@ -40,31 +40,37 @@ async def get_live(visit: Visiting) -> Response:
     state, scope = visit.request.app.state, visit.request.scope
     if "text/event-stream" not in visit.request.headers.get("accept", ""):
         return PlainTextResponse(str(await state.watches.of(visit.ask.namespace).look()))
-    if state.watches.viewers >= MOST:
-        raise Unavailable(f"{MOST:,} pages are live already; reload this one by hand")
-    events = changes(state.watches, visit.ask.namespace, state.streams, scope[STILL])
+    who = visit.caller.id
+    state.streams.refuse_more(who, page=True)
+    events = changes(state.watches, visit.ask.namespace, state.streams, scope[STILL], who)
     return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def changes(
-    watches: Watches, namespace: str, streams: Streams, still: Callable[[], object]
+    watches: Watches, namespace: str, streams: Streams, still: Callable[[], object], who: str
 ) -> AsyncIterator[str]:
-    """Ends with the server, and with the session."""
-    told_at = checked_at = time.monotonic()
-    watches.viewers += 1
+    """Ends with the server, with the session, and when the books have not answered for long; `who`
+    is the id of its token."""
     try:
-        async for number in watches.changes(namespace):
-            if streams.ending:
-                return
-            if time.monotonic() - checked_at > CHECK_EVERY:
-                checked_at = time.monotonic()
-                if await run_in_threadpool(still) is None:
-                    yield "event: over\ndata: 0\n\n"
-                    return
-            if number:
-                yield f"event: changed\nid: {number}\ndata: {number}\n\n"
-            if time.monotonic() - told_at > ALIVE_EVERY:
-                told_at = time.monotonic()
-                yield ": still there\n\n"
-    finally:
-        watches.viewers -= 1
+        with streams.count(who, page=True):
+            async for event in _changes(watches, namespace, streams, StillLetIn(still)):
+                yield event
+    except DuebookError as error:
+        log.debug("a live page is cut: %s", error)  # its browser asks again, and hears why
+
+
+async def _changes(
+    watches: Watches, namespace: str, streams: Streams, is_let_in: StillLetIn
+) -> AsyncIterator[str]:
+    told_at = time.monotonic()
+    async for number in watches.changes(namespace):
+        if streams.ending:
+            return
+        if not await is_let_in():
+            yield "event: over\ndata: 0\n\n"
+            return
+        if number:
+            yield f"event: changed\nid: {number}\ndata: {number}\n\n"
+        if time.monotonic() - told_at > ALIVE_EVERY:
+            told_at = time.monotonic()
+            yield ": still there\n\n"

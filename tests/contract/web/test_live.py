@@ -1,0 +1,44 @@
+"""Live pages never shut anybody out: there are fewer of them than connections."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection, HTTPResponse
+from typing import TYPE_CHECKING
+
+from duebook.api.limits import Limits
+from duebook.api.server import Server, bind
+from duebook.web.site import create_site
+from tests.contract.api.conftest import FixedTokens
+from tests.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+
+
+def test_live_pages_leave_connections_to_all_others(store: Store) -> None:
+    place = bind("127.0.0.1", 0)
+    with ExitStack() as opened:
+        server = Server(create_site(store, FixedTokens()), place, Limits(8))
+        opened.enter_context(closing(server))
+        server.start()
+
+        def ask(path: str, token: str) -> HTTPResponse:
+            connection = HTTPConnection("127.0.0.1", place.port, timeout=PATIENCE)
+            opened.enter_context(closing(connection))
+            headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse()
+
+        def live(token: str) -> tuple[int, str | None]:
+            answer = ask("/live", token)
+            if answer.status == 200:
+                assert answer.readline() == b"event: changed\n"  # it is counted from now on
+            return answer.status, answer.getheader("Retry-After")
+
+        assert live("viewer") == (200, None)
+        assert live("viewer") == (429, "1")
+        for token in ("operator", "admin", "admin@default"):
+            assert live(token) == (200, None)
+        assert live("viewer@default") == (503, "5")
+        assert ask("/healthz", "nobody").status == 200
