@@ -89,6 +89,7 @@ _HEADS: Final[dict[str, _Head]] = {
     **dict.fromkeys(_set("perl ruby node nodejs deno bun lua php"), _SCRIPTED),
     **dict.fromkeys(
         _set("nohup setsid unshare setpriv fakeroot tini dumb-init npx uvx bunx busybox watch")
+        | _set("alias coproc enable hash complete compgen bind")
         | _set("unbuffer exec command builtin source . eval trap nsenter systemd-run chrt"),
         _PLAIN,
     ),
@@ -108,6 +109,7 @@ _HEADS: Final[dict[str, _Head]] = {
     "ssh": _Head(_set("-F -o -S"), _set("-b -c -i -J -l -L -p -R -D -W -w -m -e -E"), places=1),
     "strace": _Head(valued=_set("-e -o -s -u -E -a")),
 }
+_ALL_DECIDE: Final = _set("eval trap alias coproc enable hash complete compgen bind")
 _LONG_TEXTS: Final = _set("--command --eval --print --run")
 
 
@@ -130,14 +132,15 @@ def refuse_words(
     words: Sequence[Word],
     refuse_text: Callable[[str, bool], None] = lambda *_: None,
     directory: str | None = None,
+    piped: str | None = None,
 ) -> bool:
     """Raises Chosen when a value stands where a command line says what runs.
 
     `refuse_text` judges a text for a shell, and is told whether its arguments have values.
-    `directory` names a value that has chosen the working
-    directory. Returns whether the line says what runs: an interpreter may read that from its input.
+    `directory` names a value that has chosen the working directory, `piped` one that xargs adds to
+    the line. Returns whether the line says what runs: an interpreter may read that from its input.
     """
-    return _Line(words, refuse_text, directory).refuse()
+    return _Line(words, refuse_text, directory, piped).refuse()
 
 
 def _head_of(word: str) -> _Head | None:
@@ -148,11 +151,16 @@ def _head_of(word: str) -> _Head | None:
 
 class _Line:
     def __init__(
-        self, words: Sequence[Word], refuse_text: Callable[[str, bool], None], directory: str | None
+        self,
+        words: Sequence[Word],
+        refuse_text: Callable[[str, bool], None],
+        directory: str | None,
+        piped: str | None,
     ) -> None:
         self._words = words
         self._refuse_text = refuse_text
         self._directory = directory
+        self._piped = piped
         self._at = 0
 
     def refuse(self) -> bool:
@@ -162,9 +170,14 @@ class _Line:
             head = _head_of(word.text)
             if head is None:
                 return True
-            if word.text in ("eval", "trap"):
+            name = word.text.rpartition("/")[2]
+            if name in _ALL_DECIDE:
                 self._all_decide()
                 return True
+            if name == "command" and self._asks():
+                return True
+            if name in ("xargs", "parallel"):
+                self._add_input()
             if self._options(head):
                 return True
             self._places(head)
@@ -207,6 +220,28 @@ class _Line:
         while (word := self._next()) is not None:
             self._decides(word)
             self._refuse_text(word.text, False)
+            if assigned(word.text) is not None:
+                self._refuse_text(word.text.partition("=")[2], False)  # of an alias
+
+    def _asks(self) -> bool:
+        """command -v only says where a program is."""
+        word = self._peek()
+        return word is not None and word.text in ("-v", "-V")
+
+    def _add_input(self) -> None:
+        """The words that xargs adds behind its own, or puts where its -I says."""
+        if self._piped is None or self._peek() is None:  # alone it only prints
+            return
+        words = list(self._words)
+        for place in range(self._at, len(words)):
+            if mark := _mark(words[place - 1].text, words[place].text):
+                words[place + 1 :] = [
+                    Word(word.text, self._piped, word.text.startswith(mark))
+                    if mark in word.text
+                    else word
+                    for word in words[place + 1 :]
+                ]
+        self._words = [*words, Word("…", self._piped, leads=True)]
 
     def _options(self, head: _Head) -> bool:
         """Goes past the options; returns whether one of them had the text that runs."""
@@ -265,3 +300,14 @@ def _has_text(option: str, head: _Head) -> bool:
     if not head.text or not option.startswith("-"):
         return False
     return option in _LONG_TEXTS or (not option.startswith("--") and option[-1:] in head.text)
+
+
+def _mark(before: str, word: str) -> str:
+    """What stands for a line of input after this word of xargs: -I {}, -I{}, -i."""
+    if before == "-I":
+        return word
+    if word.startswith(("-I", "-i")):
+        return word[2:] or ("{}" if word == "-i" else "")
+    if word.startswith("--replace"):
+        return word.partition("=")[2] or "{}"
+    return ""

@@ -325,7 +325,7 @@ def test_templates_reach_a_shell_as_variables() -> None:
         ("echo {{ params.OTHER }}", '"params.OTHER" is unknown'),
         ("echo {{ steps.a.output }}", '"a" keeps no output'),
         ("{script: '{{ params.A }}', command: python3}", "give it a name in env"),
-        ("{command: a, preconditions: ['test {{ params.A }}']}", "has a template"),
+        ("{command: a, preconditions: ['test \"{{ params.A }}\"']}", "has a template"),
     ],
 )
 def test_a_template_that_cannot_reach_a_command_is_refused(step: str, told: str) -> None:

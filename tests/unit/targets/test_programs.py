@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import timeit
+
 import pytest
 
 from duebook.errors import Invalid
@@ -40,6 +43,10 @@ def test_mixtures_of_such_texts_and_garbage_are_read_to_their_end() -> None:
         "case a in " * 9000,
         'echo "$X" |' * 9000,
         '"$(echo "' * 9000,
+        "[[ $X == a " + "&& a " * 20000,
+        "$((" * 30000 + "X",
+        "((a) " * 20000 + "$X",
+        "a=$b;" * 9000 + "b=$X",
     ],
 )
 def test_text_made_to_take_long_does_not(text: str) -> None:
@@ -50,6 +57,24 @@ def test_text_made_to_take_long_does_not(text: str) -> None:
             return
 
     assert takes_less_than(3, read)
+
+
+def test_a_test_twice_as_long_takes_twice_as_long_to_read() -> None:
+    def seconds(size: int) -> float:
+        text = "[[ $X == a " + "&& a " * (size // 5) + "]]"
+        times = (
+            timeit.timeit(
+                lambda: refuse_shell_text(text, lambda name: name == "X"),
+                timer=time.thread_time,
+                number=1,
+            )
+            for _ in range(3)
+        )
+        return min(times)
+
+    half, whole = seconds(50_000), seconds(100_000)
+    assert whole < 1
+    assert whole < 3 * half
 
 
 @pytest.mark.parametrize(

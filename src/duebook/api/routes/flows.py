@@ -50,11 +50,12 @@ def list_flows(ask: Here, limit: Limit = 100, cursor: Cursor = None) -> Response
     return Answer(form | {"problems": flows.problems()}).response()
 
 
-@operations("POST", "/validate", Role.OPERATOR, ValidationShape, body=FlowSource)
+@operations("POST", "/validate", Role.OPERATOR, ValidationShape, body=FlowSource, errors=(429,))
 def validate_flow(ask: Here) -> Response:
     """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
     given = read_fields(ask.body, {"source": read_as_it_is, "name": read_name}, ("source",))
-    return Answer({"problems": ask.book.flows.validate(**given)}).response()
+    with ask.computing() as book:
+        return Answer({"problems": book.flows.validate(**given)}).response()
 
 
 @operations("POST", "/forget", Role.ADMIN, ForgottenShape, body=FlowDirectory, errors=(404, 409))
