@@ -124,7 +124,7 @@ class Book(Closing):
 
     @cached_property
     def insights(self) -> Insights:
-        return Insights(self.store, self.namespace)
+        return Insights(self.store, self.namespace, self._sees)
 
     @cached_property
     def audit(self) -> Audit:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.book.bulk import count_for
 from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
-from duebook.model.insight import Coming, Overview, fold_steps
+from duebook.model.insight import Coming, Overview, Staff, fold_steps
 from duebook.model.run import lateness
-from duebook.model.serving import Serving, unserved
+from duebook.model.serving import ALL, Serving, unserved
 from duebook.planner import DueTimes
 from duebook.planner.due import jittered
 
@@ -45,11 +45,13 @@ LOOKED_FAILED: Final = 40
 
 
 class Insights:
-    """What goes on in a namespace; everything is read at once, and nothing is written."""
+    """What goes on in a namespace; everything is read at once, and nothing is written. `sees` are
+    the namespaces whose nodes are shown."""
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, sees: Serving = ALL) -> None:
         self._store = store
         self._namespace = namespace
+        self._sees = sees
 
     def overview(self) -> Overview:
         """What runs, what is due in the next hour, what failed or began late in the last day."""
@@ -79,7 +81,8 @@ class Insights:
             tx.list_broken_files(namespace, SHOWN),
             self._stranded(tx),
             unserved(namespace, tx.list_served()),
-            tx.list_nodes(),
+            Staff.of(tx.list_nodes()),
+            tx.list_nodes(self._sees),
             tx.list_queues(Serving((namespace,))),
         )
 

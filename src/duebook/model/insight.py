@@ -69,6 +69,24 @@ class Coming:
 
 
 @dataclass(frozen=True, slots=True)
+class Staff:
+    """What the live nodes do, those of other namespaces included, without telling who they are."""
+
+    lives: bool
+    plans: bool
+    queues: frozenset[str]
+    """that they serve"""
+
+    @staticmethod
+    def of(nodes: Sequence[LiveNode]) -> Staff:
+        return Staff(
+            bool(nodes),
+            any("scheduler" in node.roles for node in nodes),
+            frozenset(queue for node in nodes for queue in node.queues),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What goes on in a namespace."""
 
@@ -91,7 +109,9 @@ class Overview:
     stranded: Sequence[StrandedTask]
     unserved: str | None
     """that no live worker serves the namespace"""
+    staff: Staff
     nodes: Sequence[LiveNode]
+    """those that the viewer sees"""
     queues: Sequence[QueueLoad]
 
 

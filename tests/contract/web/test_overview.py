@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.model.serving import Serving
+from duebook.model.serving import ALL, Serving
 from duebook.store.values import SessionInfo
 from tests.conformance.builders import LEASE, begin, claim, settle
+from tests.contract.web.conftest import Browser
 
 if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.contract.web.conftest import Browser
 
 TRUE = {"command": ["true"]}
 
 
-def begin_scheduler(store: Store) -> None:
-    info = SessionInfo("planner-1", "host-of-planner-1", 2, "scheduler", "0", "2026a")
+def begin_scheduler(store: Store, serves: Serving = ALL) -> None:
+    about = ("planner-1", "host-of-planner-1", 2, "scheduler", "0", "2026a")
+    info = SessionInfo(*about, namespaces=serves)
     store.transact(lambda tx: tx.begin_session(info, LEASE))
 
 
@@ -75,6 +76,21 @@ def test_a_namespace_that_nobody_serves_is_not_well(viewer: Browser, book: Book)
     assert "serves other namespaces" in page.text
     assert told.removesuffix(".") in viewer.ok("/schedules/job").text
     assert "serves namespace shop" in viewer.ok("/nodes").text
+
+
+def test_nodes_of_other_namespaces_are_not_shown(app: App, store: Store) -> None:
+    viewer = Browser(app, "viewer@shop")
+    begin_scheduler(store, Serving(("billing",)))
+    page = viewer.ok("/", namespace="shop")
+    assert "host-of-planner-1" not in page.source
+    assert "0 nodes" in page.text
+    assert "No live node serves a namespace that you see" in page.text
+    assert "No node is running" not in page.text
+    assert "No live node plans" not in page.text
+    begin(store, "ours", namespaces=Serving(("shop", "billing")))
+    page = viewer.ok("/", namespace="shop")
+    assert "host-of-ours" in page.text
+    assert "host-of-planner-1" not in page.source
 
 
 def test_what_is_due_in_the_next_hour_is_on_a_line(viewer: Browser, book: Book) -> None:
