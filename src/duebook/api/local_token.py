@@ -119,8 +119,7 @@ class LocalToken:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[int, ...] = ()
-        self._text: str | None = None
+        self._known: tuple[tuple[int, ...], str | None] = ((), None)
 
     def __call__(self) -> str | None:
         """None while there is no file, or one that is refused: then no local token opens."""
@@ -129,10 +128,13 @@ class LocalToken:
         except OSError:
             return None
         seen = (found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns)
-        if seen != self._seen:
-            self._text = self._read()
-            self._seen = seen  # of before it was read: what changes meanwhile is read again
-        return self._text
+        known, text = self._known
+        if seen != known:
+            text = self._read()
+            # `seen` is of before it was read: what changes meanwhile is read again. Many threads
+            # are here: a text stands only beside the file that it was looked up for.
+            self._known = seen, text
+        return text
 
     def _read(self) -> str | None:
         try:

@@ -140,3 +140,29 @@ def test_a_rotation_replaces_a_token_that_others_could_read(tmp_path: Path) -> N
     assert token() == keep_local_token(path) != old
     path.unlink()
     assert token() is None
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_slow_thread_never_brings_a_rotated_token_back(tmp_path: Path, place: int) -> None:
+    """What it found before the rotation, it keeps while another thread keeps what it found after,
+    before each of the other's assignments."""
+    assigned: list[tuple[str, object]] = []
+    late: dict[int, list[tuple[str, object]]] = {}
+
+    class Watched(LocalToken):
+        def __setattr__(self, name: str, value: object) -> None:
+            for other in late.pop(len(assigned), ()):
+                super().__setattr__(*other)
+            assigned.append((name, value))
+            super().__setattr__(name, value)
+
+    path = tmp_path / "token"
+    old = keep_local_token(path)
+    token = Watched(path)
+    assigned.clear()
+    assert token() == old
+    late[place] = list(assigned)
+    assigned.clear()
+    rotate_local_token(path)
+    assert token() != old
+    assert token() == keep_local_token(path) != old
