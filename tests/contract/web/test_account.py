@@ -100,6 +100,7 @@ def test_a_link_of_another_site_logs_nobody_in(browser: TestClient, code: str, s
     assert answer.status_code == 200
     assert "set-cookie" not in answer.headers
     assert code not in answer.text
+    assert "Copy the link into the address bar" in Page(answer).text
     own = {"Sec-Fetch-Site": "none"}
     answer = browser.get("/login", params={"code": code}, headers=own, follow_redirects=False)
     assert answer.status_code == 303, "it was not used up"

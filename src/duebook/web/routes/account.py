@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from duebook.api.authenticator import SESSION_LASTS
+from duebook.api.cookies import read_cookie
 from duebook.api.gate import COOKIE
 from duebook.api.operations import Operations
 from duebook.api.parameters import Query
@@ -33,6 +34,9 @@ UNKNOWN: Final = "That token is not known, or no longer valid."
 USED: Final = (
     "This link has been used, or is older than a minute. To get a new one, run: duebook token link"
 )
+ELSEWHERE: Final = (
+    "Copy the link into the address bar: links on other sites' pages do not log you in."
+)
 A_YEAR: Final = 365 * 24 * 3600
 FILES: Final = {"Cache-Control": "max-age=300"}
 
@@ -51,7 +55,8 @@ def get_login(
     if code is not None and request.headers.get("sec-fetch-site", "none") in OUR_LINKS:
         session = _authenticator(request).use_link(code)
         return _logged_in(request, session, local_path(there), USED)
-    return HTMLResponse(render("login.html", refused=None, there=local_path(there)))
+    told = None if code is None else ELSEWHERE
+    return HTMLResponse(render("login.html", refused=told, there=local_path(there)))
 
 
 @operations("POST", "/login", None, None)
@@ -69,7 +74,7 @@ async def post_login(request: Request) -> Response:
 @operations("POST", "/logout", Role.VIEWER, None)
 def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 - it was checked
     """End the session, here and wherever somebody has a copy of it."""
-    _authenticator(request).end_session(request.cookies.get(COOKIE, ""))
+    _authenticator(request).end_session(read_cookie(request.headers, COOKIE) or "")
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
