@@ -73,6 +73,8 @@ class BookAuthenticator:
         """As `Tokens.check`, with an answer for all who ask at the same time."""
         if (claimed := split_secret(text)) is None:
             return None
+        if not self._recent.knows(claimed[0]) and self._tokens.check(text) is None:
+            return None
         found, now, _ = self._recent.get(claimed[0])
         if found is None or not hmac.compare_digest(found[1], claimed[1]):
             return None
@@ -101,6 +103,25 @@ class BookAuthenticator:
         return None if token is None else self.open_session(token)
 
     def check_session(self, text: str, again: bool = False) -> Caller | None:
+        """Raises Unavailable when the books do not answer."""
+        token_id = self._claimed(text)
+        if token_id is None or (token_id == LOCAL and not self._is_local(text)):
+            return None
+        session = session_digest(text)
+        if not again:
+            found, now, is_over = self._store.read(
+                lambda tx: (tx.get_token(token_id), tx.now, bool(tx.list_ended_logins([session])))
+            )
+        elif self._recent.knows(token_id, session) or self.check_session(text) is not None:
+            found, now, is_over = self._recent.get(token_id, session)
+        else:
+            return None
+        if is_over:
+            return None
+        return _LOCAL_CALLER if token_id == LOCAL else _caller(text, found, now)
+
+    def _claimed(self, text: str) -> str | None:
+        """The id of the token that a session says it is of; None when it is over, or none."""
         parts = text.split(".")
         if len(parts) != 5:
             return None
@@ -109,31 +130,22 @@ class BookAuthenticator:
             return None
         if self._clock() >= int(expiry):
             return None
-        digest, caller = self._known(token_id, session_digest(text), again)
-        return caller if digest is not None and read_session(text, digest) else None
-
-    def _known(self, token_id: str, session: str, again: bool) -> tuple[str | None, Caller | None]:
-        """The digest of a token, and who that is; None for a token that is none, and for a session
-        that was ended."""
-        is_local = token_id == LOCAL
         try:
-            wanted = LOCAL if is_local else str(UUID(token_id))
+            return LOCAL if token_id == LOCAL else str(UUID(token_id))
         except ValueError:
-            return None, None
-        if again:
-            found, now, is_over = self._recent.get(wanted, session)
-        else:
-            found, now, is_over = self._store.read(
-                lambda tx: (tx.get_token(wanted), tx.now, bool(tx.list_ended_logins([session])))
-            )
-        if is_over:
-            return None, None
-        if is_local:
-            local = self._local()
-            return (None, None) if local is None else (digest_of(secret_of(local)), _LOCAL_CALLER)
-        if found is None or not found[0].opens(now):
-            return None, None
-        return found[1], Caller.of(found[0])
+            return None
+
+    def _is_local(self, text: str) -> bool:
+        """Whether a session is of the local token; does not ask the books."""
+        local = self._local()
+        return local is not None and read_session(text, digest_of(secret_of(local)))
+
+
+def _caller(text: str, found: tuple[AccessToken, str] | None, now: datetime) -> Caller | None:
+    """Who a session is of, by the token that the books have for it, and its digest."""
+    if found is None or not found[0].opens(now) or not read_session(text, found[1]):
+        return None
+    return Caller.of(found[0])
 
 
 _LOCAL_CALLER: Final = Caller(LOCAL, LOCAL, Role.ADMIN)

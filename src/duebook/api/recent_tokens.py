@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from duebook.errors import Unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
@@ -25,7 +27,11 @@ MOST: Final = 1_000
 
 
 class RecentTokens:
-    """What the books said about the tokens and sessions that were asked for lately."""
+    """What the books said about the tokens and sessions that were asked for lately.
+
+    Only those that were let in before are asked for here: all others would make everybody's
+    question longer.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -37,24 +43,41 @@ class RecentTokens:
         self._asked: frozenset[tuple[str, str]] = frozenset()
         self._now: datetime | None = None
         self._asked_at = float("-inf")
+        self._failure: tuple[float, Unavailable] | None = None
+
+    def knows(self, token_id: str, session: str = "") -> bool:
+        """Whether somebody asked for it in the last minute; asks nobody."""
+        return (token_id, session) in self._used
 
     def get(self, token_id: str, session: str = "") -> tuple[Found, datetime, bool]:
         """A token with the digest of its secret, or None, the time of the books, and whether the
         session with that digest was ended; at most half a second old. Raises Unavailable when the
-        books do not answer."""
+        books do not answer, or did not to somebody who asked just before."""
         asked = token_id, session
         with self._lock:
             self._used.pop(asked, None)
             self._used[asked] = self._clock()
             stale = self._clock() - self._asked_at >= FRESH
             if self._now is None or stale or asked not in self._asked:
-                self._now = self._ask()
+                self._now = self._ask_once()
             return self._found[token_id], self._now, session in self._ended
 
     def forget(self) -> None:
         """Ask anew at the next question."""
         with self._lock:
             self._now = None
+
+    def _ask_once(self) -> datetime:
+        """Who waited for a question that failed fails with it, and does not repeat it in turn."""
+        if self._failure is not None and self._clock() - self._failure[0] < FRESH:
+            raise Unavailable(str(self._failure[1]))
+        try:
+            now = self._ask()
+        except Unavailable as error:
+            self._failure = self._clock(), error
+            raise
+        self._failure = None
+        return now
 
     def _ask(self) -> datetime:
         """About all that were used lately, the newest of them."""

@@ -13,6 +13,7 @@ from duebook.api.authenticator import SESSION_LASTS, BookAuthenticator
 from duebook.api.recent_tokens import RecentTokens
 from duebook.book.tokens import Tokens
 from duebook.clock import utc_now
+from duebook.errors import Unavailable
 from duebook.model.access import Role
 from duebook.store.sqlite import SqliteStore
 
@@ -200,3 +201,49 @@ def test_sessions_that_look_again_are_one_question_a_second(
     now += 3600
     assert door.check_session(sessions[0], again=True) is not None
     assert door.check_session("0190b5c4-0000-7000-8000-000000000000.1.a.b", again=True) is None
+
+
+def test_who_waits_for_a_question_that_fails_does_not_repeat_it(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked = 0.0, 0
+    recent = RecentTokens(store, lambda: now)
+    token, _ = Tokens(store).create("ci", "viewer", ["*"])
+    read = store.read
+
+    def silent(work: Callable[[Tx], object]) -> object:  # noqa: ARG001
+        nonlocal now, asked
+        now, asked = now + 1, asked + 1
+        raise Unavailable("the database does not answer")
+
+    monkeypatch.setattr(store, "read", silent)
+    for _ in range(10):
+        with pytest.raises(Unavailable, match="the database does not answer"):
+            recent.get(token.id)
+    assert asked == 1
+    now += 0.5
+    with pytest.raises(Unavailable):
+        recent.get(token.id)
+    assert asked == 2
+    monkeypatch.setattr(store, "read", read)
+    now += 0.5
+    found, _, _ = recent.get(token.id)
+    assert found is not None
+
+
+@pytest.mark.parametrize("kind", ["local", "books"])
+def test_a_session_that_is_made_up_lengthens_nobodys_question(
+    store: SqliteStore, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, text = Tokens(store).create("ci", "viewer", ["*"])
+    door = BookAuthenticator(store, lambda: LOCAL)
+    session = door.open_session(LOCAL if kind == "local" else text)
+    assert session is not None
+    forged = session[:-1] + ("0" if session[-1] != "0" else "1")
+    monkeypatch.setattr(door._recent, "get", lambda *_: pytest.fail("it was asked for"))
+    assert door.check_session(forged, again=True) is None
+    assert door.check(text[:-1] + ("a" if text[-1] != "a" else "b"), again=True) is None
+    assert not door._recent.knows(token.id)
+    if kind == "local":  # its signature is checked without the books
+        monkeypatch.setattr(store, "read", lambda _: pytest.fail("the books were asked"))
+        assert door.check_session(forged) is None
