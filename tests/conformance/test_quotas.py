@@ -335,7 +335,7 @@ def test_definitions_have_no_more_bytes_than_the_quota(book: Book) -> None:
     )
     assert "duebook namespace limit shop --definition-bytes …" in str(caught.value)
     book.namespaces.limit("shop", definition_bytes=2_000, max_priority=5)
-    with pytest.raises(QuotaReached, match="--definition-bytes … --max-priority 5$"):
+    with pytest.raises(QuotaReached, match=r"--definition-bytes … --max-priority 5$"):
         make(book, "b", payload={"text": "x" * 1_500})
     with pytest.raises(QuotaReached):
         book.schedules.update("a", payload={"text": "x" * 2_500})
