@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.errors import Invalid, shorten
+from duebook.targets.heads import Head, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +31,13 @@ _STEERING: Final = re.compile(
     r"|AWS_(CONFIG|SHARED_CREDENTIALS)_FILE|CLOUDSDK_.*|GNUPGHOME|KRB5_CONFIG|DUEBOOK_.*|DAG_.*"
 )
 """Variables by which programs find other programs, libraries, or files that name some."""
-_PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
+
+
+DEEPEST: Final = 20
+"""Programs that start each other by the arguments of the one before."""
+MOST_MARKS: Final = 8
+_FIND_STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 class Chosen(Invalid):
@@ -48,69 +54,6 @@ class Word(NamedTuple):
     """whether it begins with that value, which may then be an option"""
     splits: bool = False
     """whether a shell makes several words of the value"""
-
-
-class _Head(NamedTuple):
-    """How the command line of a program begins that starts another, or runs a text."""
-
-    deciding: frozenset[str] = frozenset()
-    """options whose value, the next word, says what runs"""
-    valued: frozenset[str] = frozenset()
-    """other options that have one"""
-    text: str = ""
-    """letters of options whose value is a text that runs"""
-    places: int = 0
-    """words between the options and the program"""
-    fixed_places: bool = True
-    runs_scripts: bool = False
-    """what follows the options is a script, or else is read from the input"""
-    ends_options: bool = True
-    """whether what follows a text are arguments, whatever they begin with"""
-    is_shell: bool = False
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_SHELL: Final = _Head(
-    _set("--rcfile --init-file"), _set("-o +o -O +O"), "c", runs_scripts=True, is_shell=True
-)
-_SCRIPTED: Final = _Head(
-    _set("-I -r --require --import --loader -d -f -l -c"),
-    text="eEpRB",
-    runs_scripts=True,
-    ends_options=False,
-)
-_PYTHON_HEAD: Final = _Head(_set("-W -X"), text="cm", runs_scripts=True)
-_PLAIN: Final = _Head()
-_HEADS: Final[dict[str, _Head]] = {
-    **dict.fromkeys(_set("sh ash bash dash ksh mksh zsh fish"), _SHELL),
-    **dict.fromkeys(_set("perl ruby node nodejs deno bun lua php"), _SCRIPTED),
-    **dict.fromkeys(
-        _set("nohup setsid unshare setpriv fakeroot tini dumb-init npx uvx bunx busybox watch")
-        | _set("alias coproc enable hash complete compgen bind")
-        | _set("unbuffer exec command builtin source . eval trap nsenter systemd-run chrt"),
-        _PLAIN,
-    ),
-    "env": _Head(_set("-C -S --chdir --split-string"), _set("-u --unset")),
-    "sudo": _Head(_set("-D -R -h"), _set("-u -g -p -C -r -t -T -U")),
-    "doas": _Head(_set("-C"), _set("-u")),
-    "su": _Head(_set("-s --shell"), _set("-g -G -w"), "c", places=1),
-    "runuser": _Head(_set("-s --shell"), _set("-u -g -G -w"), "c"),
-    "nice": _Head(valued=_set("-n")),
-    "ionice": _Head(valued=_set("-c -n")),
-    "timeout": _Head(valued=_set("-k -s"), places=1, fixed_places=False),
-    "stdbuf": _Head(valued=_set("-i -o -e")),
-    "time": _Head(valued=_set("-f -o")),
-    "chroot": _Head(places=1),
-    "flock": _Head(valued=_set("-w -E"), text="c", places=1),
-    "xargs": _Head(valued=_set("-a -d -E -I -L -n -P -s")),
-    "ssh": _Head(_set("-F -o -S"), _set("-b -c -i -J -l -L -p -R -D -W -w -m -e -E"), places=1),
-    "strace": _Head(valued=_set("-e -o -s -u -E -a")),
-}
-_ALL_DECIDE: Final = _set("eval trap alias coproc enable hash complete compgen bind")
-_LONG_TEXTS: Final = _set("--command --eval --print --run")
 
 
 def steers(name: str) -> bool:
@@ -143,12 +86,6 @@ def refuse_words(
     return _Line(words, refuse_text, directory, piped).refuse()
 
 
-def _head_of(word: str) -> _Head | None:
-    """What is known of a program by its name; None when its arguments are data."""
-    name = word.rpartition("/")[2]
-    return _PYTHON_HEAD if _PYTHON.fullmatch(name) else _HEADS.get(name)
-
-
 class _Line:
     def __init__(
         self,
@@ -156,34 +93,101 @@ class _Line:
         refuse_text: Callable[[str, bool], None],
         directory: str | None,
         piped: str | None,
+        depth: int = 0,
     ) -> None:
+        if depth > DEEPEST:
+            raise Invalid(f"programs start each other more than {DEEPEST} deep")
         self._words = words
         self._refuse_text = refuse_text
         self._directory = directory
         self._piped = piped
+        self._depth = depth
+        self._is_behind = False
+        """whether the words behind an unknown option are known to have no values"""
         self._at = 0
 
     def refuse(self) -> bool:
         while (word := self._next()) is not None:
             self._decides(word)
             self._is_found(word.text)
-            head = _head_of(word.text)
-            if head is None:
-                return True
             name = word.text.rpartition("/")[2]
-            if name in _ALL_DECIDE:
-                self._all_decide()
+            head = head_of(name)
+            if head is None:
+                self._others(name)
                 return True
-            if name == "command" and self._asks():
+            if (name == "command" and self._asks()) or self._begins(name, head):
                 return True
-            if name in ("xargs", "parallel"):
-                self._add_input()
             if self._options(head):
                 return True
             self._places(head)
+            if head.places and self._options(head):  # flock FILE -c TEXT
+                return True
+            if head.joins:
+                self._refuse_joined(name)
             if head.runs_scripts:
-                return self._script()
+                return self._script(head)
         return True
+
+    def _refuse_joined(self, name: str) -> None:
+        for word in self._words[self._at :]:
+            if word.value is not None:
+                raise Chosen(
+                    f'{name} makes one text for a shell of "{shorten(word.text)}" and the words '
+                    f'around it, so that "{shorten(word.value)}" may choose what runs; send the '
+                    "value through its input"
+                )
+
+    def _begins(self, name: str, head: Head) -> bool:
+        """What some programs have before their options; returns whether all words say what runs."""
+        if name in ("xargs", "parallel"):
+            self._add_input()
+        if head.all_decide or (name == "runuser" and not self._has("-u", "--user")):
+            self._all_decide()
+            return True
+        word = self._peek()
+        if word is not None and word.text in head.subcommands:
+            self._at += 1
+        return False
+
+    def _has(self, *options: str) -> bool:
+        return any(word.text in options for word in self._words[self._at : self._at + 12])
+
+    def _others(self, name: str) -> None:
+        """A program of which nothing is known may start what follows: find -exec, docker run."""
+        end = self._at
+        for place in range(self._at, len(self._words)):
+            word = self._words[place]
+            if name == "find" and word.splits:
+                self._decides(word, only_if_split=True)
+            if name == "find" and word.text in _FIND_STARTS and place >= end:
+                end = self._found(place + 1)
+            elif name == "kubectl" and word.text == "--" and place >= end:
+                end = len(self._words)
+                self._inner(self._words[place + 1 :])
+            elif (head := head_of(word.text.rpartition("/")[2])) is not None:
+                self._text_behind(head, place + 1)
+
+    def _found(self, start: int) -> int:
+        """find -exec: the command line up to ; or +, and where that is."""
+        end = start
+        while end < len(self._words) and self._words[end].text not in (";", "+"):
+            end += 1
+        line = self._words[start:end]
+        self._inner(_replaced(line, {"{}"}, self._piped and "a file that find finds"))
+        return end
+
+    def _inner(self, words: Sequence[Word]) -> None:
+        _Line(words, self._refuse_text, self._directory, self._piped, self._depth + 1).refuse()
+
+    def _text_behind(self, head: Head, at: int) -> None:
+        """sh -c TEXT somewhere among the arguments of another program."""
+        for place in range(at, len(self._words) - 1):
+            option = self._words[place].text
+            if not option.startswith("-"):
+                return
+            if head.means(option) == "text":
+                self._text(head, self._words[place + 1], place + 2)
+                return
 
     def _peek(self) -> Word | None:
         return self._words[self._at] if self._at < len(self._words) else None
@@ -232,74 +236,105 @@ class _Line:
         """The words that xargs adds behind its own, or puts where its -I says."""
         if self._piped is None or self._peek() is None:  # alone it only prints
             return
-        words = list(self._words)
-        for place in range(self._at, len(words)):
-            if mark := _mark(words[place - 1].text, words[place].text):
-                words[place + 1 :] = [
-                    Word(word.text, self._piped, word.text.startswith(mark))
-                    if mark in word.text
-                    else word
-                    for word in words[place + 1 :]
-                ]
+        marks = {
+            mark
+            for place in range(self._at, len(self._words))
+            if (mark := _mark(self._words[place - 1].text, self._words[place].text))
+        }
+        if len(marks) > MOST_MARKS:
+            raise Invalid(f"xargs has more than {MOST_MARKS} options -I; write one")
+        own = self._words[: self._at]
+        words = [*own, *_replaced(self._words[self._at :], marks, self._piped)]
         self._words = [*words, Word("…", self._piped, leads=True)]
+        self._piped = None
 
-    def _options(self, head: _Head) -> bool:
+    def _options(self, head: Head) -> bool:
         """Goes past the options; returns whether one of them had the text that runs."""
         has_text = False
         while (word := self._peek()) is not None:
             name = assigned(word.text)
             if name is not None:
                 self._decides(word, only_if_split=not steers(name))
-            elif word.text.startswith(("-", "+")) and word.text != "-":
+            elif head.is_option(word.text):
                 self._decides(word)
             else:
                 break
             self._at += 1
             if word.text == "--":
                 return has_text
-            has_text |= self._value_of(word.text, head)
+            if name is None:
+                has_text |= self._value_of(word.text, head)
             if has_text and head.ends_options:
                 return True
         if has_text and word is not None and word.leads:
-            self._decides(word)  # it may be another option
+            raise Chosen(
+                f'"{shorten(word.text)}" may be taken for an option, which "{shorten(word.value)}" '
+                "then chooses; put -- before it"
+            )
         return has_text
 
-    def _value_of(self, option: str, head: _Head) -> bool:
+    def _value_of(self, option: str, head: Head) -> bool:
         """The next word, if it belongs to an option; returns whether it is the text that runs."""
-        if _has_text(option, head):
-            text = self._next()
-            self._decides(text)
-            if text is not None and head.is_shell:
-                has_values = any(word.value is not None for word in self._words[self._at :])
-                self._refuse_text(text.text, has_values)
+        meaning = head.means(option)
+        if meaning == "text":
+            self._text(head, self._next(), self._at)
             return True
-        if option in head.deciding:
+        if meaning == "deciding":
             self._decides(self._next())
-        elif option in head.valued:
+        elif meaning == "valued":
             self._decides(self._next(), only_if_split=True)
-        return False
+        elif meaning == "unknown":
+            self._refuse_behind(option)
+        return meaning == "attached text"
 
-    def _places(self, head: _Head) -> None:
+    def _text(self, head: Head, text: Word | None, at: int) -> None:
+        self._decides(text)
+        if text is not None and head.is_shell:
+            self._refuse_text(text.text, any(word.value is not None for word in self._words[at:]))
+
+    def _refuse_behind(self, option: str) -> None:
+        """Nobody knows which of the words behind an unknown option is the program."""
+        if self._is_behind:
+            return
+        self._is_behind = True
+        for word in self._words[self._at :]:
+            if word.value is not None:
+                raise Chosen(
+                    f'"{shorten(word.text)}" stands behind the option "{shorten(option)}", which '
+                    f'Duebook does not know, and may let "{shorten(word.value)}" choose what runs; '
+                    "put the command into a script, and pass the value to that as an argument"
+                )
+
+    def _places(self, head: Head) -> None:
         after_dashes = self._at > 0 and self._words[self._at - 1].text == "--"
         for _ in range(head.places):
             word = self._next()
             may_be_option = word is not None and word.leads and not after_dashes
             self._decides(word, only_if_split=not (head.fixed_places and may_be_option))
 
-    def _script(self) -> bool:
+    def _script(self, head: Head) -> bool:
         word = self._next()
         if word is None or word.text == "-":
             return False
         self._decides(word)
+        if head.is_text_first:
+            return True
         self._is_found(word.text if "/" in word.text else f"./{word.text}")
         return True
 
 
-def _has_text(option: str, head: _Head) -> bool:
-    """-c, or letters of which that is the last, such as -ec."""
-    if not head.text or not option.startswith("-"):
-        return False
-    return option in _LONG_TEXTS or (not option.startswith("--") and option[-1:] in head.text)
+def _replaced(words: Sequence[Word], marks: set[str], value: str | None) -> list[Word]:
+    """The words, with a value wherever a mark stands, but in the option that says the mark."""
+    if value is None:
+        return list(words)
+    return [
+        Word(word.text, value, word.text.startswith(tuple(marks)))
+        if any(mark in word.text for mark in marks)
+        and not (word.text in marks and place > 0 and words[place - 1].text == "-I")
+        and not word.text.startswith(("-I", "-i", "--replace"))
+        else word
+        for place, word in enumerate(words)
+    ]
 
 
 def _mark(before: str, word: str) -> str:

@@ -46,6 +46,15 @@ def test_mixtures_of_such_texts_and_garbage_are_read_to_their_end() -> None:
         "[[ $X == a " + "&& a " * 20000,
         "$((" * 30000 + "X",
         "((a) " * 20000 + "$X",
+        "find -exec " * 9000 + "$X",
+        "find . " + "-exec a " * 9000 + "$X",
+        "kubectl -- " * 9000 + "$X",
+        "xargs " * 15000 + "echo $X",
+        "xargs " + "-I{} " * 15000 + "echo $X",
+        "sudo " + "--a " * 20000 + "; echo $X",
+        "runuser " * 10000 + "-u; echo $X",
+        "perl " + "-e a " * 20000 + "; echo $X",
+        "echo " + "sh -x " * 15000 + "$X",
         "a=$b;" * 9000 + "b=$X",
     ],
 )
@@ -88,6 +97,10 @@ def test_a_test_twice_as_long_takes_twice_as_long_to_read() -> None:
         {"command": ["/usr/bin/python3.12", "-m", "{{ payload.x }}"]},
         {"command": ["python3", "{{ payload.x }}"]},
         {"command": ["sudo", "-u", "app", "timeout", "5", "{{ payload.x }}"]},
+        {"command": ["sudo", "--user", "a", "{{ payload.x }}"]},
+        {"command": ["docker", "run", "img", "sh", "-c", "{{ payload.x }}"]},
+        {"command": ["find", ".", "-exec", "{{ payload.x }}", ";"]},
+        {"command": ["awk", "{{ payload.x }}"]},
         {"shell": "$DUEBOOK_PAYLOAD_X"},
         {"shell": 'cd "$DUEBOOK_PAYLOAD_X" && ./run.sh'},
         {"shell": 'echo "$DUEBOOK_PAYLOAD" | sh'},
@@ -115,6 +128,17 @@ def test_a_payload_does_not_choose_what_a_command_runs(target: dict[str, object]
 )
 def test_a_payload_may_be_an_argument(target: dict[str, object]) -> None:
     assert check_templates(spec_of(target)) == {}
+
+
+@pytest.mark.parametrize("text", ["perl -ne 'print' \"$X\"", "ruby -e 'puts 1' \"$X\""])
+def test_a_value_behind_the_text_of_an_interpreter_needs_two_dashes(text: str) -> None:
+    with pytest.raises(Invalid, match=r"may be taken for an option.*put -- before it"):
+        refuse_shell_text(text, lambda name: name == "X")
+
+
+def test_a_number_that_bash_would_compute_is_refused_with_what_to_write() -> None:
+    with pytest.raises(Invalid, match=r'compare numbers with \[ "\$X" -gt 3 \]'):
+        refuse_shell_text("[[ $X -gt 3 ]]", lambda name: name == "X")
 
 
 def test_names_that_steer_programs_are_known() -> None:
