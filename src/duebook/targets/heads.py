@@ -168,7 +168,16 @@ _HEADS: Final[dict[str, Head]] = {
         _set("eval trap alias coproc enable hash complete compgen bind su parallel"),
         Head(all_decide=True),
     ),
-    **dict.fromkeys(_set("nohup builtin source . busybox fakeroot npx uvx bunx"), Head()),
+    **dict.fromkeys(_set("nohup builtin source . busybox fakeroot"), Head()),
+    **dict.fromkeys(_set("npx uvx bunx"), Head(flags="y", long_flags=_set("--yes --quiet"))),
+    **dict.fromkeys(
+        _set("uv poetry pipenv hatch conda"),
+        Head(
+            valued=_set("-p --with --python --project --directory -n --name"),
+            flags="qv",
+            subcommands=_set("run"),
+        ),
+    ),
     "exec": Head(valued=_set("-a"), flags="cl"),
     "command": Head(flags="p"),
     "setsid": Head(flags="cfw", long_flags=_set("--ctty --fork --wait")),

@@ -51,9 +51,11 @@ def number_operands(words: Sequence[Word]) -> Iterator[str]:
     """Words of `let` and `[[` that bash computes."""
     if words[0].text == "let":
         yield from (word.text for word in words[1:])
-    if words[0].text == "[[":
+    else:
         for place, word in enumerate(words):
-            if word.text in _COMPARISONS:
+            if word.text in _OF_NAMES:
+                yield from (near.text.partition("[")[2] for near in words[place + 1 :][:1])
+            if word.text in _COMPARISONS and words[0].text == "[[":
                 yield from (
                     near.text for near in (*words[place - 1 : place], *words[place + 1 :][:1])
                 )

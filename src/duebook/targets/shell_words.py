@@ -40,6 +40,7 @@ _POSITIONS: Final = frozenset("0123456789@*")
 _MENTION: Final = re.compile(r"\w+|[@*]", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _BROKEN_NAME: Final = re.compile(r"\$\{?[#!]?\w*\\\n\w", re.ASCII)
+_ESCAPED_QUOTE: Final = re.compile(r"\$'[^']*\\'")
 _FUNCTION: Final = re.compile(r"\(\s*\)|\bfunction\b")
 MOST_PASSES: Final = 4
 _PLAIN: Final = re.compile(r"""[^\s;&|()<>\\'"$`]+""")
@@ -121,6 +122,8 @@ class _Reader:
         self._words: list[Word] = []
         self._is_test = False
         """whether it is within [[ … ]], where signs end no command"""
+        self._computed = 0
+        """where the last line with $[…] ends"""
         self._has_input = False
         """whether the command has an input of its own"""
         self._piped: str | None = None
@@ -353,9 +356,29 @@ class _Reader:
         elif found := _NAME.match(text, at + 1):
             self._at = found.end()
             self._take(self._loose(found[0]), is_quoted)
+        elif text.startswith("$[", at):
+            self._old_arithmetic()
         else:
+            self._refuse_escaped_quote(is_quoted)
             self._literal += "$"
             self._at = at + 1
+
+    def _old_arithmetic(self) -> None:
+        """$[…], which is $((…)) in bash."""
+        if self._at >= self._computed:
+            end = self._text.find("\n", self._at)
+            self._computed = len(self._text) if end < 0 else end
+            self._refuse_numbers(self._text[self._at : self._computed])
+        self._literal += "$"
+        self._at += 1
+
+    def _refuse_escaped_quote(self, is_quoted: bool) -> None:
+        """In $'…', bash and other shells disagree where the text ends after an escaped quote."""
+        found = None if is_quoted else _ESCAPED_QUOTE.match(self._text, self._at)
+        if found is not None:
+            raise Chosen(
+                f'shells read "{shorten(found[0])}" in different ways; write it in double quotes'
+            )
 
     def _nested(self, start: int, is_quoted: bool = False, is_list: bool = False) -> None:
         """Commands whose output stands here, or a list of values, up to a parenthesis."""
@@ -447,6 +470,8 @@ class _Reader:
             shown = self._text[self._start : self._at].strip()
             text = self._literal if self._value is None or assigned(self._literal) else shown
             self._words.append(Word(text, self._value, self._leads, self._splits))
+            if self._literal == "[[" and len(self._words) == 2 and self._words[0].text == "time":
+                self._words = self._words[1:]
             self._is_test = (
                 self._words[0].text == "[["
                 and self._literal != "]]"
@@ -476,6 +501,7 @@ class _Reader:
             self._command(words)
         if sign in ("|", "|&"):
             is_group = not words or words[0].text in _ENDS
+            is_group |= bool(words) and words[0].text == "printenv"
             self._piped = self._piped or (self.seen if is_group else value)
             self._feed(self._piped)
             self._has_input = True
@@ -523,7 +549,14 @@ class _Reader:
             for text in number_operands(words):
                 self._refuse_numbers(text)
         elif first not in ("case", "function"):
+            if first == "printenv":
+                self._print_variables(words[1:])
             self._run(words)
+
+    def _print_variables(self, words: list[Word]) -> None:
+        """What printenv prints is a value, as $X is."""
+        value = next((word.text for word in words if self._loose(word.text)), None)
+        self.seen = self.seen or (value if words else "printenv")
 
     def _set(self, words: list[Word]) -> None:
         """declare, export and the like."""
