@@ -10,10 +10,9 @@ from duebook.book.bulk import count_for
 from duebook.book.schedule_reader import with_problems
 from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filter
 from duebook.model.insight import Coming, Overview, Staff, fold_steps
-from duebook.model.run import lateness
 from duebook.model.serving import ALL, Serving, unserved
 from duebook.planner import DueTimes
-from duebook.planner.due import jittered
+from duebook.planner.due import lateness_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,11 +174,5 @@ def _began_late(tx: Tx, namespace: str) -> list[Run]:
     """Those of the last day that began late, however much jitter they had."""
     found = tx.list_late(namespace, tx.now - DAY, LATE, LOOKED_LATE)
     specs = tx.list_specs(found)
-    return [run for run in found if _lateness(run, specs.get(run.id)) > LATE][:SHOWN]
-
-
-def _lateness(run: Run, spec: ScheduleSpec | None) -> timedelta:
-    planned_at = run.due_at
-    if spec is not None and run.due_at is not None and run.schedule is not None:
-        planned_at = jittered(run.due_at, spec.jitter, run.schedule)
-    return lateness(run, planned_at) or timedelta()
+    by_run = [(run, lateness_by(run, specs.get(run.id))) for run in found]
+    return [run for run, late in by_run if late is not None and late > LATE][:SHOWN]

@@ -8,8 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.model.plan import Fire, Reason, Skip
-from duebook.model.run import lateness
-from duebook.planner.due import jittered
+from duebook.planner.due import lateness_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +128,7 @@ class Measures:
             if run.attempt != 1 or run.started_at is None:
                 continue
             waits.append((run.started_at - run.ready_at).total_seconds())
-            found = lateness(run, _planned_at(claim))
+            found = lateness_by(run, claim.spec)
             if found is not None and run.origin == "schedule":
                 late.append(found.total_seconds())
         with self._lock:
@@ -194,10 +193,3 @@ def _end_word(end: str | None) -> str:
     if end is None:
         return "refused"
     return "retried" if end.endswith("to be retried") else end.replace(" ", "_")
-
-
-def _planned_at(claim: Claim) -> datetime | None:
-    run = claim.run
-    if run.due_at is None or run.schedule is None:
-        return None
-    return jittered(run.due_at, claim.spec.jitter, run.schedule)

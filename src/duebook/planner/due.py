@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.chance import fraction
 from duebook.model.plan import DueException, Reason, Skip
+from duebook.model.run import lateness
 from duebook.triggers import Count
 from duebook.triggers.zones import day_start
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from duebook.budget import Budget
     from duebook.model.fields import DateRange
     from duebook.model.plan import Snapshot
+    from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.triggers import Trigger
 
-__all__ = ["DueTimes", "instant_before"]
+__all__ = ["DueTimes", "instant_before", "jittered", "lateness_by"]
 
 MOST_COUNTED: Final = 1_000
 """Due times that are counted one by one; beyond, a lower bound will do."""
@@ -56,6 +58,13 @@ def _excluded_intervals(exclude: tuple[DateRange, ...], tz: str) -> tuple[Interv
 def jittered(due_at: datetime, jitter: timedelta, name: str) -> datetime:
     """When a due time of the schedule `name` is to be planned."""
     return due_at + jitter * fraction(name, due_at) if jitter else due_at
+
+
+def lateness_by(run: Run, spec: ScheduleSpec | None) -> timedelta | None:
+    """The lateness of a run that `spec` defined, counted from when its jitter let it begin."""
+    if spec is None or run.due_at is None or run.schedule is None:
+        return lateness(run)
+    return lateness(run, jittered(run.due_at, spec.jitter, run.schedule))
 
 
 class DueTimes:
