@@ -148,6 +148,7 @@ class Signature:
 
     def __init__(self, handler: Callable[..., Any], path: str) -> None:
         self._handler = handler
+        self._is_async = inspect.iscoroutinefunction(handler)
         self._parameters: dict[str, Parameter] = {}
         self._provided: dict[str, Signature] = {}
         self._request: str | None = None
@@ -191,7 +192,7 @@ class Signature:
             values[name] = await inner.call(request, run)
         if self._request is not None:
             values[self._request] = request
-        if inspect.iscoroutinefunction(self._handler):
+        if self._is_async:
             return await self._handler(**values)
         return await run(self._handler, **values)
 

@@ -39,7 +39,6 @@ _METAVARS: Final[dict[Shape, str]] = {
     "name": "NAME",
     "object": "JSON",
     "text": "TEXT",
-    "whole": "N",
 }
 _OF_FLOWS: Final = "triggers"
 """The shape of policies that only the files of flows give."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from duebook.api.gate import STILL
-from duebook.api.log_stream import StillLetIn
+from duebook.api.log_stream import ALIVE_EVERY, StillLetIn
 from duebook.api.operations import Operations
 from duebook.errors import DuebookError
 from duebook.model.access import Role
@@ -26,9 +26,6 @@ __all__ = ["operations"]
 log = logging.getLogger(__name__)
 
 operations = Operations("", "pages")
-
-ALIVE_EVERY: Final = 15.0
-"""Seconds after which the stream says that it lives."""
 
 
 @operations("GET", "/live", Role.VIEWER, None)
