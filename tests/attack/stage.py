@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from duebook.book.tokens import Tokens
 from tests.attack.commands import Word, as_ordinary_user
 from tests.attack.readers import node_numbers
 from tests.integration.nodes import open_world
-from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Stage", "open_stage"]
 
-ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:\d+")
 COUNTED: Final = ("lost", "stalls", "late")
 """What no attack may make more: lost sessions, stalls of renewals, runs late by more than 1 s."""
 
@@ -65,7 +62,6 @@ def open_stage(folder: Path, url: str | None = None) -> Iterator[Stage]:
         word = Word()
         argv = as_ordinary_user(world.cli_argv("up", "--port", "0"))
         node = world._begin(argv, word.env).wait_ready()
-        (address, *_) = eventually(lambda: ADDRESS.findall(node.output))
-        yield Stage(world, node, address, made, word)
+        yield Stage(world, node, node.address, made, word)
         code = node.end()
         assert code == 0, node.log

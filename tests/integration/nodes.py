@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -92,6 +93,13 @@ class NodeProcess:
     @property
     def log(self) -> str:
         return self._err.read_text()
+
+    @property
+    def address(self) -> str:
+        """Of its API, as it says itself once it is ready."""
+        found = re.search(r"open: (http://[^/]+)/", self.wait_ready().output)
+        assert found is not None, self.output
+        return found[1]
 
     @property
     def has_ended(self) -> bool:

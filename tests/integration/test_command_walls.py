@@ -23,18 +23,11 @@ from tests.waiting import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integration.nodes import NodeProcess
 
 __all__ = ["world"]  # the fixture
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 OTHER = "nobody"
-
-
-def address_of(node: NodeProcess) -> str:
-    found = re.search(r"open: (http://[^/]+)/", node.wait_ready().output)
-    assert found is not None, node.output
-    return found[1]
 
 
 def local_token(world: World) -> str:
@@ -50,7 +43,7 @@ def test_commands_find_only_the_secrets_that_are_passed_on(world: World) -> None
         as_ordinary_user(argv), {**word.env, "JOB_PASSWORD": "hunter-2222", "JOB_PLACE": "eu"}
     )
     ways = {**PROCESSES, "what is passed on": 'echo "it is $JOB_PASSWORD"; echo ${#JOB_PASSWORD}'}
-    printed = commands.run(address_of(node), local_token(world), word, ways)
+    printed = commands.run(node.address, local_token(world), word, ways)
     looked = printed["the memory of supervisor, spawner, node and web process"]
     assert re.search(rf"looked at \d+ \d+ {node.pid} \d+ \d+", looked), looked
     assert printed["what is passed on"].splitlines() == ["it is ***", "11"]
@@ -72,7 +65,7 @@ def test_commands_of_another_user_reach_nothing_of_the_node(world: World) -> Non
     word = Word()
     argv = world.cli_argv("up", "--port", "0", "--run-as", OTHER)
     node = world._begin(argv, word.env)
-    url, token = address_of(node), local_token(world)
+    url, token = node.address, local_token(world)
     assert f"runs commands as {OTHER}" in node.output
     ways = PROCESSES | FILES
     printed = commands.run(url, token, word, ways, FOLDER=".", BOOKS="books.db")
