@@ -223,7 +223,16 @@ class World:
         return self.book.runs.get(run).status
 
     def wait_for(self, run: str, *statuses: str, timeout: float = PATIENCE) -> None:
-        eventually(lambda: self.status(run) in statuses, timeout)
+        try:
+            eventually(lambda: self.status(run) in statuses, timeout)
+        except AssertionError:
+            raise AssertionError(f"{run} is not {statuses}: {self._story(run)}") from None
+
+    def _story(self, run: str) -> str:
+        """What the books and the nodes say of a run that did not go as it should."""
+        log = [line.text for _, line in self.book.runs.log(run)]
+        nodes = [(node.process.poll(), node.output, node.log) for node in self.nodes]
+        return f"{self.book.runs.get(run)}\nits log: {log}\nnodes: {nodes}"
 
     def dues(self, name: str) -> Counter[float]:
         """How often a command began for each due time."""

@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from duebook.model.event import Draft
     from duebook.model.run import Progress
 
-__all__ = ["main"]
+__all__ = ["has_children", "main"]
 
 Message = dict[str, Any]
+
+_THREADS = Path("/proc/self/task")
+_LOOKS = 100
 
 
 class Line:
@@ -112,7 +115,7 @@ def main(address: str) -> None:
     while True:
         message, stop = line.next_run()
         outcome = _perform(message, stop, line)
-        is_whole = _flush() and _pipes() == pipes and not _children()
+        is_whole = _flush() and _pipes() == pipes and not has_children()
         line.send({"outcome": asdict(outcome), "reusable": is_whole})
 
 
@@ -133,10 +136,24 @@ def _pipes() -> list[int]:
         return []
 
 
-def _children() -> str:
-    """The processes that were started here and have not ended, or that nobody has waited for."""
-    found = Path("/proc/self/task").glob("*/children")
-    return "".join(file.read_text() for file in found)
+def has_children() -> bool:
+    """Whether a process started here has not ended, or nobody has waited for it.
+
+    A thread that ends meanwhile leaves its children to another one, so they are looked for anew;
+    where threads end all the time, there may be some. Not every kernel tells.
+    """
+    if not _THREADS.joinpath(str(os.getpid()), "children").exists():
+        return False
+    for _ in range(_LOOKS):
+        try:
+            return any(_children_of(thread) for thread in _THREADS.iterdir())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return True
+
+
+def _children_of(thread: Path) -> bytes:
+    return thread.joinpath("children").read_bytes()
 
 
 def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:
