@@ -24,7 +24,7 @@ from croniter import croniter
 from tests.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, ROUNDS, START, Clock, fill
-from duebook.engine.reach import Reach
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.store.postgres import PostgresStore
@@ -218,8 +218,8 @@ def fire_by_many(url: str, clock: Clock) -> Step:
 
 
 def by_threads(store: PostgresStore, clock: Clock, number: int) -> Step:
-    reach = Reach()
-    tickers = [Ticker(store, batch=BATCH, reach=reach) for _ in range(number)]
+    cursor = DueCursor()
+    tickers = [Ticker(store, batch=BATCH, cursor=cursor) for _ in range(number)]
     pool = ThreadPoolExecutor(number)
 
     def go(ticker: Ticker) -> list[float]:

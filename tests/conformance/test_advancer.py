@@ -14,7 +14,7 @@ from duebook.engine.flow_controls import FlowControls
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.settling import conclude
 from duebook.engine.steps import Ready, StepRoom
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
 from duebook.targets.command import environment
@@ -355,7 +355,7 @@ def test_a_step_knows_the_schedule_and_the_due_time_of_its_flow(
     Advancer(store).step()
     (step,) = claim(store)
     assert step.around is not None
-    room = StepRoom(store, Spawner(CommandSetup({})), Shelf())
+    room = StepRoom(store, Spawner(CommandSetup({})), FlowCache())
     ready = room.prepare(step, step.around, OutputFiles())
     assert isinstance(ready, Ready)
     assert run.due_at is not None

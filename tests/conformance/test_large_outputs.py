@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duebook.engine.advancer import Advancer
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.steps import Ready, StepRoom
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.model.flow import MOST_OUTPUT_SIZE
 from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
@@ -51,7 +51,7 @@ def prepared(store: Store, files: OutputFiles, use: str) -> Ready | Outcome:
 
 
 def room(store: Store) -> StepRoom:
-    return StepRoom(store, Spawner(CommandSetup({})), Shelf())
+    return StepRoom(store, Spawner(CommandSetup({})), FlowCache())
 
 
 def test_a_step_gets_a_large_output_as_a_file_while_it_runs(store: Store) -> None:

@@ -6,11 +6,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.chance import fraction
+from duebook.backoff import backoff
 from duebook.delivery.courier import Courier
 from duebook.errors import Conflict, Unavailable
 from duebook.model.consumer import HeldKey, Move, Report
-from duebook.patience import patience
+from duebook.randomness import fraction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +151,7 @@ def received(
                 failures += 1
                 log.warning("group %s waits for the books: %s", consumer.name, error)
                 courier.hurry()
-                time.sleep(patience(failures, fraction(courier.member, failures)))
+                time.sleep(backoff(failures, fraction(courier.member, failures)))
     finally:
         courier.close()
 

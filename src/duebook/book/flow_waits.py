@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.explain.flow_runs import FlowStanding
 from duebook.explain.words import length_text
-from duebook.flows.shelf import NoFlow, Shelf
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import waiting_for
 from duebook.model.serving import unserved
@@ -23,13 +23,13 @@ MOST_TOLD: Final = 3
 """Steps that a message names."""
 
 
-def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
+def waits_of(tx: Tx, flow_cache: FlowCache, run: Run | None) -> tuple[str, ...]:
     """Why a run does not begin, for others, or steps of it, for others or for want of a worker."""
     if run is None or not run.is_active:
         return ()
     runs = [run, *tx.list_steps_of(run.id)]
     steps = {each.id: "" if each.step is None else f'step "{each.step}": ' for each in runs}
-    held = _held_up(tx, shelf, runs)
+    held = _held_up(tx, flow_cache, runs)
     told = [f"{steps[id_]}{why}" for id_, why in held.items()]
     if not any(each.status == "queued" and each.queue != FLOW_QUEUE for each in runs):
         return tuple(told)
@@ -44,13 +44,13 @@ def waits_of(tx: Tx, shelf: Shelf, run: Run | None) -> tuple[str, ...]:
     return (*told, *(each for each in found if each is not None))
 
 
-def standing_of(tx: Tx, shelf: Shelf, flow: Flow, run: Run) -> FlowStanding:
+def standing_of(tx: Tx, flow_cache: FlowCache, flow: Flow, run: Run) -> FlowStanding:
     """What there is to know about a run; of one that has ended, only what is left of it."""
     steps = {step.step: step for step in tx.list_steps_of(run.id) if step.step is not None}
     if not run.is_active:
         return FlowStanding(flow, run, steps, {}, (), {}, tx.now)
     queues = {load.queue.name: load for load in tx.list_queues()}
-    held = _held_up(tx, shelf, [run, *steps.values()])
+    held = _held_up(tx, flow_cache, [run, *steps.values()])
     return FlowStanding(flow, run, steps, held, tx.list_nodes(), queues, tx.now)
 
 
@@ -69,16 +69,16 @@ def _where(run: Run) -> str:
     return f" on {run.node}" if run.node else ""
 
 
-def _held_up(tx: Tx, shelf: Shelf, runs: list[Run]) -> dict[str, str]:
+def _held_up(tx: Tx, flow_cache: FlowCache, runs: list[Run]) -> dict[str, str]:
     """Of runs of flows that could begin, why they do not: for other runs."""
     waiting = [r for r in runs if r.status == "queued" and r.ready_at <= tx.now]
-    found = {run.id: _why(tx, shelf, run) for run in waiting if run.queue == FLOW_QUEUE}
+    found = {run.id: _why(tx, flow_cache, run) for run in waiting if run.queue == FLOW_QUEUE}
     return {id_: why for id_, why in found.items() if why is not None}
 
 
-def _why(tx: Tx, shelf: Shelf, run: Run) -> str | None:
+def _why(tx: Tx, flow_cache: FlowCache, run: Run) -> str | None:
     name, busy = run.flow or "", tx.count_flow_runs(run.namespace, run.flow or "")
-    limit = _limit(tx, shelf, run)
+    limit = _limit(tx, flow_cache, run)
     if limit is not None and busy >= limit:
         runs = "run is" if busy == 1 else "runs are"
         return f'{busy:,} {runs} under way of flow "{name}", whose max_active_runs is {limit:,}'
@@ -89,11 +89,11 @@ def _why(tx: Tx, shelf: Shelf, run: Run) -> str | None:
     return None if other is None else f"run {other} has to end before"
 
 
-def _limit(tx: Tx, shelf: Shelf, run: Run) -> int | None:
+def _limit(tx: Tx, flow_cache: FlowCache, run: Run) -> int | None:
     """By the revision in force, as whoever lets it begin goes by it."""
     kept, made = tx.get_flow(run.namespace, run.flow or ""), tx.flow_run(run.id)
     digest = kept.digest if kept is not None else made.digest if made is not None else None
     try:
-        return shelf.find(tx, run.namespace, run.flow or "", digest).max_concurrent
+        return flow_cache.find(tx, run.namespace, run.flow or "", digest).max_concurrent
     except NoFlow:
         return None

@@ -13,10 +13,10 @@ from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.explain.flow_runs import explain_flow
 from duebook.flows.build import build
 from duebook.flows.files import default_name
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import again, from_step, retried
 from duebook.flows.problems import Problem, did_you_mean
 from duebook.flows.render import check_params
-from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import check_name, is_name, looks_like_prefix, new_id
 from duebook.model.fields import check_payload
 from duebook.model.filters import check_page
@@ -47,7 +47,7 @@ __all__ = ["Flows", "reopen_flow"]
 FLOW = "flow"
 MOST_TOLD = 3
 """Runs that a message speaks of."""
-_SHELF = Shelf()
+_FLOW_CACHE = FlowCache()
 """Revisions never change, so whoever asks shares what was read before."""
 
 MOST_SECONDS: Final = 5.0
@@ -61,7 +61,7 @@ class Flows:
         self._store = store
         self._namespace = namespace
         self._audit = Auditor(namespace, by)
-        self._shelf = _SHELF
+        self._flow_cache = _FLOW_CACHE
 
     def list(self, limit: int = 100, *, cursor: str | None = None) -> Views:
         """A page of flows by name, each with its latest run.
@@ -78,7 +78,7 @@ class Flows:
             names = [kept.name for kept in page.rows]
             runs = tx.latest_flow_runs(self._namespace, names) if names else {}
             wanted = [(kept.name, kept.digest) for kept in page.rows]
-            flows = self._shelf.find_all(tx, self._namespace, wanted)
+            flows = self._flow_cache.find_all(tx, self._namespace, wanted)
             unread = _unread(tx, self._namespace)
             views = (
                 _view(kept, flow, problems, runs.get(kept.name), unread)
@@ -94,7 +94,7 @@ class Flows:
         def work(tx: Tx) -> FlowView:
             kept, problems = self._kept(tx, name), tx.list_flow_problems(self._namespace)
             view = self._view(tx, kept, problems)
-            return replace(view, waits=waits_of(tx, self._shelf, view.last_run))
+            return replace(view, waits=waits_of(tx, self._flow_cache, view.last_run))
 
         return self._store.read(work)
 
@@ -259,7 +259,9 @@ class Flows:
         def work(tx: Tx) -> FlowExplanation:
             run, only = self._run_or_step(tx, run_id)
             flow, _ = _begun_with(tx, run)
-            return explain_flow(replace(standing_of(tx, self._shelf, flow, run), tz=told_in), only)
+            return explain_flow(
+                replace(standing_of(tx, self._flow_cache, flow, run), tz=told_in), only
+            )
 
         return self._store.read(work)
 
@@ -312,13 +314,13 @@ class Flows:
 
     def _flow(self, tx: Tx, kept: KeptFlow) -> Flow:
         try:
-            return self._shelf.find(tx, self._namespace, kept.name, kept.digest)
+            return self._flow_cache.find(tx, self._namespace, kept.name, kept.digest)
         except NoFlow as error:
             raise Conflict(str(error)) from None
 
     def _view(self, tx: Tx, kept: KeptFlow, problems: Mapping[str, BrokenFile]) -> FlowView:
         runs = tx.list_flow_runs(self._namespace, kept.name, 1)
-        (flow,) = self._shelf.find_all(tx, self._namespace, [(kept.name, kept.digest)])
+        (flow,) = self._flow_cache.find_all(tx, self._namespace, [(kept.name, kept.digest)])
         unread = _unread(tx, self._namespace)
         return _view(kept, flow, problems, runs[0] if runs else None, unread)
 
@@ -364,7 +366,7 @@ def _begun_with(tx: Tx, run: Run) -> tuple[Flow, str]:
     made = tx.flow_run(run.id)
     digest = None if made is None else made.digest
     try:
-        return _SHELF.find(tx, run.namespace, run.flow or "", digest), digest or ""
+        return _FLOW_CACHE.find(tx, run.namespace, run.flow or "", digest), digest or ""
     except NoFlow as error:
         raise Conflict(f"run {run.id}: {error}") from None
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duebook
 from duebook.api.node_link import Heartbeat, Line, answer_asks, ping
-from duebook.chance import fraction
+from duebook.backoff import backoff
 from duebook.closing import Closing
-from duebook.patience import patience
+from duebook.randomness import fraction
 from duebook.targets.command_setup import early_variables
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class WebProcess(Closing):
 
     def _start_again(self, failures: int) -> bool:
         """False when the node ends meanwhile."""
-        while not self._over.wait(patience(failures, fraction(id(self), failures))):
+        while not self._over.wait(backoff(failures, fraction(id(self), failures))):
             with self._lock:
                 if self._over.is_set():
                     return False

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from duebook.chance import fraction
 from duebook.model.consumer import HeldKey, Move
+from duebook.randomness import fraction
 from duebook.targets.hiding import hiding_payload
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from duebook.chance import fraction
+from duebook.backoff import backoff
 from duebook.errors import DuebookError
-from duebook.patience import patience
+from duebook.randomness import fraction
 
 if TYPE_CHECKING:
     import threading
@@ -42,7 +42,7 @@ def serve(store: Store, courier: Courier, stop: threading.Event) -> None:
                 else:
                     log.exception("%s: a delivery broke off; trying again", courier.consumer.name)
                 courier.hurry()
-                stop.wait(patience(failures, fraction(courier.member, failures)))
+                stop.wait(backoff(failures, fraction(courier.member, failures)))
     finally:
         courier.close()
 

@@ -16,8 +16,8 @@ from duebook.engine.flow_controls import FlowControls
 from duebook.engine.flow_limits import FlowLimits, Limits
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import advance
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.render import check_params
-from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.enqueued import step_spec
 from duebook.model.fate import TriedAgain, fate_of
@@ -57,11 +57,13 @@ NEVER_BEGUN: Final = ("missing_target", "depth", "circle")
 class Advancer:
     """One per scheduler node."""
 
-    def __init__(self, store: Store, shelf: Shelf | None = None, batch: int = BATCH) -> None:
+    def __init__(
+        self, store: Store, flow_cache: FlowCache | None = None, batch: int = BATCH
+    ) -> None:
         self._store = store
-        self._shelf = Shelf() if shelf is None else shelf
-        self._limits = FlowLimits(self._shelf)
-        self._controls = FlowControls(self._shelf)
+        self._flow_cache = FlowCache() if flow_cache is None else flow_cache
+        self._limits = FlowLimits(self._flow_cache)
+        self._controls = FlowControls(self._flow_cache)
         self._limit = self._batch = batch
         self.begun = 0
         """how many steps it began; who counts them learns that there is work"""
@@ -123,7 +125,7 @@ class Advancer:
             told = f"flows call each other more than {MOST_DEPTH} deep"
             return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
         try:
-            flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
+            flow = self._flow_cache.find(tx, parent.namespace, parent.flow, parent.digest)
             if not parent.steps:
                 check_params(flow, parent.params)
             return _or_again(_decided(flow, parent, tx.now), tx.now)
@@ -142,7 +144,7 @@ class Advancer:
         for move in moves:
             parent = move.parent
             if move.end is not None and move.end.reason not in NEVER_BEGUN:
-                flow = self._shelf.find(tx, parent.namespace, parent.flow, parent.digest)
+                flow = self._flow_cache.find(tx, parent.namespace, parent.flow, parent.digest)
                 if kept := {s.name: s.output for s in flow.steps if s.output is not None}:
                     names[parent.run_id] = kept
         outputs = tx.flow_outputs(list(names)) if names else {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.lifecycle import restart_step, starts_at
-from duebook.flows.shelf import NoFlow, Shelf
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
 
@@ -46,8 +46,8 @@ class _Verdict:
 class FlowControls:
     """A part of an advancer."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, flow_cache: FlowCache) -> None:
+        self._flow_cache = flow_cache
 
     def step(self, tx: Tx, limit: int) -> int:
         """Stop and restart flows for which that was decided; how many were looked at.
@@ -89,7 +89,7 @@ class FlowControls:
     def _starts_anyway(self, tx: Tx, command: FlowCommand, active: tuple[str, ...]) -> bool:
         """Whether a restart has nothing to stop, and the schedule starts the flow at that time."""
         try:
-            flow = self._shelf.find(tx, command.namespace, command.flow, command.digest)
+            flow = self._flow_cache.find(tx, command.namespace, command.flow, command.digest)
         except NoFlow as error:
             log.warning("%s; it is not restarted", error)
             return False
@@ -103,7 +103,7 @@ class FlowControls:
         if not control.restarting:
             return _Verdict(control, None)
         try:
-            flow = self._shelf.find(tx, namespace, name, control.digest)
+            flow = self._flow_cache.find(tx, namespace, name, control.digest)
         except NoFlow as error:
             log.warning("%s; it is not restarted", error)
             return _Verdict(control, None)

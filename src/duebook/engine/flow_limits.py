@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from duebook.errors import shorten
-from duebook.flows.shelf import NoFlow, Shelf
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.model.flow_target import FlowTarget
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Limits:
 class FlowLimits:
     """Finds the limits of flows in their revisions."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, flow_cache: FlowCache) -> None:
+        self._flow_cache = flow_cache
 
     def of(self, tx: Tx, parents: Sequence[FlowParent]) -> Limits:
         """By the revision in force; by that of the run once there is none."""
@@ -93,7 +93,7 @@ class FlowLimits:
 
     def _find(self, tx: Tx, namespace: str, name: str, digest: str | None) -> Flow | None:
         try:
-            return self._shelf.find(tx, namespace, name, digest)
+            return self._flow_cache.find(tx, namespace, name, digest)
         except NoFlow:
             return None
 

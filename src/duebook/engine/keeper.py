@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.clock_watch import note_step
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
 from duebook.engine.neighbours import TAKE_OVER_BATCH, find_gone
-from duebook.engine.reach import Reach
 from duebook.machine import process_is_gone
 from duebook.model.serving import ALL
 from duebook.settings import RETENTION
@@ -58,7 +58,7 @@ class Keeper:
         queues: tuple[str, ...] = (),
         namespaces: Serving = ALL,
         leads: bool = False,
-        reach: Reach | None = None,
+        cursor: DueCursor | None = None,
         clock: BooksClock | None = None,
         measures: Measures | None = None,
         is_gone: Callable[[int, int], bool] = process_is_gone,
@@ -75,7 +75,7 @@ class Keeper:
         self._queues = queues
         self._namespaces = namespaces
         self._leads = leads
-        self._reach = Reach() if reach is None else reach
+        self._cursor = DueCursor() if cursor is None else cursor
         self._clock = BooksClock(monotonic) if clock is None else clock
         self._measures = Measures() if measures is None else measures
         self._renewals = 0
@@ -183,7 +183,7 @@ class Keeper:
         slots = self._slots
         certain = slots is not None and slots.claiming.acquire(blocking=False)
         try:
-            after = self._reach.mark if self._renewals % LOOK_BACK_EVERY else None
+            after = self._cursor.mark if self._renewals % LOOK_BACK_EVERY else None
             pulse = self._store.pulse(
                 self.session_id, self._lease, self._queues, self._leads, after, self._namespaces
             )

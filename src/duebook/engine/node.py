@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from duebook.chance import fraction
+from duebook.backoff import backoff
 from duebook.engine.advancer import Advancer
 from duebook.engine.alarm import Alarm
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.clock_watch import notice_since_last_seen
 from duebook.engine.dispatcher import Dispatcher
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Measures
 from duebook.engine.outage import Outage
 from duebook.engine.performer import TargetPerformer
-from duebook.engine.reach import Reach
 from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
 from duebook.engine.slots import Slots
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable, counted
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.ids import new_id
 from duebook.machine import this_process
 from duebook.model.serving import ALL, NONE
-from duebook.patience import patience
+from duebook.randomness import fraction
 from duebook.settings import ROLES
 from duebook.store.values import News, SessionInfo
 from duebook.targets.spawner import lease_clock
@@ -140,7 +140,7 @@ class Node:
         self._advancing = Alarm()
         self._outage = Outage()
         self._stranded = Stranded(store)
-        self._reach = Reach()
+        self._cursor = DueCursor()
         self._clock = BooksClock(lease_clock)
         self._times_asked_to_stop = 0
         self._fatal: Conflict | None = None
@@ -204,17 +204,17 @@ class Node:
 
     def _prepare(self) -> None:
         options = self._options
-        shelf = Shelf()
+        flow_cache = FlowCache()
         self._performer = TargetPerformer(
             self._store,
             self._spawner,
             self._revive_spawner,
             http_allow=options.http_allow,
             tasks=self._tasks,
-            shelf=shelf,
+            flow_cache=flow_cache,
             clock=self._clock,
         )
-        self._advancer = Advancer(self._store, shelf)
+        self._advancer = Advancer(self._store, flow_cache)
         self._slots = Slots(
             self._store,
             self._performer,
@@ -228,7 +228,7 @@ class Node:
             Ticker(
                 self._store,
                 term=term,
-                reach=self._reach,
+                cursor=self._cursor,
                 clock=self._clock,
                 measures=self.measures,
             )
@@ -261,7 +261,7 @@ class Node:
             except Unavailable as error:
                 failures += 1
                 self._outage.failed("start", error, began)
-                self._keeping_over.wait(patience(failures, fraction(id(self), failures)))
+                self._keeping_over.wait(backoff(failures, fraction(id(self), failures)))
             else:
                 self._outage.ended("start")
                 return True
@@ -292,7 +292,7 @@ class Node:
             queues=served,
             namespaces=namespaces,
             leads=options.coordination == "leader" and "scheduler" in options.roles,
-            reach=self._reach,
+            cursor=self._cursor,
             clock=self._clock,
             measures=self.measures,
         )
@@ -394,7 +394,7 @@ class Node:
     def _pass_on(self, pulse: Pulse) -> None:
         """Wake the others in time for what they may not have heard of."""
         if pulse.wake_at is not None:
-            self._reach.look_back(pulse.wake_at)
+            self._cursor.look_back(pulse.wake_at)
             self._ticking.ring_within(self._seconds_until(pulse.wake_at))
         if pulse.queued:
             self._dispatching.ring()
@@ -435,7 +435,7 @@ class Node:
                 log.exception("a step of the %s failed; trying again", name)
             self.measures.step_failed(name)
             failures += 1  # and whoever rings now does not hurry it
-            over.wait(patience(failures, fraction(self._keeper.session_id, name, failures)))
+            over.wait(backoff(failures, fraction(self._keeper.session_id, name, failures)))
 
     def _seconds_until(self, moment: datetime | None) -> float:
         """By the books' clock: this machine's may be wrong by hours."""

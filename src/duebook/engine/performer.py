@@ -10,7 +10,7 @@ from duebook.engine.output_files import OutputFiles
 from duebook.engine.reports import Desk, TaskReports
 from duebook.engine.steps import Ready, StepRoom
 from duebook.errors import Invalid, Unavailable
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.model.run import Outcome
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
@@ -53,7 +53,7 @@ class TargetPerformer:
         log_cap: int = LOG_CAP,
         http_allow: tuple[Network, ...] = (),
         tasks: Tasks | None = None,
-        shelf: Shelf | None = None,
+        flow_cache: FlowCache | None = None,
         clock: BooksClock | None = None,
     ) -> None:
         self._spawner = spawner
@@ -64,7 +64,7 @@ class TargetPerformer:
         self._loop: EventLoop | None = None
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._passed = variable_secrets(spawner.setup.inherited.items())
-        self._steps = StepRoom(store, spawner, shelf or Shelf())
+        self._steps = StepRoom(store, spawner, flow_cache or FlowCache())
 
     def new_stop(self, claim: Claim) -> AnyStop:
         return TaskStop() if self.is_cooperative(claim) else Stop()

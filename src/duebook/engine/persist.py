@@ -7,9 +7,9 @@ import threading
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from duebook.chance import fraction
+from duebook.backoff import backoff
 from duebook.errors import Unavailable
-from duebook.patience import patience
+from duebook.randomness import fraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,5 +34,5 @@ def persist(store: Store, work: Callable[[Tx], T], give_up: Callable[[], bool]) 
                 log.warning("gave up writing: %s", error)
                 return None
             log.debug("%s; trying again", error)  # the node's loops say that aloud, once
-        pause.wait(patience(failures, fraction(id(work), failures)))
+        pause.wait(backoff(failures, fraction(id(work), failures)))
     return None

@@ -12,9 +12,9 @@ from duebook.engine.output_files import OutputFiles
 from duebook.errors import Invalid, shorten
 from duebook.flows.advance import flow_status
 from duebook.flows.conditions import unmet
+from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.patterns import is_in_output
 from duebook.flows.render import Values, names_output, render_step, wanted_files
-from duebook.flows.shelf import NoFlow, Shelf
 from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE, Script, Step
 from duebook.model.flow_run import MATCHED, Apart, StepEnd
 from duebook.model.flow_target import FlowTarget
@@ -134,12 +134,12 @@ class _NotJudged(Exception):
 class StepRoom:
     """Where steps get ready, before anything of them is executed but their conditions."""
 
-    def __init__(self, store: Store, spawner: Spawner, shelf: Shelf) -> None:
+    def __init__(self, store: Store, spawner: Spawner, flow_cache: FlowCache) -> None:
         self._store = store
         self._spawner = spawner
         self._inherited = spawner.setup.inherited
         self._passed = variable_secrets(self._inherited.items())
-        self._shelf = shelf
+        self._flow_cache = flow_cache
 
     def prepare(
         self, claim: Claim, around: Surroundings, files: OutputFiles, stop: Stop | None = None
@@ -176,7 +176,7 @@ class StepRoom:
 
     def prepare_at_once(self, claim: Claim, around: Surroundings) -> Ready | Outcome | None:
         """As `prepare`, where that takes no time; None where it asks the books or runs commands."""
-        flow = self._shelf.peek(claim.run.namespace, around.flow, around.digest)
+        flow = self._flow_cache.peek(claim.run.namespace, around.flow, around.digest)
         if flow is None or claim.run.step == CHECK:
             return None
         try:
@@ -213,8 +213,8 @@ class StepRoom:
         return Values(around.params, found, facts, status, files.write(outputs))
 
     def _flow(self, key: tuple[str, str, str | None]) -> Flow:
-        found = self._shelf.peek(*key)
-        return found or self._store.read(lambda tx: self._shelf.find(tx, *key))
+        found = self._flow_cache.peek(*key)
+        return found or self._store.read(lambda tx: self._flow_cache.find(tx, *key))
 
     def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
         if not rendered.conditions:

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.engine.books_clock import BooksClock
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.measures import Measures
-from duebook.engine.reach import Reach
 from duebook.engine.verbose import tell_plans
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
@@ -43,7 +43,7 @@ class Ticker:
         session_id: str | None = None,
         batch: int = BATCH,
         term: Callable[[], int | None] | None = None,
-        reach: Reach | None = None,
+        cursor: DueCursor | None = None,
         clock: BooksClock | None = None,
         measures: Measures | None = None,
     ) -> None:
@@ -52,7 +52,7 @@ class Ticker:
         self.session_id = session_id
         self._term = term
         self._batch = self._limit = batch
-        self._reach = Reach() if reach is None else reach
+        self._cursor = DueCursor() if cursor is None else cursor
         self._clock = BooksClock() if clock is None else clock
         self._measures = Measures() if measures is None else measures
         self._done: tuple[list[Plan], int, int] = ([], 0, 0)
@@ -83,11 +83,11 @@ class Ticker:
         try:
             self._wake_at, now = self._store.transact(self._tick)
         except DuebookError:  # perhaps it was too much at once
-            self._reach.forget()
+            self._cursor.forget()
             self._limit = max(self._limit // 2, 1)
             raise
         except Exception as error:
-            self._reach.forget()
+            self._cursor.forget()
             return self._narrow_down(error)
         self._clock.heard(now, asked_at)
         self._measures.planned(*self._done, self._clock.monotonic() - asked_at)
@@ -101,7 +101,7 @@ class Ticker:
         return self._wake_at is not None and now is not None and self._wake_at <= now
 
     def _look(self) -> tuple[datetime | None, datetime]:
-        mark, asked_at = self._reach.mark, self._clock.monotonic()
+        mark, asked_at = self._cursor.mark, self._clock.monotonic()
         wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(mark), tx.now))
         self._clock.heard(now, asked_at)
         return wake_at, now
@@ -113,13 +113,13 @@ class Ticker:
         try:
             return self._take_and_plan(tx), tx.now
         except BaseException:  # the store may try the transaction again
-            self._reach.forget()
+            self._cursor.forget()
             raise
 
     def _take_and_plan(self, tx: Tx) -> datetime | None:
         plans: list[Plan] = []
         self._alone = None  # should the take itself fail, nobody knows because of whom
-        snapshots, last, broken = self._reach.take(tx, self._limit)
+        snapshots, last, broken = self._cursor.take(tx, self._limit)
         self._tell_of(broken)
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         if log.isEnabledFor(logging.DEBUG):
@@ -136,8 +136,8 @@ class Ticker:
         self.full = last is not None
         if self.full:
             return tx.now
-        wake_at = tx.earliest_wake(self._reach.mark)
-        if not self._reach.rest(tx.now, wake_at):
+        wake_at = tx.earliest_wake(self._cursor.mark)
+        if not self._cursor.rest(tx.now, wake_at):
             return tx.now
         if not snapshots and wake_at is not None and wake_at <= tx.now:
             return tx.now + HELD_BY_OTHERS

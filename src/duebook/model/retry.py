@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.chance import fraction
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.fields import read_length
+from duebook.randomness import fraction
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:

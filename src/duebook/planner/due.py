@@ -9,9 +9,9 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from duebook.chance import fraction
 from duebook.model.plan import DueException, Reason, Skip
 from duebook.model.run import lateness
+from duebook.randomness import fraction
 from duebook.triggers import Count
 from duebook.triggers.zones import day_start
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from duebook.flows.shelf import Shelf
+    from duebook.flows.flow_cache import FlowCache
     from duebook.model.run import Claim, Token
     from duebook.model.serving import Serving
     from duebook.store.base import Store
@@ -96,7 +96,7 @@ class SimulatedNode:
         clock: VirtualClock,
         stand_ins: StandIns,
         slots: int,
-        shelf: Shelf,
+        flow_cache: FlowCache,
         namespaces: Serving,
     ) -> None:
         self.name = name
@@ -120,7 +120,7 @@ class SimulatedNode:
             namespaces=namespaces,
         )
         self._ticker = Ticker(store, clock=BooksClock(clock.monotonic))
-        self._advancer = Advancer(store, shelf)
+        self._advancer = Advancer(store, flow_cache)
         self._scheduler: str | None = None
         self.scheduler_up()
 

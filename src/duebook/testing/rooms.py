@@ -10,8 +10,8 @@ from duebook.targets.command_setup import CommandSetup
 from duebook.targets.spawner import Spawner
 
 if TYPE_CHECKING:
+    from duebook.flows.flow_cache import FlowCache
     from duebook.flows.render import Rendered
-    from duebook.flows.shelf import Shelf
     from duebook.model.flow import Step
     from duebook.model.run import Claim
     from duebook.store.base import Store
@@ -23,8 +23,8 @@ __all__ = ["SimulatedRoom"]
 class SimulatedRoom(StepRoom):
     """Conditions about values are judged; those that are commands hold."""
 
-    def __init__(self, store: Store, shelf: Shelf) -> None:
-        super().__init__(store, Spawner(CommandSetup({})), shelf)  # it is never started
+    def __init__(self, store: Store, flow_cache: FlowCache) -> None:
+        super().__init__(store, Spawner(CommandSetup({})), flow_cache)  # it is never started
 
     def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
         del claim, stop

@@ -12,7 +12,7 @@ from duebook.book import Book
 from duebook.closing import Closing
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.flows.build import build
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.model.serving import choose_serving
 from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
@@ -64,8 +64,8 @@ class Simulation(Closing):
         self._clock = VirtualClock(parse_instant(start))
         self._store = SqliteStore(Path(folder) / "duebook.db", self._clock, durable=False)
         self._finalizer = weakref.finalize(self, _end, self._store, folder)
-        self._shelf = Shelf()
-        self._stand_ins = StandIns(SimulatedRoom(self._store, self._shelf))
+        self._flow_cache = FlowCache()
+        self._stand_ins = StandIns(SimulatedRoom(self._store, self._flow_cache))
         self._slots = slots
         self._turn = 0
         self._watchful_until = self.now
@@ -235,7 +235,7 @@ class Simulation(Closing):
         name = f"node-{len(self._nodes)}"
         asked = self._serve if serve is None else serve
         namespaces = choose_serving(asked, self.book.namespace, program=True, named=True)
-        world = (self._store, self._clock, self._stand_ins, self._slots, self._shelf)
+        world = (self._store, self._clock, self._stand_ins, self._slots, self._flow_cache)
         self._nodes.append(SimulatedNode(name, *world, namespaces))
         self._attend()
         self._watch()

@@ -9,7 +9,7 @@ import pytest
 
 from duebook.engine.keeper import Keeper
 from duebook.errors import Unavailable
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.ids import new_id
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
@@ -182,7 +182,9 @@ def test_what_a_claim_still_brought_to_a_lost_session_is_stopped_as_well(
             stopped.append(reason)
 
     clock = VirtualClock(machine.wall)
-    keeper = new_keeper(store, machine, Working(1, clock, StandIns(SimulatedRoom(store, Shelf()))))
+    keeper = new_keeper(
+        store, machine, Working(1, clock, StandIns(SimulatedRoom(store, FlowCache())))
+    )
     machine.pass_time(25)
     keeper.guard()
     keeper.guard()

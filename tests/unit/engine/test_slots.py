@@ -13,7 +13,7 @@ from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.slots import Slots
-from duebook.flows.shelf import Shelf
+from duebook.flows.flow_cache import FlowCache
 from duebook.model.run import overlapped
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import START
@@ -43,9 +43,9 @@ class Place:
         self.tasks = Tasks()
         self.now = 0.0
         self.rings = 0
-        self.shelf = Shelf()
+        self.flow_cache = FlowCache()
         self.performer = TargetPerformer(
-            self.store, Spawner(), lambda: None, tasks=self.tasks, shelf=self.shelf
+            self.store, Spawner(), lambda: None, tasks=self.tasks, flow_cache=self.flow_cache
         )
         self.slots = Slots(
             self.store, self.performer, 3, self._ring, GRACE, monotonic=lambda: self.now
@@ -384,7 +384,7 @@ def test_async_steps_begin_together_and_one_without_its_values_fails_alone(place
     place.tasks.add(greet, "greet")
     put_flow(place.store, STEPS)
     run_id = start(place.store)
-    advancer = Advancer(place.store, place.shelf)
+    advancer = Advancer(place.store, place.flow_cache)
     advancer.step()
     (warm,) = place.store.transact(lambda tx: tx.claim("node-1", "default", 9, ["greet"]))
     settle(place.store, warm.token)

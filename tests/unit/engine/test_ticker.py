@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.keeper import Keeper
-from duebook.engine.reach import Reach
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
@@ -171,17 +171,17 @@ def test_what_was_left_behind_is_found_when_the_keeper_looks_back(
     store: SqliteStore, clock: VirtualClock
 ) -> None:
     begin(store, "node-1", timedelta(hours=1))
-    reach = Reach()
-    ticker = Ticker(store, "node-1", reach=reach)
-    keeper = Keeper(store, "node-1", LEASE, None, lambda *_: None, reach=reach)
+    cursor = DueCursor()
+    ticker = Ticker(store, "node-1", cursor=cursor)
+    keeper = Keeper(store, "node-1", LEASE, None, lambda *_: None, cursor=cursor)
     add_schedule(store)
     clock.advance(MINUTE)
-    reach.mark = Mark(clock.now + MINUTE, "")
+    cursor.mark = Mark(clock.now + MINUTE, "")
     assert ticker.step() is None, "a look from the mark does not see it"
     keeper.renew()
     assert keeper.pulse is not None
     assert keeper.pulse.wake_at == clock.now
-    reach.look_back(keeper.pulse.wake_at)
+    cursor.look_back(keeper.pulse.wake_at)
     assert ticker.step() == clock.now + MINUTE
     assert ticker.fired == 1
 

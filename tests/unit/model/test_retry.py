@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.chance import fraction
 from duebook.errors import Invalid
 from duebook.model.retry import Retry, load_retry
 from duebook.model.run import Outcome
+from duebook.randomness import fraction
 
 FAILED = Outcome("failed", "exit", "ValueError: no such file", 3)
 SECOND = timedelta(seconds=1)

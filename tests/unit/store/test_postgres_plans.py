@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
-from duebook.engine.reach import Reach
+from duebook.engine.due_cursor import DueCursor
 from duebook.engine.ticker import Ticker
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.connection import SCHEMA
@@ -373,12 +373,12 @@ def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(
         with psycopg.connect(url, options=options) as dump:
             dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             dump.execute("SELECT count(*) FROM schedule_state")
-            reach = Reach()
+            cursor = DueCursor()
             for _ in range(20):
                 clock.advance(MINUTE)
-                Ticker(store, reach=reach).step()
+                Ticker(store, cursor=cursor).step()
             with psycopg.connect(url, options=options, autocommit=True) as connection:
-                from_the_mark = pages_of_a_look(connection, reach.mark or FIRST)
+                from_the_mark = pages_of_a_look(connection, cursor.mark or FIRST)
                 from_the_beginning = pages_of_a_look(connection, FIRST)
         store.close()
     assert from_the_mark * 10 < from_the_beginning

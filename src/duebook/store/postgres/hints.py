@@ -11,9 +11,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.chance import fraction
+from duebook.backoff import backoff
 from duebook.errors import Unavailable
-from duebook.patience import patience
+from duebook.randomness import fraction
 from duebook.store.postgres.connection import translated
 from duebook.store.values import News
 
@@ -169,7 +169,7 @@ class Listener:
                     self._look_instead()
                 else:
                     self.add(News.LOOK)
-                    self._closing.wait(patience(failures, fraction(self._ourselves, failures)))
+                    self._closing.wait(backoff(failures, fraction(self._ourselves, failures)))
 
     def _tell_once(self, error: Unavailable) -> None:
         """Unless the books are out of reach altogether, which others say."""

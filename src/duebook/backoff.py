@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LONGEST_WAIT", "patience"]
+__all__ = ["LONGEST_WAIT", "backoff"]
 
 FIRST_WAIT: Final = 0.1
 LONGEST_WAIT: Final = 5.0
 
 
-def patience(failures: int, luck: float) -> float:
+def backoff(failures: int, luck: float) -> float:
     """Seconds to wait after so many failures in a row: twice as long each time, up to a bound.
 
     `luck`, from 0 up to 1, takes off up to half of it, so that many who failed together do not

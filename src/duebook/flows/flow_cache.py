@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from duebook.model.flow import Flow, Revision
 
-__all__ = ["NoFlow", "Shelf"]
+__all__ = ["FlowCache", "NoFlow"]
 
 MOST_KEPT: Final = 2_000
 
@@ -31,7 +31,7 @@ class Revisions(Protocol):
     ) -> Mapping[tuple[str, str], Revision]: ...
 
 
-class Shelf:
+class FlowCache:
     """Safe to use from several threads: a revision never changes."""
 
     def __init__(self) -> None:

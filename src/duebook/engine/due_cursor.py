@@ -1,4 +1,4 @@
-"""How far a process took what is due, so that no look walks over what was taken; only a hint."""
+"""A cursor over what is due: no look walks over what a process has taken already; only a hint."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from duebook.store.base import Tx
     from duebook.store.values import Taken
 
-__all__ = ["Reach"]
+__all__ = ["DueCursor"]
 
 LONGEST_COMMIT: Final = timedelta(seconds=30)
 """Who wants to be looked at now may show in the books as late as that."""
 
 
-class Reach:
+class DueCursor:
     """Shared by the tickers of a process.
 
     In a backlog a look begins after the last one taken; then once at the very beginning, for what
