@@ -13,7 +13,7 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.flow_controls import FlowControls
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.settling import conclude
-from duebook.engine.steps import Ready, StepRoom
+from duebook.engine.steps import Ready, StepPreparer
 from duebook.flows.flow_cache import FlowCache
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
@@ -85,9 +85,9 @@ def test_steps_begin_when_those_before_them_have_ended_and_the_flow_ends_last(
     advancer.step()
     pair = claim_steps(store)
     assert set(pair) == {"b", "c"}
-    around = pair["b"].around
-    assert around is not None
-    assert around.ends["a"][1] == "12"
+    context = pair["b"].step_context
+    assert context is not None
+    assert context.ends["a"][1] == "12"
     settle(store, pair["b"].token)
     advancer.step()
     assert claim(store) == []
@@ -271,9 +271,9 @@ def test_a_step_becomes_the_flow_that_it_calls_and_gets_its_outputs(store: Store
     assert not store.transact(lambda tx: tx.call_flow(call.token, target))
     advancer.step()
     (one,) = claim(store)
-    around = one.around
-    assert around is not None
-    assert (one.run.parent_run_id, around.flow, around.params) == (
+    context = one.step_context
+    assert context is not None
+    assert (one.run.parent_run_id, context.flow, context.params) == (
         call.run.id,
         "chain",
         {"DAY": "1"},
@@ -354,9 +354,9 @@ def test_a_step_knows_the_schedule_and_the_due_time_of_its_flow(
     clock.advance(SECOND)
     Advancer(store).step()
     (step,) = claim(store)
-    assert step.around is not None
-    room = StepRoom(store, Spawner(CommandSetup({})), FlowCache())
-    ready = room.prepare(step, step.around, OutputFiles())
+    assert step.step_context is not None
+    preparer = StepPreparer(store, Spawner(CommandSetup({})), FlowCache())
+    ready = preparer.prepare(step, step.step_context, OutputFiles())
     assert isinstance(ready, Ready)
     assert run.due_at is not None
     found = ready.claim.run

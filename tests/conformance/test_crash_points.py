@@ -119,15 +119,15 @@ def prepare_advance(store: Store, clock: VirtualClock) -> None:
     for _ in range(2):
         Advancer(store).step()
         for claimed in claim(store):
-            around = claimed.around
-            assert around is not None
-            if around.run_id == runs["outer"]:
+            context = claimed.step_context
+            assert context is not None
+            if context.run_id == runs["outer"]:
                 token = claimed.token
                 store.transact(lambda tx, token=token: tx.call_flow(token, FlowTarget("chain")))  # type: ignore[misc]
-            elif around.run_id == runs["ends"] and claimed.run.step == "one":
+            elif context.run_id == runs["ends"] and claimed.run.step == "one":
                 settle(store, claimed.token)
-            elif around.run_id != runs["stops"]:
-                is_well = around.run_id in (runs["chain"], runs["ends"])
+            elif context.run_id != runs["stops"]:
+                is_well = context.run_id in (runs["chain"], runs["ends"])
                 settle(store, claimed.token, "succeeded" if is_well else "failed")
     store.transact(lambda tx: tx.cancel(runs["stops"], "stopped"))
     start(store)

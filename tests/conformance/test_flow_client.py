@@ -344,8 +344,8 @@ def test_a_restart_keeps_the_params_of_what_it_stopped(
     put_flow(store, CHAIN + "params: [{name: DAY, required: true}]\n")
     restart(book, store, clock)
     (step,) = claim(store, "node-2")
-    assert step.around is not None
-    assert step.around.params == {"DAY": "monday"}
+    assert step.step_context is not None
+    assert step.step_context.params == {"DAY": "monday"}
 
 
 def test_a_file_that_changes_meanwhile_does_not_hold_up_a_restart(

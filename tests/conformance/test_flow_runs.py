@@ -90,9 +90,9 @@ def test_the_end_of_each_step_wakes_its_flow(store: Store) -> None:
     begin(store)
     claims = claim_steps(store)
     assert set(claims) == {"one", "two"}
-    around = claims["one"].around
-    assert around is not None
-    assert (around.run_id, around.flow) == (run_id, "chain")
+    context = claims["one"].step_context
+    assert context is not None
+    assert (context.run_id, context.flow) == (run_id, "chain")
     for name in ("one", "two"):
         assert settle(store, claims[name].token)
         assert is_woken(store)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book
-from duebook.book.once import Once, perform_once
+from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable
 from duebook.store.joined import JoinedStore
 from tests.conformance.builders import MINUTE, SECOND, VirtualClock, add_schedule, get_schedule
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conformance.conftest import Backend
 
 DAY = timedelta(hours=24)
-ONCE = Once("token POST /schedules", "order-17", "a body")
+ONCE = IdempotencyKey("token POST /schedules", "order-17", "a body")
 
 
 def make(name: str) -> Callable[[Store], dict[str, Any]]:
@@ -47,7 +47,7 @@ def test_a_repeated_request_is_done_once_and_answered_alike(store: Store) -> Non
 def test_a_key_that_comes_with_another_request_is_refused(store: Store) -> None:
     perform_once(store, ONCE, make("a"))
     with pytest.raises(KeyReused, match='key "order-17" came with another request') as caught:
-        perform_once(store, Once(ONCE.scope, ONCE.key, "another"), make("b"))
+        perform_once(store, IdempotencyKey(ONCE.scope, ONCE.key, "another"), make("b"))
     assert caught.value.code == "key_reused"
     assert isinstance(caught.value, Conflict)
     assert names(store) == ["a"]
@@ -55,7 +55,7 @@ def test_a_key_that_comes_with_another_request_is_refused(store: Store) -> None:
 
 def test_a_key_counts_in_its_scope_only(store: Store) -> None:
     perform_once(store, ONCE, make("a"))
-    assert not perform_once(store, Once("other", ONCE.key, "another"), make("b"))[1]
+    assert not perform_once(store, IdempotencyKey("other", ONCE.key, "another"), make("b"))[1]
     assert names(store) == ["a", "b"]
 
 
@@ -70,7 +70,7 @@ def test_a_request_that_failed_leaves_nothing_not_even_its_key(
         perform_once(store, ONCE, fail)
     assert backend.rows("SELECT count(*) FROM idempotency_keys") == [(0,)]
     assert names(store) == []
-    other = Once(ONCE.scope, ONCE.key, "another body")
+    other = IdempotencyKey(ONCE.scope, ONCE.key, "another body")
     assert not perform_once(store, other, make("b"))[1]
 
 
@@ -81,7 +81,7 @@ def test_a_key_is_free_again_after_a_day_whether_it_was_purged_or_not(
     clock.advance(DAY - SECOND)
     assert perform_once(store, ONCE, make("b"))[1]
     clock.advance(SECOND)
-    other = Once(ONCE.scope, ONCE.key, "another")
+    other = IdempotencyKey(ONCE.scope, ONCE.key, "another")
     assert not perform_once(store, other, make("c"))[1]
     assert perform_once(store, other, make("d"))[1]
     assert names(store) == ["a", "c"]
@@ -91,7 +91,7 @@ def test_answers_are_purged_after_a_day_in_small_batches(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
     for number in range(5):
-        perform_once(store, Once("s", f"k{number}", ""), lambda _: {})
+        perform_once(store, IdempotencyKey("s", f"k{number}", ""), lambda _: {})
         clock.advance(SECOND)
     assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 0
     clock.advance(DAY - 2 * SECOND)
@@ -125,7 +125,7 @@ def test_a_request_whose_commit_nobody_heard_of_is_repeated_without_harm(
 @pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 256, "a\n", "\0"])
 def test_a_wrong_key_is_refused(key: str) -> None:
     with pytest.raises(Invalid, match="is not 1 to 255 visible ASCII characters"):
-        Once("s", key, "")
+        IdempotencyKey("s", key, "")
 
 
 def test_the_same_key_under_way_elsewhere_is_waited_for(backend: Backend) -> None:

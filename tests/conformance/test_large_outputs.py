@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duebook.engine.advancer import Advancer
 from duebook.engine.output_files import OutputFiles
-from duebook.engine.steps import Ready, StepRoom
+from duebook.engine.steps import Ready, StepPreparer
 from duebook.flows.flow_cache import FlowCache
 from duebook.model.flow import MOST_OUTPUT_SIZE
 from duebook.model.run import Outcome
@@ -46,12 +46,12 @@ def prepared(store: Store, files: OutputFiles, use: str) -> Ready | Outcome:
     settle(store, make.token, output=json.dumps(LARGE))
     Advancer(store).step()
     (step,) = claim(store)
-    assert step.around is not None
-    return room(store).prepare(step, step.around, files)
+    assert step.step_context is not None
+    return preparer(store).prepare(step, step.step_context, files)
 
 
-def room(store: Store) -> StepRoom:
-    return StepRoom(store, Spawner(CommandSetup({})), FlowCache())
+def preparer(store: Store) -> StepPreparer:
+    return StepPreparer(store, Spawner(CommandSetup({})), FlowCache())
 
 
 def test_a_step_gets_a_large_output_as_a_file_while_it_runs(store: Store) -> None:
@@ -93,8 +93,8 @@ def test_a_called_flow_returns_a_large_output_to_its_caller(store: Store) -> Non
     begin(store)
     Advancer(store).step()
     (calling,) = claim(store)
-    assert calling.around is not None
-    ready = room(store).prepare(calling, calling.around, OutputFiles())
+    assert calling.step_context is not None
+    ready = preparer(store).prepare(calling, calling.step_context, OutputFiles())
     assert isinstance(ready, Outcome)
     call = ready.call
     assert call is not None
@@ -108,8 +108,8 @@ def test_a_called_flow_returns_a_large_output_to_its_caller(store: Store) -> Non
     assert inner.status == "succeeded"
     assert store.read(lambda tx: tx.get_output(inner.id)) == {"J": LARGE}
     (step,) = claim(store)
-    assert step.around is not None
-    last = room(store).prepare(step, step.around, OutputFiles())
+    assert step.step_context is not None
+    last = preparer(store).prepare(step, step.step_context, OutputFiles())
     assert isinstance(last, Ready)
     target = last.claim.spec.target
     assert isinstance(target, EventTarget)
@@ -126,8 +126,8 @@ def test_a_called_flow_that_would_return_too_much_fails(store: Store) -> None:
     Advancer(store).step()
     for claimed in claim(store):
         if claimed.run.step == "inner":
-            assert claimed.around is not None
-            ready = room(store).prepare(claimed, claimed.around, OutputFiles())
+            assert claimed.step_context is not None
+            ready = preparer(store).prepare(claimed, claimed.step_context, OutputFiles())
             assert isinstance(ready, Outcome)
             call = ready.call
             assert call is not None

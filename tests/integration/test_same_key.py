@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from duebook.book import Book
-from duebook.book.once import Once, perform_once
+from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def request(store: Store, name: str, ready: Barrier, answers: Any) -> None:
 
     ready.wait(60)
     try:
-        answers.put(perform_once(store, Once("token POST", "order-17", "body"), work))
+        answers.put(perform_once(store, IdempotencyKey("token POST", "order-17", "body"), work))
     except Exception as error:
         answers.put(repr(error))
 

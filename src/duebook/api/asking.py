@@ -21,7 +21,7 @@ from duebook.api.parameters import Depends, Header, Query
 from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
 from duebook.api.problems import Malformed
 from duebook.book import Book
-from duebook.book.once import Once, perform_once
+from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.errors import NotFound, shorten
 from duebook.targets.task import Tasks
 
@@ -157,7 +157,7 @@ class Ask:
             return work(self.book).response()
         kept, again = perform_once(
             self.services.store,
-            self._once(self.key),
+            self._idempotency_key(self.key),
             lambda store: asdict(work(self._book(store))),
         )
         headers = kept["headers"] | ({"Idempotency-Replayed": "true"} if again else {})
@@ -169,13 +169,13 @@ class Ask:
         if "idempotency-key" in self.request.headers:
             raise Malformed("an Idempotency-Key is not taken here: each request is done")
 
-    def _once(self, key: str) -> Once:
+    def _idempotency_key(self, key: str) -> IdempotencyKey:
         """The key counts for this token, method, namespace and path; the body tells requests
         apart."""
         body = json.dumps(getattr(self.request.state, "body", {}), sort_keys=True)
         where = f"{self.namespace} {self.request.url.path}"
         scope = f"{self.caller.id} {self.request.method} {where}"
-        return Once(scope, key, hashlib.sha256(body.encode()).hexdigest())
+        return IdempotencyKey(scope, key, hashlib.sha256(body.encode()).hexdigest())
 
     def refuse_targets(self, forms: Iterable[Any], current: Target | None = None) -> None:
         """Raises Forbidden for targets that the caller may not define."""

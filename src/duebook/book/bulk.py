@@ -7,13 +7,13 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.book.by_hand import begin, plan_now
 from duebook.book.checks import (
     check_definition,
     never_due,
     refuse_circle,
     refuse_past,
 )
+from duebook.book.manual_runs import begin, plan_now
 from duebook.book.quotas import admit
 from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id

@@ -18,7 +18,6 @@ from duebook.book.bulk import (
     read_all,
     refuse_past_end,
 )
-from duebook.book.by_hand import begin, plan_now
 from duebook.book.checks import (
     check_definition,
     named_spec,
@@ -29,6 +28,7 @@ from duebook.book.checks import (
     refuse_templates,
 )
 from duebook.book.editing import current_spec, find_unreadable, form_after
+from duebook.book.manual_runs import begin, plan_now
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template

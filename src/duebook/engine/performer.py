@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.output_files import OutputFiles
 from duebook.engine.reports import Desk, TaskReports
-from duebook.engine.steps import Ready, StepRoom
+from duebook.engine.steps import Ready, StepPreparer
 from duebook.errors import Invalid, Unavailable
 from duebook.flows.flow_cache import FlowCache
 from duebook.model.run import Outcome
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from duebook.engine.logs import RunLog
     from duebook.engine.steps import Write
-    from duebook.model.flow_run import Surroundings
+    from duebook.model.flow_run import StepContext
     from duebook.model.run import Claim
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
@@ -64,7 +64,7 @@ class TargetPerformer:
         self._loop: EventLoop | None = None
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._passed = variable_secrets(spawner.setup.inherited.items())
-        self._steps = StepRoom(store, spawner, flow_cache or FlowCache())
+        self._steps = StepPreparer(store, spawner, flow_cache or FlowCache())
 
     def new_stop(self, claim: Claim) -> AnyStop:
         return TaskStop() if self.is_cooperative(claim) else Stop()
@@ -105,17 +105,17 @@ class TargetPerformer:
 
     def _with_values(self, claim: Claim) -> Claim | None:
         """A step of a flow with its values; None when these take time, or it will not run."""
-        if claim.around is None:
+        if claim.step_context is None:
             return claim
         try:
-            ready = self._steps.prepare_at_once(claim, claim.around)
+            ready = self._steps.prepare_at_once(claim, claim.step_context)
         except Exception:  # it fails alone, in a thread of its own
             return None
         return ready.claim if isinstance(ready, Ready) else None
 
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
-        if claim.around is not None:
-            return self._perform_step(claim, claim.around, stop)
+        if claim.step_context is not None:
+            return self._perform_step(claim, claim.step_context, stop)
         if isinstance(claim.spec.target, TaskTarget):
             return self._perform_task(claim, stop)
         if isinstance(claim.spec.target, EventTarget):
@@ -146,17 +146,17 @@ class TargetPerformer:
             self._desk.close_log(log, lambda: stop.reason == "lost")
         return outcome
 
-    def _perform_step(self, claim: Claim, around: Surroundings, stop: AnyStop) -> Outcome:
+    def _perform_step(self, claim: Claim, context: StepContext, stop: AnyStop) -> Outcome:
         with OutputFiles(self._spawner.setup.user) as files:
-            return self._perform_with(claim, around, stop, files)
+            return self._perform_with(claim, context, stop, files)
 
     def _perform_with(
-        self, claim: Claim, around: Surroundings, stop: AnyStop, files: OutputFiles
+        self, claim: Claim, context: StepContext, stop: AnyStop, files: OutputFiles
     ) -> Outcome:
         """What has come with the values of its flow is never rendered again."""
         asked = stop if isinstance(stop, Stop) else None
         try:
-            ready = self._steps.prepare(claim, around, files, asked)
+            ready = self._steps.prepare(claim, context, files, asked)
         except Unavailable:
             self._revive()
             return Outcome("cancelled", "spawner")

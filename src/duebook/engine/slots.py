@@ -267,5 +267,5 @@ class Slots(Generic[S]):
                 self._working.pop(claim.token, None)
             self._lock.notify_all()
         self._ring()
-        if any(claim.around is not None for claim in claims):
+        if any(claim.step_context is not None for claim in claims):
             self._advance()

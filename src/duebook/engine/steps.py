@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from duebook.flows.render import Rendered
     from duebook.model.flow import Flow
-    from duebook.model.flow_run import Surroundings
+    from duebook.model.flow_run import StepContext
     from duebook.model.run import Claim
     from duebook.store.base import Store, Tx
     from duebook.targets.spawner import Spawner
 
     Write = Callable[[Literal["stdout", "stderr"], bytes], None]
 
-__all__ = ["Printed", "Ready", "StepRoom"]
+__all__ = ["Printed", "Ready", "StepPreparer"]
 
 CONDITION_TIME: Final = 60.0
 """Seconds that the command of a condition may take."""
@@ -131,7 +131,7 @@ class _NotJudged(Exception):
         super().__init__(told)
 
 
-class StepRoom:
+class StepPreparer:
     """Where steps get ready, before anything of them is executed but their conditions."""
 
     def __init__(self, store: Store, spawner: Spawner, flow_cache: FlowCache) -> None:
@@ -142,24 +142,26 @@ class StepRoom:
         self._flow_cache = flow_cache
 
     def prepare(
-        self, claim: Claim, around: Surroundings, files: OutputFiles, stop: Stop | None = None
+        self, claim: Claim, context: StepContext, files: OutputFiles, stop: Stop | None = None
     ) -> Ready | Outcome:
         """The step with its values; an Outcome when it ends here: it calls a flow, does not meet
         its conditions, or cannot be had. `stop` also ends the commands of its conditions."""
         name = claim.run.step or ""
         try:
-            flow = self._flow((claim.run.namespace, around.flow, around.digest))
+            flow = self._flow((claim.run.namespace, context.flow, context.digest))
             step = _check(flow) if name == CHECK else flow.step(name)
-            values = self._values(flow, step, claim, around, files)
+            values = self._values(flow, step, claim, context, files)
             rendered = render_step(flow, step, values, self._inherited)
         except NoFlow as error:
             return Outcome("failed", "missing_target", str(error))
         except KeyError:
-            return Outcome("failed", "missing_target", f'flow "{around.flow}" has no step "{name}"')
+            return Outcome(
+                "failed", "missing_target", f'flow "{context.flow}" has no step "{name}"'
+            )
         except Invalid as error:
             return hidden_outcome(claim, Outcome("failed", "template", str(error)))
         secrets = self._passed | variable_secrets(rendered.variables)
-        claim = _of_flow(claim, around, secrets)
+        claim = _of_flow(claim, context, secrets)
         try:
             told = self._unmet(claim, step, rendered, stop)
         except _NotJudged as error:
@@ -174,9 +176,9 @@ class StepRoom:
             return Outcome("succeeded", call=rendered.target)
         return Ready(_filled(claim, rendered), step, flow.max_output)
 
-    def prepare_at_once(self, claim: Claim, around: Surroundings) -> Ready | Outcome | None:
+    def prepare_at_once(self, claim: Claim, context: StepContext) -> Ready | Outcome | None:
         """As `prepare`, where that takes no time; None where it asks the books or runs commands."""
-        flow = self._flow_cache.peek(claim.run.namespace, around.flow, around.digest)
+        flow = self._flow_cache.peek(claim.run.namespace, context.flow, context.digest)
         if flow is None or claim.run.step == CHECK:
             return None
         try:
@@ -185,15 +187,15 @@ class StepRoom:
             return None
         if any(condition.is_command for condition in step.preconditions):
             return None
-        if wanted_files(step) or any(isinstance(end, Apart) for _, end in around.ends.values()):
+        if wanted_files(step) or any(isinstance(end, Apart) for _, end in context.ends.values()):
             return None
-        return self.prepare(claim, around, OutputFiles())
+        return self.prepare(claim, context, OutputFiles())
 
     def _values(
-        self, flow: Flow, step: Step, claim: Claim, around: Surroundings, files: OutputFiles
+        self, flow: Flow, step: Step, claim: Claim, context: StepContext, files: OutputFiles
     ) -> Values:
         """What the step may name; large outputs are read only when it does."""
-        ends = dict(around.ends)
+        ends = dict(context.ends)
         outputs: dict[str, Any] = {}
         wanted = wanted_files(step)
         for other in flow.all_steps():
@@ -209,8 +211,8 @@ class StepRoom:
             name: StepEnd(state.status, state.exit_code, output)
             for name, (state, output) in ends.items()
         }
-        facts, status = _facts(claim, around), _status(flow, claim, around)
-        return Values(around.params, found, facts, status, files.write(outputs))
+        facts, status = _facts(claim, context), _status(flow, claim, context)
+        return Values(context.params, found, facts, status, files.write(outputs))
 
     def _flow(self, key: tuple[str, str, str | None]) -> Flow:
         found = self._flow_cache.peek(*key)
@@ -245,11 +247,11 @@ def _cwd(rendered: Rendered) -> str | None:
     return rendered.target.cwd if isinstance(rendered.target, CommandTarget) else None
 
 
-def _of_flow(claim: Claim, around: Surroundings, secrets: set[str]) -> Claim:
+def _of_flow(claim: Claim, context: StepContext, secrets: set[str]) -> Claim:
     """With the schedule and the due time of its flow's run, for the step has none of its own."""
-    due_at = around.due_at or around.created_at
+    due_at = context.due_at or context.created_at
     run = replace(
-        claim.run, schedule_id=around.schedule_id, schedule=around.schedule, due_at=due_at
+        claim.run, schedule_id=context.schedule_id, schedule=context.schedule, due_at=due_at
     )
     return claim._replace(run=run, secrets=frozenset(secrets))
 
@@ -269,9 +271,9 @@ def _get_output(run_id: str, tx: Tx) -> Any:
     return tx.get_output(run_id)
 
 
-def _status(flow: Flow, claim: Claim, around: Surroundings) -> str:
+def _status(flow: Flow, claim: Claim, context: StepContext) -> str:
     """How the flow ended, for those who come after its steps."""
-    states = {name: state for name, (state, _) in around.ends.items()}
+    states = {name: state for name, (state, _) in context.ends.items()}
     if any(step.name not in states for step in flow.steps):
         return ""
     if claim.run.step in {step.name for step in flow.steps}:
@@ -279,13 +281,13 @@ def _status(flow: Flow, claim: Claim, around: Surroundings) -> str:
     return flow_status(flow, states).status
 
 
-def _facts(claim: Claim, around: Surroundings) -> dict[str, Any]:
+def _facts(claim: Claim, context: StepContext) -> dict[str, Any]:
     """What templates can name of the flow's run, as those of schedules have it."""
-    due_at = format_instant(around.due_at or around.created_at)
+    due_at = format_instant(context.due_at or context.created_at)
     return {
         "schedule": {
-            "id": around.schedule_id or "",
-            "name": around.schedule or around.flow,
+            "id": context.schedule_id or "",
+            "name": context.schedule or context.flow,
             "due_at": due_at,
             "tz": "UTC",
         },
@@ -293,5 +295,5 @@ def _facts(claim: Claim, around: Surroundings) -> dict[str, Any]:
         "now": format_instant(claim.run.started_at or claim.run.created_at),
         "namespace": claim.run.namespace,
         "user": claim.user,
-        "run": {"id": around.run_id, "origin": around.origin, "trigger": around.trigger},
+        "run": {"id": context.run_id, "origin": context.origin, "trigger": context.trigger},
     }

@@ -24,11 +24,11 @@ __all__ = [
     "Skip",
     "SkipReason",
     "Standing",
+    "StepContext",
     "StepEnd",
     "StepRow",
     "StepState",
     "StopReason",
-    "Surroundings",
     "step_state",
 ]
 
@@ -200,7 +200,7 @@ class FlowMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class StepContext:
     """What a step may know of its flow's run when it begins."""
 
     flow: str

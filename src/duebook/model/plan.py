@@ -213,7 +213,7 @@ class Snapshot:
     """None: its due times are on time"""
     settled_at: datetime | None = None
     """when the schedule's latest run ended, where there is a backlog"""
-    by_hand: ActiveRun | None = None
+    manual_success: ActiveRun | None = None
     """the latest run without a due time that succeeded, where a policy asks for it"""
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
     controlled_until: datetime | None = None

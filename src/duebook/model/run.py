@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.model.event import Draft
-    from duebook.model.flow_run import Surroundings
+    from duebook.model.flow_run import StepContext
     from duebook.model.flow_target import FlowTarget
     from duebook.model.schedule import ScheduleSpec
 
@@ -162,7 +162,7 @@ class Claim(NamedTuple):
     spec: ScheduleSpec
     user: str = ""
     """who made the schedule"""
-    around: Surroundings | None = None
+    step_context: StepContext | None = None
     """of a step: what it may know of its flow's run"""
     secrets: frozenset[str] = frozenset()
     """of a step: what is secret in the variables of its flow"""

@@ -282,8 +282,8 @@ class Walk:
         if self._left == 0:
             return self._skip(due_at, Reason.MAX_RUNS, {"max_runs": self._spec.max_runs})
         if origin == "schedule" and self._done_by_hand(due_at):
-            by_hand = self._snapshot.by_hand
-            return self._skip(due_at, Reason.ALREADY_SUCCEEDED, _facts_of(by_hand))
+            manual_success = self._snapshot.manual_success
+            return self._skip(due_at, Reason.ALREADY_SUCCEEDED, _facts_of(manual_success))
         if self._held_by is not None:
             facts, again = _facts_of(self._held_by), self._now + RECHECK
             facts["origin"] = self._held_by.origin
@@ -318,11 +318,11 @@ class Walk:
         return blocks and arrived and not self._spec.skip_if_successful
 
     def _done_by_hand(self, due_at: datetime) -> bool:
-        by_hand = self._snapshot.by_hand
-        if not self._spec.skip_if_successful or by_hand is None:
+        manual_success = self._snapshot.manual_success
+        if not self._spec.skip_if_successful or manual_success is None:
             return False
         previous = self._due.before(due_at)
-        return previous is None or by_hand.since > previous
+        return previous is None or manual_success.since > previous
 
     def _met(self, dependency: Dependency) -> bool:
         upstream = self._snapshot.upstreams.get(dependency.schedule)

@@ -62,8 +62,8 @@ def run_secrets(claim: Claim) -> set[str]:
     """
     target = claim.spec.target
     found = {*claim.secrets, *secrets_in(claim.payload)}
-    if claim.around is not None:
-        found.update(secrets_in(dict(claim.around.params)))
+    if claim.step_context is not None:
+        found.update(secrets_in(dict(claim.step_context.params)))
     if isinstance(target, HttpTarget):
         found.update(_of_request(target))
     elif isinstance(target, EventTarget):
@@ -71,7 +71,7 @@ def run_secrets(claim: Claim) -> set[str]:
     elif isinstance(target, FlowTarget):
         found.update(secrets_in(dict(target.params)))
     words = set(_lines(found, SHORTEST_SECRET))
-    if isinstance(target, CommandTarget) and claim.around is None:
+    if isinstance(target, CommandTarget) and claim.step_context is None:
         words.update(variable_secrets(target.env))
         words.update(_lines((value for _, value in target.env), SHORTEST_VALUE))
     return words

@@ -18,8 +18,8 @@ from duebook.store.sqlite import SqliteStore
 from duebook.testing.clock import VirtualClock
 from duebook.testing.directory import SimulatedDirectory
 from duebook.testing.node import LEASE, SimulatedNode
-from duebook.testing.rooms import SimulatedRoom
 from duebook.testing.stand_ins import StandIns
+from duebook.testing.step_preparer import SimulatedPreparer
 from duebook.timetext import parse_duration, parse_instant
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Simulation(Closing):
         self._store = SqliteStore(Path(folder) / "duebook.db", self._clock, durable=False)
         self._finalizer = weakref.finalize(self, _end, self._store, folder)
         self._flow_cache = FlowCache()
-        self._stand_ins = StandIns(SimulatedRoom(self._store, self._flow_cache))
+        self._stand_ins = StandIns(SimulatedPreparer(self._store, self._flow_cache))
         self._slots = slots
         self._turn = 0
         self._watchful_until = self.now

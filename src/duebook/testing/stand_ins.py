@@ -15,7 +15,7 @@ from duebook.targets.templates import TemplateFailed, rendered
 from duebook.timetext import parse_duration
 
 if TYPE_CHECKING:
-    from duebook.engine.steps import StepRoom
+    from duebook.engine.steps import StepPreparer
     from duebook.model.run import Claim
 
 __all__ = ["StandIns"]
@@ -44,8 +44,8 @@ class StandIns:
     """The tasks that a simulation knows; other targets are known by the name of their schedule, and
     steps by those of their flow and their own, as in `etl.load`."""
 
-    def __init__(self, room: StepRoom) -> None:
-        self._room = room
+    def __init__(self, preparer: StepPreparer) -> None:
+        self._preparer = preparer
         self._known: dict[str, StandIn] = {}
 
     def add(
@@ -64,12 +64,12 @@ class StandIns:
 
     def begin(self, claim: Claim) -> tuple[timedelta, Outcome]:
         """How long this attempt takes, and how it ends."""
-        if claim.around is not None:
+        if claim.step_context is not None:
             with OutputFiles() as files:
-                ready = self._room.prepare(claim, claim.around, files)
+                ready = self._preparer.prepare(claim, claim.step_context, files)
             if isinstance(ready, Outcome):
                 return timedelta(), ready
-            return self._attempt(ready.claim, f"{claim.around.flow}.{claim.run.step}")
+            return self._attempt(ready.claim, f"{claim.step_context.flow}.{claim.run.step}")
         try:
             rendered(claim)
         except TemplateFailed as error:
@@ -80,7 +80,7 @@ class StandIns:
         """Of a task by its name, else of its place: a schedule, or first of all a step."""
         target, timeout = claim.spec.target, claim.spec.timeout
         task = target.name if isinstance(target, TaskTarget) else None
-        names = [task] if claim.around is None and task else [place, task]
+        names = [task] if claim.step_context is None and task else [place, task]
         stand_in = next((self._known[n] for n in names if n in self._known), StandIn())
         outcome = stand_in.attempt()
         if timeout is not None and stand_in.takes > timeout:

@@ -15,8 +15,8 @@ from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import VirtualPlaces
-from duebook.testing.rooms import SimulatedRoom
 from duebook.testing.stand_ins import StandIns
+from duebook.testing.step_preparer import SimulatedPreparer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +183,7 @@ def test_what_a_claim_still_brought_to_a_lost_session_is_stopped_as_well(
 
     clock = VirtualClock(machine.wall)
     keeper = new_keeper(
-        store, machine, Working(1, clock, StandIns(SimulatedRoom(store, FlowCache())))
+        store, machine, Working(1, clock, StandIns(SimulatedPreparer(store, FlowCache())))
     )
     machine.pass_time(25)
     keeper.guard()

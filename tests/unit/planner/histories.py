@@ -77,7 +77,7 @@ class History:
     runs: dict[str, ActiveRun] = field(default_factory=dict)
     """the active ones, the oldest first"""
     settled_at: datetime | None = None
-    by_hand: ActiveRun | None = None
+    manual_success: ActiveRun | None = None
     fires: list[Fire] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ class History:
             self.snapshot,
             active=active,
             settled_at=self.settled_at if waits else None,
-            by_hand=self.by_hand if self.snapshot.spec.skip_if_successful else None,
+            manual_success=self.manual_success if self.snapshot.spec.skip_if_successful else None,
         )
 
     def commit(self, planned: Plan) -> None:
@@ -170,7 +170,7 @@ class History:
         ended = self.runs.pop(run_id or next(iter(self.runs)))
         self.settled_at = self.now
         if ended.origin == "manual":
-            self.by_hand = ended
+            self.manual_success = ended
 
     # -- what people do
 

@@ -37,7 +37,7 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_parents": {"ids": IDS},
     "list_steps": {"ids": IDS},
     "list_outputs": {"ids": IDS},
-    "list_surroundings": {"ids": ["b1-x", "b2-x"]},
+    "list_step_contexts": {"ids": ["b1-x", "b2-x"]},
     "lock_beginning": {"ids": IDS},
     "begin_flow_run": {"ids": IDS, "now": AT},
     "call_flow": {**TOKEN, "flow": "f1"},

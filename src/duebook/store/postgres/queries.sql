@@ -1247,7 +1247,7 @@ WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
 SELECT parent_run_id, step, status, reason, exit_code, id, output, output_size FROM runs
 WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL AND finished_at IS NOT NULL
 
--- name: list_surroundings
+-- name: list_step_contexts
 -- What the steps of the given runs may know of their flows' runs.
 SELECT r.id, p.flow, f.digest, f.params, p.id, p.origin, p.trigger, p.due_at, p.created_at,
     p.schedule_id, s.name, coalesce(s.created_by, ''), r.options

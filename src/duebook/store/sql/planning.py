@@ -229,7 +229,11 @@ class Planning(Telling, Flowing, Directories):
         kinds: tuple[tuple[str, list[Snapshot], Callable[[list[str]], Mapping[str, Any]]], ...] = (
             ("active", [s for s in snapshots if s.spec.overlap == "cancel"], self._all_active),
             ("settled_at", [s for s in snapshots if s.considered_at is not None], self._settled),
-            ("by_hand", [s for s in snapshots if s.spec.skip_if_successful], self._by_hand),
+            (
+                "manual_success",
+                [s for s in snapshots if s.spec.skip_if_successful],
+                self._manual_successes,
+            ),
             ("upstreams", [s for s in snapshots if s.spec.depends_on], self._upstreams),
             ("controlled_until", [s for s in snapshots if s.spec.controlled], self._controlled),
         )
@@ -249,7 +253,7 @@ class Planning(Telling, Flowing, Directories):
     def _settled(self, ids: list[str]) -> Mapping[str, datetime | None]:
         return {id_: self._time(at) for id_, at in self._all("list_settled", ids=ids)}
 
-    def _by_hand(self, ids: list[str]) -> Mapping[str, ActiveRun | None]:
+    def _manual_successes(self, ids: list[str]) -> Mapping[str, ActiveRun | None]:
         rows = self._all("list_by_hand", ids=ids)
         return dict.fromkeys(ids) | {row[0]: _active_run(row, self._time) for row in rows}
 
@@ -531,12 +535,12 @@ class Planning(Telling, Flowing, Directories):
         payload: str | None,
     ) -> Row:
         """The values of `insert_ended_run`: those of a new run, and how it ended."""
-        by_hand = fire.origin == "manual"
-        due_at = None if by_hand else self._stamp(fire.due_at)
+        is_manual = fire.origin == "manual"
+        due_at = None if is_manual else self._stamp(fire.due_at)
         run = new_run(id_, self._definition_of(owner), owner, fire, due_at, now, None)
-        if by_hand or fire.wakes or payload is not None:
+        if is_manual or fire.wakes or payload is not None:
             made = NewRun._make(run)._replace(wakes=False, payload=payload)
-            run = made._replace(trigger="manual") if by_hand else made
+            run = made._replace(trigger="manual") if is_manual else made
         error = None if fire.ended is None else fire.ended.error
         if error is None:
             return (*run, "succeeded", None, None, session_id, 0, now, now, now)

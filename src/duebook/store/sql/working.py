@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duebook.errors import Invalid
 from duebook.model.enqueued import enqueued_spec, step_spec
 from duebook.model.fate import LOST, Ends, HandedBack, TriedAgain, fate_of_lost, when_asked_to_end
-from duebook.model.flow_run import StepState, Surroundings, step_state
+from duebook.model.flow_run import StepContext, StepState, step_state
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.queue import Gate, Queue, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
@@ -303,7 +303,7 @@ class Working(Planning):
     def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
         pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
         specs = self._definitions([pair for pair in pairs if pair[0]])
-        steps = self._surroundings([run.id for run in runs if run.parent_run_id is not None])
+        steps = self._step_contexts([run.id for run in runs if run.parent_run_id is not None])
         enqueued = [run.id for run in runs if run.schedule_id is None and run.id not in steps]
         options: dict[str, str | None] = (
             dict(self._all("list_options", ids=enqueued)) if enqueued else {}
@@ -314,19 +314,19 @@ class Working(Planning):
             if pair in specs:
                 claims.append(Claim(run, token, specs[pair].spec, specs[pair].owner.user))
             elif run.id in steps:
-                around, user, text = steps[run.id]
-                claims.append(Claim(run, token, step_spec(run.task, text), user, around))
+                context, user, text = steps[run.id]
+                claims.append(Claim(run, token, step_spec(run.task, text), user, context))
             elif (spec := _enqueued(run, options)) is not None:
                 claims.append(Claim(run, token, spec))
             else:  # somebody else may know how, and this node shall not ask again at once
                 self.hand_back(token, UNREADABLE_AGAIN)
         return claims
 
-    def _surroundings(self, run_ids: list[str]) -> dict[str, tuple[Surroundings, str, str | None]]:
+    def _step_contexts(self, run_ids: list[str]) -> dict[str, tuple[StepContext, str, str | None]]:
         """What steps may know of their flows' runs, who made those, and their own policies."""
         if not run_ids:
             return {}
-        rows = self._all("list_surroundings", ids=run_ids)
+        rows = self._all("list_step_contexts", ids=run_ids)
         ends: dict[str, dict[str, tuple[StepState, Any]]] = {row[4]: {} for row in rows}
         for parent_id, step, status, reason, code, *kept in self._all(
             "list_outputs", ids=list(ends)
@@ -335,7 +335,7 @@ class Working(Planning):
         found = {}
         for id_, flow, digest, params, parent_id, origin, trigger, *rest in rows:
             due_at, created_at, schedule_id, schedule, user, options = rest
-            around = Surroundings(
+            context = StepContext(
                 flow,
                 digest,
                 json.loads(params),
@@ -348,7 +348,7 @@ class Working(Planning):
                 schedule,
                 ends[parent_id],
             )
-            found[id_] = (around, user, options)
+            found[id_] = (context, user, options)
         return found
 
     def settle(self, token: Token, outcome: Outcome, retry_after: timedelta | None = None) -> bool:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from duebook.book import Book
-from duebook.book.once import Once, perform_once
+from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, NotFound, Unavailable
 from duebook.model.retry import Retry
@@ -129,7 +129,7 @@ def test_tokens_answers_and_the_audit_are_copied_and_go_on(move: Move, clock: Vi
     old = Book(move.old(), by="cli:ann")
     token, secret = old.tokens.create("ci", "operator", ["shop"])
     old.tokens.check(secret)
-    once = Once("a token", "order-17", "a body")
+    once = IdempotencyKey("a token", "order-17", "a body")
     perform_once(old.store, once, lambda _: {"id": "ä"})
     old.queues.limit("default", concurrency=2)
     before = old.tokens.list(), old.audit.list(everywhere=True)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from duebook.store.base import Store, Tx
 
-__all__ = ["Once", "perform_once"]
+__all__ = ["IdempotencyKey", "perform_once"]
 
 _KEY: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class IdempotencyKey:
     """A key that somebody chose, in the scope where it counts, and what tells requests apart."""
 
     scope: str
@@ -35,7 +35,7 @@ class Once:
 
 
 def perform_once(
-    store: Store, once: Once, work: Callable[[Store], dict[str, Any]]
+    store: Store, key: IdempotencyKey, work: Callable[[Store], dict[str, Any]]
 ) -> tuple[dict[str, Any], bool]:
     """What `work` answers, a JSON object, and whether that is the answer to an earlier request.
 
@@ -45,11 +45,11 @@ def perform_once(
     """
 
     def transaction(tx: Tx) -> tuple[dict[str, Any], bool]:
-        kept: dict[str, Any] | None = tx.keep_key(once.scope, once.key, once.fingerprint)
+        kept: dict[str, Any] | None = tx.keep_key(key.scope, key.key, key.fingerprint)
         if kept is not None:
             return kept, True
         answer = work(JoinedStore(tx))
-        tx.keep_answer(once.scope, once.key, answer)
+        tx.keep_answer(key.scope, key.key, answer)
         return answer, False
 
     return store.transact(transaction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duebook.engine.steps import StepRoom
+from duebook.engine.steps import StepPreparer
 from duebook.flows.conditions import unmet
 from duebook.targets.command_setup import CommandSetup
 from duebook.targets.spawner import Spawner
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from duebook.targets.processes import Stop
 
-__all__ = ["SimulatedRoom"]
+__all__ = ["SimulatedPreparer"]
 
 
-class SimulatedRoom(StepRoom):
+class SimulatedPreparer(StepPreparer):
     """Conditions about values are judged; those that are commands hold."""
 
     def __init__(self, store: Store, flow_cache: FlowCache) -> None:
