@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from duebook.book.audit import ScheduleAudit
     from duebook.model.acted import Action, Pause
     from duebook.model.filters import ScheduleFilter
-    from duebook.model.listing import Found, Place
+    from duebook.model.listing import Found, PagePosition
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
     from duebook.model.template import ScheduleTemplate
@@ -327,7 +327,7 @@ def _batches(
 
 
 def _find(
-    store: Store, namespace: str, wanted: ScheduleFilter, after: Place | None
+    store: Store, namespace: str, wanted: ScheduleFilter, after: PagePosition | None
 ) -> Found[tuple[str, str]]:
     return store.read(lambda tx: tx.find_schedules(namespace, wanted, "name", after, BATCH))
 

@@ -17,10 +17,10 @@ from duebook.sealing import seal, unseal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["BadCursor", "Found", "Listing", "Place", "read_cursor", "write_cursor"]
+__all__ = ["BadCursor", "Found", "Listing", "PagePosition", "read_cursor", "write_cursor"]
 
 T = TypeVar("T")
-Place = tuple[str | int, ...]
+PagePosition = tuple[str | int, ...]
 """A place in an order: what the rows are ordered by, instants as microseconds since 1970."""
 
 LONGEST: Final = 1_000
@@ -42,7 +42,7 @@ class Found(NamedTuple, Generic[T]):
     """
 
     rows: Sequence[T]
-    last: Place | None
+    last: PagePosition | None
 
 
 class Listing(list[T]):
@@ -56,14 +56,14 @@ class Listing(list[T]):
         self.next_cursor = next_cursor
 
 
-def write_cursor(key: bytes, asked: Any, last: Place | None) -> str | None:
+def write_cursor(key: bytes, asked: Any, last: PagePosition | None) -> str | None:
     """The cursor of a page whose last place is `last`; `asked` is what the list was asked for."""
     if last is None:
         return None
     return seal(key, json.dumps([_fingerprint(asked), *last], separators=(",", ":")))
 
 
-def read_cursor(key: bytes, asked: Any, cursor: str | None, *shapes: str) -> Place | None:
+def read_cursor(key: bytes, asked: Any, cursor: str | None, *shapes: str) -> PagePosition | None:
     """The place that a cursor means; None for none.
 
     A shape says of each value of a place whether it is text (s) or a number (i). Raises BadCursor

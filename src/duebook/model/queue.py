@@ -13,7 +13,7 @@ from duebook.timetext import format_duration, parse_duration
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Begun", "Gate", "Queue", "QueueLoad", "Rate", "read_rate"]
+__all__ = ["Begun", "Queue", "QueueLimiter", "QueueLoad", "Rate", "read_rate"]
 
 _RATE: Final = re.compile(r"([0-9]{1,7}) ?/ ?([0-9a-z]*[a-z])", re.ASCII)
 MOST: Final = 1_000_000
@@ -63,13 +63,13 @@ class Begun(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class QueueLimiter:
     """The limits of a queue, and which runs began lately.
 
     No window of the rate's period, from any instant until just before the instant one period
     later, has more beginnings than the rate allows. Beginnings are kept one by one up to a rate
     of 100 per period. Beyond that, those of one hundredth of the period count as the last of
-    them, so that the gate may open that much later, and never earlier.
+    them, so that the limiter may open that much later, and never earlier.
     """
 
     queue: Queue
@@ -107,13 +107,15 @@ class Gate:
         rate = self.queue.rate
         return rate is not None and self.instant(now) - now > rate.per
 
-    def set_back(self, now: datetime) -> Gate:
-        """The gate after the clock was set back that far: what seems to begin later began just
+    def set_back(self, now: datetime) -> QueueLimiter:
+        """The limiter after the clock was set back that far: what seems to begin later began just
         now, so that the queue waits for one period at most."""
-        return Gate(self.queue, _merged(Begun(min(b.at, now), b.number) for b in self.begun))
+        return QueueLimiter(
+            self.queue, _merged(Begun(min(b.at, now), b.number) for b in self.begun)
+        )
 
-    def passed(self, now: datetime, number: int) -> Gate:
-        """The gate after so many runs have begun."""
+    def passed(self, now: datetime, number: int) -> QueueLimiter:
+        """The limiter after so many runs have begun."""
         rate = self.queue.rate
         if rate is None or not number:
             return self
@@ -121,7 +123,7 @@ class Gate:
         step = timedelta() if rate.count <= EXACT else rate.per / EXACT
         begun = _merged((*self.begun, Begun(at, number)), step)
         old = sum(b.at <= at - rate.per for b in begun)
-        return Gate(self.queue, begun[min(old, max(len(begun) - EXACT, 0)) :])
+        return QueueLimiter(self.queue, begun[min(old, max(len(begun) - EXACT, 0)) :])
 
 
 def _merged(begun: Iterable[Begun], step: timedelta = timedelta()) -> tuple[Begun, ...]:

@@ -260,7 +260,7 @@ def _fill(reading: Reading, move: Move, target: Target, progress: Progress) -> d
     have = reading.tables()
     for table, kept in _places(reading, target.begin()).items():
         batches = _batches(reading, table, kept, have[table], move.at)
-        filled[table] = target.fill(table, kept, batches, _teller(table, progress))
+        filled[table] = target.fill(table, kept, batches, _progress_of(table, progress))
         if filled[table]:
             progress.say(f"copied {table}: {filled[table]:,}")
     return filled
@@ -274,7 +274,7 @@ def _carry(
     carried = target.carry(
         tables,
         lambda table: checked_rows(table, reading.own_rows(table)),
-        lambda table: _teller(table.name, progress),
+        lambda table: _progress_of(table.name, progress),
     )
     for name, number in carried.items():
         progress.say(f"copied your table {name}: {number:,}")
@@ -305,7 +305,7 @@ def _ended(
         yield [tuple(session.values()) for session in sessions]
 
 
-def _teller(table: str, progress: Progress) -> Callable[[int], None]:
+def _progress_of(table: str, progress: Progress) -> Callable[[int], None]:
     told = 0
 
     def tell(number: int) -> None:

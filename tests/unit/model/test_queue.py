@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duebook.errors import Invalid
-from duebook.model.queue import EXACT, Begun, Gate, Queue, Rate, read_rate
+from duebook.model.queue import EXACT, Begun, Queue, QueueLimiter, Rate, read_rate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -66,8 +66,8 @@ waits = st.one_of(
 asks = st.lists(st.tuples(waits, st.integers(0, 400)), max_size=40)
 
 
-def gate(count: int, *begun: Begun) -> Gate:
-    return Gate(Queue("q", rate=Rate(count, PERIOD)), begun)
+def limiter(count: int, *begun: Begun) -> QueueLimiter:
+    return QueueLimiter(Queue("q", rate=Rate(count, PERIOD)), begun)
 
 
 def most_within(begun: list[tuple[datetime, int]], length: timedelta) -> int:
@@ -77,22 +77,24 @@ def most_within(begun: list[tuple[datetime, int]], length: timedelta) -> int:
     )
 
 
-def ask(gate: Gate, asks: list[tuple[timedelta, int]]) -> tuple[Gate, list[tuple[datetime, int]]]:
+def ask(
+    limiter: QueueLimiter, asks: list[tuple[timedelta, int]]
+) -> tuple[QueueLimiter, list[tuple[datetime, int]]]:
     """One after the other, each after its wait and for as many as it wants."""
     now, begun = NOW, []
     for wait, wanted in asks:
         now += wait
-        number = min(wanted, gate.room(now, 0))
-        begun.append((gate.instant(now), number))
-        gate = gate.passed(now, number)
-    return gate, begun
+        number = min(wanted, limiter.room(now, 0))
+        begun.append((limiter.instant(now), number))
+        limiter = limiter.passed(now, number)
+    return limiter, begun
 
 
 @given(st.integers(1, EXACT), asks)
 def test_in_no_window_more_begin_than_the_rate_allows_and_never_fewer_than_could(
     count: int, asks: list[tuple[timedelta, int]]
 ) -> None:
-    now, passed, begun = NOW, gate(count), list[tuple[datetime, int]]()
+    now, passed, begun = NOW, limiter(count), list[tuple[datetime, int]]()
     for wait, wanted in asks:
         now += wait
         fits = count - sum(number for at, number in begun if at > now - PERIOD)
@@ -107,7 +109,7 @@ def test_in_no_window_more_begin_than_the_rate_allows_and_never_fewer_than_could
 def test_a_large_rate_is_kept_in_steps_and_rounded_against_who_asks(
     count: int, asks: list[tuple[timedelta, int]]
 ) -> None:
-    passed, begun = ask(gate(count), asks)
+    passed, begun = ask(limiter(count), asks)
     if begun:
         assert most_within(begun, PERIOD) <= count
         end = begun[-1][0] + PERIOD
@@ -120,7 +122,7 @@ def test_a_gate_keeps_few_entries_whatever_its_rate(
     count: int, asks: list[tuple[timedelta, int]]
 ) -> None:
     many = [(wait / 50, wanted) for wait, wanted in asks for _ in range(10)]
-    passed, _ = ask(gate(count), many)
+    passed, _ = ask(limiter(count), many)
     assert len(passed.begun) <= 2 * EXACT + 2
 
 
@@ -128,7 +130,7 @@ def test_a_gate_keeps_few_entries_whatever_its_rate(
 def test_a_gate_says_when_the_next_one_may_pass(
     count: int, asks: list[tuple[timedelta, int]], wait: timedelta
 ) -> None:
-    passed, begun = ask(gate(count), asks)
+    passed, begun = ask(limiter(count), asks)
     now = (begun[-1][0] if begun else NOW) + wait
     opens_at = passed.opens_at(now)
     if opens_at is None:
@@ -139,7 +141,7 @@ def test_a_gate_says_when_the_next_one_may_pass(
 
 
 def test_one_period_later_is_another_window() -> None:
-    passed = gate(2).passed(NOW, 2)
+    passed = limiter(2).passed(NOW, 2)
     assert passed.opens_at(NOW) == NOW + PERIOD
     assert passed.room(NOW + PERIOD - MICRO, 0) == 0
     assert passed.room(NOW + PERIOD, 0) == 2
@@ -149,7 +151,7 @@ def test_one_period_later_is_another_window() -> None:
 def test_a_clock_that_is_set_back_by_less_than_the_period_breaks_no_window(
     asks: list[tuple[timedelta, int]], micros: int
 ) -> None:
-    passed, begun = ask(gate(5), asks)
+    passed, begun = ask(limiter(5), asks)
     if not begun:
         return
     now = begun[-1][0] - timedelta(microseconds=micros)
@@ -164,7 +166,7 @@ def test_a_clock_that_is_set_back_by_less_than_the_period_breaks_no_window(
 
 
 def test_a_clock_that_is_set_back_far_shuts_the_queue_for_one_period_only() -> None:
-    passed = gate(2).passed(NOW, 2)
+    passed = limiter(2).passed(NOW, 2)
     now = NOW - timedelta(hours=3)
     assert passed.is_ahead(now)
     passed = passed.set_back(now)
@@ -173,17 +175,22 @@ def test_a_clock_that_is_set_back_far_shuts_the_queue_for_one_period_only() -> N
 
 
 def test_what_began_counts_under_another_rate_and_period() -> None:
-    passed = gate(3).passed(NOW, 3)
+    passed = limiter(3).passed(NOW, 3)
     now = NOW + timedelta(seconds=15)
     assert passed.room(now, 0) == 3
-    longer = Gate(Queue("q", rate=Rate(5, timedelta(seconds=30))), passed.passed(now, 1).begun)
+    longer = QueueLimiter(
+        Queue("q", rate=Rate(5, timedelta(seconds=30))), passed.passed(now, 1).begun
+    )
     assert longer.room(now, 0) == 1
     assert longer.opens_at(now) is None
-    assert Gate(Queue("q", rate=Rate(2, timedelta(seconds=30))), longer.begun).room(now, 0) == 0
+    assert (
+        QueueLimiter(Queue("q", rate=Rate(2, timedelta(seconds=30))), longer.begun).room(now, 0)
+        == 0
+    )
 
 
 def test_a_queue_without_a_rate_goes_by_its_concurrency_alone() -> None:
-    held = Gate(Queue("q", concurrency=3), (Begun(NOW, 7),))
+    held = QueueLimiter(Queue("q", concurrency=3), (Begun(NOW, 7),))
     early = NOW - timedelta(hours=1)
     assert (held.room(early, 1), held.opens_at(early), held.instant(early)) == (2, None, early)
     assert held.passed(NOW, 2) is held

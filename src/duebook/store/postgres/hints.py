@@ -164,14 +164,14 @@ class Listener:
                 failures += 1
                 self._begun.set()
                 if isinstance(error, Deaf) or failures >= FAILURES_TO_TELL:
-                    self._tell_once(error)
+                    self._log_once(error)
                 if isinstance(error, Deaf):
                     self._look_instead()
                 else:
                     self.add(News.LOOK)
                     self._closing.wait(backoff(failures, fraction(self._ourselves, failures)))
 
-    def _tell_once(self, error: Unavailable) -> None:
+    def _log_once(self, error: Unavailable) -> None:
         """Unless the books are out of reach altogether, which others say."""
         text = str(error)
         if text == self._told or self._closing.is_set():

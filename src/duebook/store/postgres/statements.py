@@ -124,7 +124,7 @@ class PostgresStatements(Statements):
     def _hold(self, run_ids: Sequence[str]) -> None:
         self._anybody_depends = bool(self._all("lock_wakes", ids=list(run_ids)))
 
-    def _tell(self, news: News, wake_at: datetime | None = None) -> None:
+    def _notify(self, news: News, wake_at: datetime | None = None) -> None:
         if wake_at is None:
             self.told |= news
         elif self.told_wake is None or wake_at < self.told_wake:

@@ -12,7 +12,7 @@ from duebook.model.run import Run
 from duebook.store.postgres.migrate import available
 from duebook.store.postgres.statements import PostgresStatements
 from duebook.store.sql.access import Access
-from duebook.store.sql.advancing import Advancing, Gate, columns_of_flows
+from duebook.store.sql.advancing import Advancing, LimitKey, columns_of_flows
 from duebook.store.sql.auditing import Auditing
 from duebook.store.sql.checking import Checking
 from duebook.store.sql.delivering import Delivering
@@ -149,13 +149,13 @@ class PostgresTx(
         self._keep_secrets(
             (token.run_id, end.output_secrets) for token, end in ended if token in settled
         )
-        self._tell_runs([token.run_id for token in settled])
+        self._record_run_events([token.run_id for token in settled])
         if any(others_wait for *_, others_wait in rows):
-            self._tell(News.WORK)
+            self._notify(News.WORK)
         self._wake_flows(row[4] for row in rows)
         if woken := [row[3] for row in rows if row[2] and row[3] is not None]:
             self._run("wake_schedules", ids=woken, now=self.now)
-            self._tell(News.WAKE)
+            self._notify(News.WAKE)
         if self._anybody_depends:
             self._wake_dependents({row[3] for row in rows if row[5]})
         return settled | {token for token in tokens.values() if self._settled_before(token)}
@@ -181,20 +181,22 @@ class PostgresTx(
             return None
         stamped = self._run("stamp_events", limit=limit)
         if stamped:
-            self._tell(News.LOG)
+            self._notify(News.LOG)
         return stamped
 
-    def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
-        return {Gate(id_) for id_ in self._locked("lock_exclusive", {gate.owner for gate in gates})}
+    def _alone_with_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
+        return {
+            LimitKey(id_) for id_ in self._locked("lock_exclusive", {key.owner for key in keys})
+        }
 
-    def _decided_schedules(self, gates: set[Gate]) -> set[Gate]:
-        return {Gate(id_) for id_ in self._locked("lock_decided", {gate.owner for gate in gates})}
+    def _decided_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
+        return {LimitKey(id_) for id_ in self._locked("lock_decided", {key.owner for key in keys})}
 
-    def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:
+    def _alone_with_flows(self, keys: set[LimitKey]) -> set[LimitKey]:
         """A flow has no row that only this would lock, so its name is locked."""
-        flows = sorted((gate.owner, gate.flow) for gate in gates if gate.flow is not None)
+        flows = sorted((key.owner, key.flow) for key in keys if key.flow is not None)
         rows = self._all("lock_flow_names", salt=FLOW_LOCK, **columns_of_flows(flows))
-        return {Gate(namespace, flow) for namespace, flow in rows}
+        return {LimitKey(namespace, flow) for namespace, flow in rows}
 
     def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
         ends = [(move, move.end) for move in ended if move.end is not None]

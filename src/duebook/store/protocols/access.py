@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from duebook.model.access import AccessToken
     from duebook.model.change import Change, ChangeFilter
-    from duebook.model.listing import Found, Place
+    from duebook.model.listing import Found, PagePosition
     from duebook.model.quota import Quota, Standing
     from duebook.model.schedule import ScheduleSpec
 
@@ -114,6 +114,6 @@ class Access(Protocol):
         """Put changes on the books, at their time; their ids are given here."""
 
     def list_changes(
-        self, namespace: str | None, wanted: ChangeFilter, after: Place | None, limit: int
+        self, namespace: str | None, wanted: ChangeFilter, after: PagePosition | None, limit: int
     ) -> Found[Change]:
         """The newest first, of a namespace or of all; an instant and an id are a place."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from duebook.model.consumer import Consumer, Cursor, DeadLetter, HeldKey, Lag, Move, Partition
     from duebook.model.event import Draft, Event, TopicUse
-    from duebook.model.listing import Found, Place
+    from duebook.model.listing import Found, PagePosition
     from duebook.store.values import Batch
 
     Topics = Sequence[str] | None
@@ -135,7 +135,7 @@ class Events(Protocol):
         """A dead letter was delivered, or was not and rests again; False: it is none any more."""
 
     def list_letters(
-        self, namespace: str, name: str | None, limit: int, after: Place | None = None
+        self, namespace: str, name: str | None, limit: int, after: PagePosition | None = None
     ) -> Found[DeadLetter]:
         """The newest first, after a place; up to MOST_BYTES of them."""
 

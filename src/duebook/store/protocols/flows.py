@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from duebook.model.flow_directory import FlowDirectory
     from duebook.model.flow_run import FlowMove, FlowParent
     from duebook.model.flow_target import FlowTarget
-    from duebook.model.listing import Found, Place
+    from duebook.model.listing import Found, PagePosition
     from duebook.model.run import Run, Token
     from duebook.store.values import (
         Begun,
@@ -128,7 +128,7 @@ class Flows(Protocol):
     def list_flows(self, namespace: str) -> list[tuple[KeptFlow, str | None]]:
         """All of them, by name, each with who made the schedule of that name; None without one."""
 
-    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
+    def page_flows(self, namespace: str, after: PagePosition | None, limit: int) -> Found[KeptFlow]:
         """By name; a name is a place."""
 
     def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from duebook.model.enqueued import Enqueued
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.finding import Finding
-    from duebook.model.listing import Found, Place
+    from duebook.model.listing import Found, PagePosition
     from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Fire, Plan, Skip, Snapshot
     from duebook.model.run import Attempt, LatestRun, LogLine, Run
@@ -94,7 +94,7 @@ class People(Protocol):
         namespace: str,
         wanted: ScheduleFilter,
         sort: ScheduleSort,
-        after: Place | None,
+        after: PagePosition | None,
         limit: int,
     ) -> Found[Schedule]:
         """Schedules in an order, from the one after a place on, each with its latest run."""
@@ -104,7 +104,7 @@ class People(Protocol):
         namespace: str,
         wanted: ScheduleFilter,
         sort: ScheduleSort,
-        after: Place | None,
+        after: PagePosition | None,
         limit: int,
     ) -> Found[tuple[str, str]]:
         """As list_schedules, but only their ids and names."""
@@ -188,7 +188,7 @@ class People(Protocol):
         """The attempts that are over while the run goes on, or went on; the oldest first."""
 
     def list_runs(
-        self, namespace: str, wanted: RunFilter, after: Place | None, limit: int
+        self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int
     ) -> Found[Run]:
         """The newest first: of a schedule by when they were due or made, of all by creation."""
 
@@ -198,7 +198,7 @@ class People(Protocol):
         """The runs of due times from `since` to `until`, the first one first."""
 
     def list_ledger(
-        self, schedule_id: str, wanted: LedgerFilter, after: Place | None, limit: int
+        self, schedule_id: str, wanted: LedgerFilter, after: PagePosition | None, limit: int
     ) -> Found[LedgerEntry]:
         """The newest first."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run, Token
     from duebook.store.sql.statements import Row, Values
 
-__all__ = ["Advancing", "Gate", "columns_of_flows"]
+__all__ = ["Advancing", "LimitKey", "columns_of_flows"]
 
 
 class Waiting(NamedTuple):
@@ -50,7 +50,7 @@ class Waiting(NamedTuple):
         return self.lane, -self.priority, self.ready_at, self.created_at
 
 
-class Gate(NamedTuple):
+class LimitKey(NamedTuple):
     """What lets only so many runs of flows begin: a schedule, or a flow of a namespace."""
 
     owner: str
@@ -77,12 +77,12 @@ class Advancing(People):
 
     def begin_flows(self, run_ids: Sequence[str], limits: Mapping[str, int]) -> Begun:
         rows = [Waiting._make(row) for row in self._all("lock_beginning", ids=sorted(run_ids))]
-        gates = {row.id: _gates(row, limits.get(row.id)) for row in rows}
-        all_gates = {gate for found in gates.values() for gate in found}
-        schedules = {gate for gate in all_gates if gate.flow is None}
+        allowed = {row.id: _limits_of(row, limits.get(row.id)) for row in rows}
+        all_keys = {key for found in allowed.values() for key in found}
+        schedules = {key for key in all_keys if key.flow is None}
         free = self._alone_with_schedules(schedules)
-        free |= self._alone_with_flows(all_gates - schedules) if all_gates - schedules else set()
-        filling = {Gate(row.schedule_id) for row in rows if row.schedule_id and row.fills}
+        free |= self._alone_with_flows(all_keys - schedules) if all_keys - schedules else set()
+        filling = {LimitKey(row.schedule_id) for row in rows if row.schedule_id and row.fills}
         free -= filling - self._decided_schedules(filling)
         busy = self._count_under_way(free)
         extra = [row.id for row in rows if row.lane > Lane.OWN]
@@ -90,39 +90,39 @@ class Advancing(People):
         gives_way = {id_ for (id_,) in yielding}
         begun, held = list[str](), set[str]()
         for row in sorted(rows, key=Waiting.turn):
-            mine = gates[row.id]
+            mine = allowed[row.id]
             if row.id in gives_way:
                 continue
             if not mine.keys() <= free:
                 held.add(row.id)
-            elif all(busy[gate] < most for gate, most in mine.items()):
+            elif all(busy[key] < most for key, most in mine.items()):
                 busy.update(mine.keys())
                 begun.append(row.id)
         if begun:
             self._run("begin_flow_run", ids=begun, now=self.now)
         return Begun(set(begun), held)
 
-    def _count_under_way(self, gates: set[Gate]) -> Counter[Gate]:
-        busy: Counter[Gate] = Counter()
-        if schedules := sorted(gate.owner for gate in gates if gate.flow is None):
+    def _count_under_way(self, keys: set[LimitKey]) -> Counter[LimitKey]:
+        busy: Counter[LimitKey] = Counter()
+        if schedules := sorted(key.owner for key in keys if key.flow is None):
             counted = self._all("count_under_way", ids=schedules)
-            busy.update({Gate(id_): count for id_, count in counted})
-        if flows := [(gate.owner, gate.flow) for gate in gates if gate.flow is not None]:
+            busy.update({LimitKey(id_): count for id_, count in counted})
+        if flows := [(key.owner, key.flow) for key in keys if key.flow is not None]:
             counted = self._all("count_flows_under_way", **columns_of_flows(flows))
-            busy.update({Gate(namespace, flow): count for namespace, flow, count in counted})
+            busy.update({LimitKey(namespace, flow): count for namespace, flow, count in counted})
         return busy
 
-    def _alone_with_schedules(self, gates: set[Gate]) -> set[Gate]:
+    def _alone_with_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
         """Those of the schedules with limits that nobody else counts the runs of just now."""
-        return gates
+        return keys
 
-    def _decided_schedules(self, gates: set[Gate]) -> set[Gate]:
+    def _decided_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
         """Those of the schedules about whose due times nobody else decides just now."""
-        return gates
+        return keys
 
-    def _alone_with_flows(self, gates: set[Gate]) -> set[Gate]:
+    def _alone_with_flows(self, keys: set[LimitKey]) -> set[LimitKey]:
         """As `_alone_with_schedules`, for flows that have a limit themselves."""
-        return gates
+        return keys
 
     def commit_flows(self, moves: Sequence[FlowMove]) -> None:
         started = [
@@ -145,7 +145,7 @@ class Advancing(People):
         ]
         if started:
             self._many("insert_step_run", started)
-            self._tell(News.WORK)
+            self._notify(News.WORK)
         if skipped:
             self._many("insert_skipped_run", skipped)
         cancelled = [(id_, move.cancel_reason) for move in moves for id_ in move.cancel]
@@ -207,12 +207,12 @@ class Advancing(People):
         """End runs of flows; returns of each who waits for that."""
 
     def _after_flows(self, rows: Sequence[Row]) -> None:
-        self._tell_runs([row[0] for row in rows])
+        self._record_run_events([row[0] for row in rows])
         limited, succeeded = set(), set()
         self._wake_flows(row[3] for row in rows)
         if woken := sorted({row[2] for row in rows if row[1] and row[2] is not None}):
             self._run("wake_schedules", ids=woken, now=self.now)
-            self._tell(News.WAKE)
+            self._notify(News.WAKE)
         for _, _, schedule_id, _, well, is_limited in rows:
             if schedule_id is not None and well:
                 succeeded.add(schedule_id)
@@ -260,7 +260,7 @@ class Advancing(People):
             parent_run_id=parent_run_id,
             now=self.now,
         )
-        self._tell(News.FLOW)
+        self._notify(News.FLOW)
         return True
 
     def list_callers(self, run_ids: Sequence[str]) -> dict[str, set[str]]:
@@ -301,7 +301,7 @@ class Advancing(People):
             control_at=control_at,
             restarting=restarting,
         )
-        self._tell(News.FLOW)
+        self._notify(News.FLOW)
 
     def forget_restart(self, namespace: str, name: str) -> bool:
         row = self._one("forget_restart", namespace=namespace, name=name, restarting=False)
@@ -394,16 +394,16 @@ def columns_of_flows(flows: Sequence[tuple[str, str]]) -> Values:
     return {"namespaces": [place for place, _ in flows], "flows": [flow for _, flow in flows]}
 
 
-def _gates(row: Waiting, limit: int | None) -> dict[Gate, int]:
+def _limits_of(row: Waiting, limit: int | None) -> dict[LimitKey, int]:
     """How many runs each of them lets be under way."""
-    gates = {}
+    limits = {}
     if row.schedule_id is not None and row.exclusive:
-        gates[Gate(row.schedule_id)] = 1
+        limits[LimitKey(row.schedule_id)] = 1
     elif row.schedule_id is not None and row.max_concurrent is not None:
-        gates[Gate(row.schedule_id)] = row.max_concurrent
+        limits[LimitKey(row.schedule_id)] = row.max_concurrent
     if limit is not None:
-        gates[Gate(row.namespace, row.flow)] = limit
-    return gates
+        limits[LimitKey(row.namespace, row.flow)] = limit
+    return limits
 
 
 def _parent(row: Row, time: Any, steps: Mapping[str, Sequence[StepRow]]) -> FlowParent:

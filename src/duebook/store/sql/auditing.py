@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.change import ChangeFilter
-    from duebook.model.listing import Place
+    from duebook.model.listing import PagePosition
     from duebook.store.sql.statements import Row, Values
 
 __all__ = ["Auditing", "NewChange"]
@@ -57,11 +57,11 @@ class Auditing(Statements):
         self._insert("insert_change", rows)
 
     def list_changes(
-        self, namespace: str | None, wanted: ChangeFilter, after: Place | None, limit: int
+        self, namespace: str | None, wanted: ChangeFilter, after: PagePosition | None, limit: int
     ) -> Found[Change]:
         since = wanted.since or EARLIEST
 
-        def read(after: Place | None, most: int) -> list[Row]:
+        def read(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = (micros(wanted.until or LATEST), LAST_PLACE) if after is None else after
             bounds: Values = {"since": since, "at": moment(int(at)), "id": id_, "limit": most}
             if namespace is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from duebook.model.listing import Place
+    from duebook.model.listing import PagePosition
     from duebook.store.protocols.events import Share
     from duebook.store.sql.statements import Row
 
@@ -58,7 +58,7 @@ class Delivering(EventLog):
             "insert_cursor",
             [{**key, "part": part, "position": start} for part in range(consumer.partitions)],
         )
-        self._tell(News.SINKS)
+        self._notify(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def _changed(self, former: Consumer, consumer: Consumer) -> Consumer:
@@ -76,7 +76,7 @@ class Delivering(EventLog):
             attempts=consumer.attempts,
             options=json.dumps(consumer.options),
         )
-        self._tell(News.SINKS)
+        self._notify(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def get_consumer(self, namespace: str, name: str) -> Consumer:
@@ -90,7 +90,7 @@ class Delivering(EventLog):
         return [one for one in rows if namespace in (None, one.namespace)]
 
     def remove_consumer(self, namespace: str, name: str) -> bool:
-        self._tell(News.SINKS)
+        self._notify(News.SINKS)
         return self._run("delete_consumer", namespace=namespace, name=name) == 1
 
     # -- members
@@ -112,7 +112,7 @@ class Delivering(EventLog):
         for part in sorted(taken):
             self._one("take_cursor", **key, part=part, member=member, former=owners[part])
         if released:
-            self._tell(News.LOG)
+            self._notify(News.LOG)
         rows = self._all("list_cursors", **key, member=member)
         return [_cursor(row, self._time) for row in rows]
 
@@ -124,7 +124,7 @@ class Delivering(EventLog):
         key = {"namespace": consumer.namespace, "name": consumer.name, "member": member}
         self._run("release_cursors", **key)
         self._run("delete_member", **key)
-        self._tell(News.LOG)
+        self._notify(News.LOG)
 
     def hold_cursors(self, consumer: Consumer, member: str, cursors: Sequence[Cursor]) -> set[int]:
         """Those that are still the member's where they were; nobody takes them before the end."""
@@ -195,7 +195,7 @@ class Delivering(EventLog):
     # -- dead letters, replay, lag
 
     def list_letters(
-        self, namespace: str, name: str | None, limit: int, after: Place | None = None
+        self, namespace: str, name: str | None, limit: int, after: PagePosition | None = None
     ) -> Found[DeadLetter]:
         at, event_id, former = after or (micros(LATEST), "", "")
         rows = self._all(
@@ -239,7 +239,7 @@ class Delivering(EventLog):
         return self._run("keep_letter", **key, error=clean(error), now=self.now) == 1
 
     def replay_letters(self, namespace: str, name: str, event_id: str | None) -> int:
-        self._tell(News.LOG)
+        self._notify(News.LOG)
         return self._run("replay_letters", namespace=namespace, name=name, event_id=event_id)
 
     def drop_letters(self, namespace: str, name: str, event_id: str | None) -> int:
@@ -250,7 +250,7 @@ class Delivering(EventLog):
         consumer = self.get_consumer(namespace, name)
         if position < 0 or position > self.last_position():
             raise Invalid(f"position {position} is not on the log")
-        self._tell(News.LOG)
+        self._notify(News.LOG)
         key = {"namespace": namespace, "name": consumer.name}
         moved = self._run("replay_cursors", **key, position=position)
         self._run("free_replayed_keys", **key, position=position)

@@ -82,7 +82,7 @@ class Directories(Statements):
         if ids := [id_ for (id_,) in found]:
             self._all("take_states", ids=ids)  # in the order in which others lock them
             self._run("wake_schedules", ids=ids, now=self.now)
-            self._tell(News.WAKE)
+            self._notify(News.WAKE)
 
     def save_returned(self, namespace: str, name: str, flows: Iterable[str]) -> None:
         returned = json.dumps(sorted(flows))

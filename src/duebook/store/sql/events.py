@@ -57,7 +57,7 @@ class EventLog(Statements):
             for draft, aggregate, version in drafts
         ]
         self._insert("insert_event", rows)
-        self._tell(News.EVENTS)
+        self._notify(News.EVENTS)
 
     def stamp_events(self, limit: int) -> int | None:
         """Here one writes at a time, so that each event got its position when it was written."""

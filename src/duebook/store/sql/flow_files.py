@@ -14,7 +14,7 @@ from duebook.store.values import BrokenFile, KeptFlow
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from duebook.model.listing import Place
+    from duebook.model.listing import PagePosition
     from duebook.store.sql.statements import Values
 
 __all__ = ["FlowFiles"]
@@ -44,7 +44,7 @@ class FlowFiles(Statements):
         rows = self._all("list_flows_named", namespace=namespace, names=list(names))
         return {row[0]: self._kept(*row) for row in rows}
 
-    def page_flows(self, namespace: str, after: Place | None, limit: int) -> Found[KeptFlow]:
+    def page_flows(self, namespace: str, after: PagePosition | None, limit: int) -> Found[KeptFlow]:
         first = "" if after is None else str(after[0])
         rows = self._all("list_flows_after", namespace=namespace, after=first, limit=limit)
         found = [self._kept(*row) for row in rows]

@@ -31,14 +31,14 @@ class Flowing(Statements):
         if rows:
             self._many("name_flow", rows)
             self._many("insert_flow_run", rows)
-            self._tell(News.FLOW)
+            self._notify(News.FLOW)
 
     def _wake_flows(self, run_ids: Iterable[str | None]) -> None:
         """Have an advancer look at runs of flows."""
         rows: list[Values] = [{"run_id": id_} for id_ in run_ids if id_ is not None]
         if rows:
             self._many("wake_flow", rows)
-            self._tell(News.FLOW)
+            self._notify(News.FLOW)
 
     def _wake_owner(
         self, wakes: object, schedule_id: str | None, parent_run_id: str | None

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
-    from duebook.model.listing import Place
+    from duebook.model.listing import PagePosition
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule
     from duebook.store.sql.statements import Row, Values
 
-    Read = Callable[[Place | None, int], list[Row]]
+    Read = Callable[[PagePosition | None, int], list[Row]]
 
 __all__ = ["Lists", "read_entry"]
 
@@ -84,7 +84,7 @@ class Lists(Working):
         namespace: str,
         wanted: ScheduleFilter,
         sort: ScheduleSort,
-        after: Place | None,
+        after: PagePosition | None,
         limit: int,
     ) -> Found[Schedule]:
         found = self.find_schedules(namespace, wanted, sort, after, limit)
@@ -95,7 +95,7 @@ class Lists(Working):
         namespace: str,
         wanted: ScheduleFilter,
         sort: ScheduleSort,
-        after: Place | None,
+        after: PagePosition | None,
         limit: int,
     ) -> Found[tuple[str, str]]:
         known = None if wanted.problem is None else self._known_here(namespace)
@@ -123,7 +123,7 @@ class Lists(Working):
 
     def _reader(
         self, namespace: str, wanted: ScheduleFilter, sort: str
-    ) -> tuple[Read, Callable[[Row], Place]]:
+    ) -> tuple[Read, Callable[[Row], PagePosition]]:
         if sort in ("created_at", "-created_at"):
             return self._by_age(namespace, "list_by_age" if sort[0] != "-" else "list_by_age_back")
         back = sort == "-name"
@@ -139,16 +139,16 @@ class Lists(Working):
         if wanted.prefix:
             low = wanted.prefix[:-1] + chr(ord(wanted.prefix[-1]) - 1) + AFTER_NAMES
 
-        def read(after: Place | None, most: int) -> list[Row]:
+        def read(after: PagePosition | None, most: int) -> list[Row]:
             at = {} if after is None else {"before" if back else "after": after[0]}
             return self._all(query, **(values | {"after": low, "before": high, "limit": most} | at))
 
         return read, lambda row: (row[1],)
 
-    def _by_age(self, namespace: str, query: str) -> tuple[Read, Callable[[Row], Place]]:
+    def _by_age(self, namespace: str, query: str) -> tuple[Read, Callable[[Row], PagePosition]]:
         end = (micros(LATEST if query.endswith("back") else EARLIEST), "")
 
-        def read(after: Place | None, most: int) -> list[Row]:
+        def read(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = after or end
             place = {"at": moment(int(at)), "id": id_}
             return self._all(query, namespace=namespace, limit=most, **place)
@@ -160,12 +160,12 @@ class Lists(Working):
         namespace: str,
         wanted: ScheduleFilter,
         matches: Callable[[Row], bool],
-        after: Place | None,
+        after: PagePosition | None,
         limit: int,
     ) -> Found[Row]:
         """Those that somebody will look at, then the others by name."""
 
-        def waking(after: Place | None, most: int) -> list[Row]:
+        def waking(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = after or (micros(EARLIEST), "")
             return self._all("list_by_wake", at=moment(int(at)), id=id_, limit=most)
 
@@ -189,7 +189,7 @@ class Lists(Working):
         )
         return Found([*found.rows, *asleep.rows], asleep.last)
 
-    def _wake_place(self, row: Row) -> Place:
+    def _wake_place(self, row: Row) -> PagePosition:
         return micros(self._time(row[7])), row[0]
 
     def _schedules(self, ids: list[str]) -> list[Schedule]:
@@ -215,7 +215,7 @@ class Lists(Working):
         }
 
     def list_runs(
-        self, namespace: str, wanted: RunFilter, after: Place | None, limit: int
+        self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int
     ) -> Found[Run]:
         def matches(row: Row) -> bool:
             seen = _SeenRun._make(row)
@@ -229,7 +229,7 @@ class Lists(Working):
             found = look(read, matches, lambda row: (row[6],), after, limit)
         return Found(self._runs([row[0] for row in found.rows]), found.last)
 
-    def _due_place(self, row: Row) -> Place:
+    def _due_place(self, row: Row) -> PagePosition:
         return micros(self._time(row[5])), row[6]
 
     def _run_matches(self, seen: _SeenRun, wanted: RunFilter) -> bool:
@@ -245,7 +245,7 @@ class Lists(Working):
         )
 
     def _runs_of(self, schedule_id: str, wanted: RunFilter) -> Read:
-        def read(after: Place | None, most: int) -> list[Row]:
+        def read(after: PagePosition | None, most: int) -> list[Row]:
             at, place = after or (micros(wanted.until or LATEST), LAST_PLACE)
             return self._all(
                 "list_runs_of",
@@ -273,7 +273,7 @@ class Lists(Working):
         if wanted.since is not None:
             values["first"] = self._place_of(namespace, wanted.since - SLACK)
 
-        def read(after: Place | None, most: int) -> list[Row]:
+        def read(after: PagePosition | None, most: int) -> list[Row]:
             before = LAST_PLACE if after is None else after[0]
             if after is None and wanted.until is not None:
                 before = self._place_of(namespace, wanted.until + SLACK)
@@ -301,11 +301,11 @@ class Lists(Working):
         return [runs[id_] for id_ in ids if id_ in runs]
 
     def list_ledger(
-        self, schedule_id: str, wanted: LedgerFilter, after: Place | None, limit: int
+        self, schedule_id: str, wanted: LedgerFilter, after: PagePosition | None, limit: int
     ) -> Found[LedgerEntry]:
         time = self._time
 
-        def read(after: Place | None, most: int) -> list[Row]:
+        def read(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = after or (micros(LATEST), LAST_PLACE)
             return self._all(
                 "list_ledger",

@@ -9,7 +9,7 @@ from duebook.model.listing import Found
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duebook.model.listing import Place
+    from duebook.model.listing import PagePosition
     from duebook.store.sql.statements import Row
 
 __all__ = ["look"]
@@ -20,10 +20,10 @@ PORTION: Final = 2_000
 
 
 def look(
-    read: Callable[[Place | None, int], list[Row]],
+    read: Callable[[PagePosition | None, int], list[Row]],
     matches: Callable[[Row], bool],
-    place_of: Callable[[Row], Place],
-    after: Place | None,
+    place_of: Callable[[Row], PagePosition],
+    after: PagePosition | None,
     limit: int,
 ) -> Found[Row]:
     """Up to `limit` rows that match, in the order in which `read` gives them from a place on."""

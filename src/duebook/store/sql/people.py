@@ -79,9 +79,9 @@ class People(Lists, Quotas):
         for new in made:
             self._depend(new.id, new.namespace, new.spec)
         self._insert("insert_label", [row for new in made for row in _labels(new)])
-        self._tell_schedules([new.id for new in made], "created")
+        self._record_schedule_events([new.id for new in made], "created")
         if wakes := [new.wake_at for new in made if new.wake_at is not None]:
-            self._tell(News.WAKE, min(wakes))
+            self._notify(News.WAKE, min(wakes))
 
     def _refuse_taken(self, made: Sequence[NewSchedule]) -> NoReturn:
         ids = {new.id for new in made}
@@ -128,7 +128,7 @@ class People(Lists, Quotas):
         self._insert("insert_label", _labels(former))
         for exception in plan.said:
             self.add_exception(id_, exception)
-        self._tell_schedules([id_], "updated", version=plan.version)
+        self._record_schedule_events([id_], "updated", version=plan.version)
         if plan.status == "paused":
             since, until = schedule.paused_at, schedule.paused_until
             self._pause([plan], [since], until, schedule.pause_reason)
@@ -200,7 +200,7 @@ class People(Lists, Quotas):
         seen = [max([plan.watermark, *(s.until for s in plan.seen)]) for plan in plans]
         self._pause(plans, [max(self.now, moment) for moment in seen], until, reason)
         how = {"reason": reason, "until": None if until is None else format_instant(until)}
-        self._tell_schedules([plan.schedule_id for plan in plans], "paused", **how)
+        self._record_schedule_events([plan.schedule_id for plan in plans], "paused", **how)
 
     def _pause(
         self,
@@ -219,10 +219,10 @@ class People(Lists, Quotas):
         for row, moment in zip(rows, since, strict=True):
             row["paused_at"] = moment
         self._many("commit_state", rows)
-        self._tell(News.WORK)  # a backfill may begin while nothing is decided
+        self._notify(News.WORK)  # a backfill may begin while nothing is decided
         self._save_controls(plans)
         if until is not None:
-            self._tell(News.WAKE, until)
+            self._notify(News.WAKE, until)
 
     def delete_schedules(self, ended: Sequence[tuple[Schedule, Sequence[Skip]]]) -> None:
         ids, now = sorted(schedule.id for schedule, _ in ended), self.now
@@ -232,8 +232,8 @@ class People(Lists, Quotas):
         self._run("delete_dependencies", ids=ids)
         self._run("delete_labels", ids=ids)
         how: Values = {"now": now, "reason": Reason.DELETED.value}
-        self._tell_runs([id_ for (id_,) in self._all("cancel_queued_runs", ids=ids, **how)])
-        self._tell_schedules(ids, "deleted")
+        self._record_run_events([id_ for (id_,) in self._all("cancel_queued_runs", ids=ids, **how)])
+        self._record_schedule_events(ids, "deleted")
         self._run("delete_exceptions", ids=ids)
         self._run("delete_controls", ids=ids)
         self._run("delete_states", ids=ids)
@@ -259,7 +259,7 @@ class People(Lists, Quotas):
         text = None if payload is None else json.dumps(payload)
         self._insert_runs([row._replace(due_at=None, trigger="manual", payload=text)])
         self._follow([run_id], snapshot, payload)
-        self._tell(News.WORK)
+        self._notify(News.WORK)
 
     def create_ended(
         self, snapshot: Snapshot, fires: Sequence[Fire], payload: dict[str, Any] | None = None
@@ -287,7 +287,7 @@ class People(Lists, Quotas):
             options=wanted.options,
         )
         if made is not None:
-            self._tell(News.WORK)
+            self._notify(News.WORK)
             return run_id
         found = self._value("find_by_key", namespace=namespace, key=wanted.key)
         if found is None:
@@ -303,7 +303,7 @@ class People(Lists, Quotas):
             for due_at in due_times
         ]
         ids = [row.id for row in rows]
-        self._tell(News.WORK)
+        self._notify(News.WORK)
         made = self._insert_runs(rows)
         self._follow(ids, snapshot, None)
         if made == len(rows):
@@ -337,7 +337,7 @@ class People(Lists, Quotas):
         if not self._run("reopen_run", id=run_id, now=self.now, lane=int(lane)):
             raise Conflict(f"run {run_id} has been opened again already")
         self._run("drop_output", run_id=run_id)
-        self._tell(News.WORK)
+        self._notify(News.WORK)
 
     def cancel(self, run_id: str, reason: str) -> str:
         self._hold([run_id])
@@ -358,7 +358,7 @@ class People(Lists, Quotas):
         how: Values = {"now": self.now, "reason": clean(reason)}
         found = [(id_, self._one("cancel_queued_run", id=id_, **how)) for id_ in sorted(run_ids)]
         cancelled = [(id_, row) for id_, row in found if row]
-        self._tell_runs([id_ for id_, _ in cancelled])
+        self._record_run_events([id_ for id_, _ in cancelled])
         for _, row in cancelled:
             self._wake_owner(*row)
         return [id_ for id_, _ in cancelled]

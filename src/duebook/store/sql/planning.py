@@ -360,8 +360,8 @@ class Planning(Telling, Flowing, Directories):
         for run_id in sorted(replaced + waited_for):  # in the order in which others lock runs
             self._give_way(run_id)
         self._record(skips + doubled, session_id)
-        self._tell_of(plans, inserted, bool(skips))
-        self._tell_changes(plans, fires)
+        self._notify_of_plans(plans, inserted, bool(skips))
+        self._record_plan_events(plans, fires)
         return len(fires) + len(ended) - len(doubled)
 
     def _save_controls(self, plans: Iterable[Plan]) -> None:
@@ -388,27 +388,29 @@ class Planning(Telling, Flowing, Directories):
                 )
         if commands:
             self._many("insert_command", commands)
-            self._tell(News.FLOW)
+            self._notify(News.FLOW)
 
-    def _tell_changes(self, plans: Sequence[Plan], fires: Sequence[Firing]) -> None:
+    def _record_plan_events(self, plans: Sequence[Plan], fires: Sequence[Firing]) -> None:
         """Of what is rare enough to be looked for first."""
-        self._tell_runs([id_ for id_, _, fire in fires if fire.origin == "catchup"], "run.late")
+        self._record_run_events(
+            [id_ for id_, _, fire in fires if fire.origin == "catchup"], "run.late"
+        )
         for kind, ids in (
             ("resumed", [plan.schedule_id for plan in plans if plan.resumed]),
             ("completed", [plan.schedule_id for plan in plans if plan.status == "completed"]),
         ):
-            self._tell_schedules(ids, kind)
+            self._record_schedule_events(ids, kind)
 
     def _expiry(self, spec: ScheduleSpec) -> Any:
         return None if spec.expire_after is None else self._stamp(self.now + spec.expire_after)
 
-    def _tell_of(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
+    def _notify_of_plans(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
         if inserted or skipped:  # a backfill may begin when nothing waits any more
-            self._tell(News.WORK)
+            self._notify(News.WORK)
         if inserted or self._taken:
             return
         if wakes := [plan.wake_at for plan in plans if plan.wake_at]:
-            self._tell(News.WAKE, min(wakes))
+            self._notify(News.WAKE, min(wakes))
 
     def _give_way(self, run_id: str) -> None:
         """A run that a newer due time replaces: it ends, or is asked to."""
@@ -416,7 +418,7 @@ class Planning(Telling, Flowing, Directories):
         if not self._one("cancel_queued_run", **how):
             self._ask_to_end(run_id, Reason.SUPERSEDED.value)
         else:
-            self._tell_runs([run_id])
+            self._record_run_events([run_id])
 
     def _ask_to_end(self, run_id: str, reason: str) -> None:
         """Its owner ends it; that of a run of a flow is whoever advances it."""
@@ -424,7 +426,7 @@ class Planning(Telling, Flowing, Directories):
         if is_flow:
             self._wake_flows([run_id])
         else:
-            self._tell(News.CANCEL)
+            self._notify(News.CANCEL)
 
     def _save_states(self, plans: Sequence[Plan]) -> tuple[Sequence[Plan], dict[str, int]]:
         """Write what follows for the schedules; returns the plans of versions still in force, and
@@ -485,7 +487,7 @@ class Planning(Telling, Flowing, Directories):
             doubled = self._doubled(fires)
             kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
             fires = [f for f in fires if (f[1].schedule_id, f[2].due_at) not in kept_out]
-        self._tell_runs([id_ for id_, _, _ in fires])
+        self._record_run_events([id_ for id_, _, _ in fires])
         drafts = [
             (owner.schedule_id, fire.ended.draft)
             for _, owner, fire in fires
@@ -548,7 +550,7 @@ class Planning(Telling, Flowing, Directories):
 
     def _wake_dependents(self, schedule_ids: Iterable[str]) -> None:
         if self._run("wake_dependents", ids=list(schedule_ids), now=self.now):
-            self._tell(News.WAKE)
+            self._notify(News.WAKE)
 
     def _record(
         self, skips: Sequence[tuple[tuple[str, int], Skip]], session_id: str | None

@@ -248,7 +248,7 @@ WITH RECURSIVE hop (namespace) AS (
     FROM hop WHERE hop.namespace IS NOT NULL)
 SELECT namespace FROM hop WHERE namespace IS NOT NULL
 
--- name: list_gates
+-- name: list_limiters
 -- The queues with limits; there are few.
 SELECT name, concurrency, rate_count, rate_seconds, begun FROM queues ORDER BY name
 

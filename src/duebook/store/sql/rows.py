@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from duebook.model.flow_run import Apart
 from duebook.model.flow_target import FLOW_QUEUE, FlowTarget
 from duebook.model.plan import Delay, Stretch
-from duebook.model.queue import Begun, Gate, Queue, Rate
+from duebook.model.queue import Begun, Queue, QueueLimiter, Rate
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule, Schedule
 from duebook.model.target import EventTarget, HttpTarget, TaskTarget
@@ -42,7 +42,7 @@ __all__ = [
     "micros",
     "moment",
     "read_delay",
-    "read_gate",
+    "read_limiter",
     "read_output",
     "read_run",
     "read_schedule",
@@ -245,15 +245,15 @@ def without_nul(text: str) -> str:
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def read_gate(row: Sequence[Any]) -> Gate:
+def read_limiter(row: Sequence[Any]) -> QueueLimiter:
     name, concurrency, count, seconds, begun = row
     rate = None if count is None else Rate(count, timedelta(seconds=seconds))
     passed = tuple(Begun(moment(at), number) for at, number in json.loads(begun))
-    return Gate(Queue(name, concurrency, rate), passed)
+    return QueueLimiter(Queue(name, concurrency, rate), passed)
 
 
-def begun_text(gate: Gate) -> str:
-    return json.dumps([(micros(begun.at), begun.number) for begun in gate.begun])
+def begun_text(limiter: QueueLimiter) -> str:
+    return json.dumps([(micros(begun.at), begun.number) for begun in limiter.begun])
 
 
 def is_large(output: str) -> bool:

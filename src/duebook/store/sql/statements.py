@@ -118,7 +118,7 @@ class Statements(ABC):
     def _hold(self, run_ids: Sequence[str]) -> None:  # noqa: B027
         """Lock what the end of these runs may wake, before the runs: everybody in that order."""
 
-    def _tell(self, news: News, wake_at: datetime | None = None) -> None:  # noqa: B027
+    def _notify(self, news: News, wake_at: datetime | None = None) -> None:  # noqa: B027
         """Others may wait for this: something to do now, or not before `wake_at`."""
 
     def _states(self, schedule_id: str) -> list[Row]:
@@ -135,7 +135,7 @@ class Statements(ABC):
     def _wake(self, wakes: object, schedule_id: str | None) -> None:
         if wakes and schedule_id is not None:
             self._run("wake_schedule", schedule_id=schedule_id, now=self.now)
-            self._tell(News.WAKE)
+            self._notify(News.WAKE)
 
     def _one(self, query: str, /, **values: object) -> Row | None:
         rows = self._all(query, **values)

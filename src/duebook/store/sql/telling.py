@@ -61,7 +61,7 @@ class Telling(EventLog):
     def _follows(self, topic: str) -> bool:
         return any(topic == followed for _, followed in self._followed)
 
-    def _tell_runs(self, run_ids: Sequence[str], kind: str | None = None) -> None:
+    def _record_run_events(self, run_ids: Sequence[str], kind: str | None = None) -> None:
         """How runs ended, which this transaction has locked; `kind` says something else of them."""
         if not run_ids or not self._follows(RUNS):
             return
@@ -103,7 +103,7 @@ class Telling(EventLog):
         moment = self._time(stamp)
         return None if moment is None else format_instant(moment)
 
-    def _tell_schedules(self, ids: Sequence[str], kind: str, **more: Any) -> None:
+    def _record_schedule_events(self, ids: Sequence[str], kind: str, **more: Any) -> None:
         """What happened to schedules whose states this transaction has locked."""
         if not ids or not self._follows(SCHEDULES):
             return

@@ -58,7 +58,7 @@ class Upkeep(Statements):
     def wake_asleep(self, limit: int) -> list[str]:
         woken = [id_ for (id_,) in self._all("wake_asleep", now=self.now, limit=limit)]
         if woken:
-            self._tell(News.WAKE, self.now)
+            self._notify(News.WAKE, self.now)
         return woken
 
     def note_clock_step(
@@ -75,7 +75,7 @@ class Upkeep(Statements):
         if noted and before - self.now > lease:
             until = self.now + max(lease, LONGEST_LEASE)
             self._run("rebase_runs", now=self.now, before=before)
-            self._tell(News.WORK)
+            self._notify(News.WORK)
             self._run("rebase_sessions", now=self.now)
             self._run("rebase_leases", until=until)
             self._run("rebase_members", until=until)

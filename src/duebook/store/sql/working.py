@@ -13,12 +13,12 @@ from duebook.model.enqueued import enqueued_spec, step_spec
 from duebook.model.fate import LOST, Ends, HandedBack, TriedAgain, fate_of_lost, when_asked_to_end
 from duebook.model.flow_run import StepContext, StepState, step_state
 from duebook.model.flow_target import FLOW_QUEUE
-from duebook.model.queue import Gate, Queue, QueueLoad
+from duebook.model.queue import Queue, QueueLimiter, QueueLoad
 from duebook.model.run import Claim, LogLine, Outcome, Run, Token
 from duebook.model.serving import ALL, StrandedTask, serving_of, unserved
 from duebook.store.sql.delivering import read_consumer
 from duebook.store.sql.planning import UNREADABLE_AGAIN, Planning
-from duebook.store.sql.rows import begun_text, clean, inline, is_large, read_gate, read_output
+from duebook.store.sql.rows import begun_text, clean, inline, is_large, read_limiter, read_output
 from duebook.store.values import (
     NO_DELAY,
     Neighbour,
@@ -98,7 +98,7 @@ class Working(Planning):
     def end_session(self, session_id: str) -> None:
         self._run("end_session", id=session_id, now=self.now)
         if self._run("release_lead", id=session_id, now=self.now):
-            self._tell(News.LEAD)
+            self._notify(News.LEAD)
         self._run("release_directories", id=session_id, now=self.now)
 
     def bury(self) -> list[str]:
@@ -111,7 +111,7 @@ class Working(Planning):
         dead = [row[0] for row in self._all("end_gone_sessions", ids=ids, now=now)]
         for session_id in dead:
             if self._run("release_lead", id=session_id, now=now):
-                self._tell(News.LEAD)
+                self._notify(News.LEAD)
         return dead
 
     def neighbours(self, session_id: str) -> list[Neighbour]:
@@ -128,7 +128,7 @@ class Working(Planning):
         again = [orphan.id for orphan in orphans if isinstance(orphan.fate, HandedBack)]
         if again:
             self._run("requeue_runs", ids=again)
-            self._tell(News.WORK)
+            self._notify(News.WORK)
         for orphan in orphans:
             if isinstance(orphan.fate, Ends):
                 self._end_orphan(orphan, orphan.fate.outcome)
@@ -137,7 +137,7 @@ class Working(Planning):
     def _end_orphan(self, orphan: Orphan, outcome: Outcome) -> None:
         how = {"status": outcome.status, "reason": outcome.reason, "error": outcome.error}
         self._run("fail_lost_run", id=orphan.id, now=self.now, **how)
-        self._tell_runs([orphan.id])
+        self._record_run_events([orphan.id])
         self._wake_owner(orphan.wakes, orphan.schedule_id, orphan.parent_run_id)
 
     def pulse(
@@ -192,10 +192,10 @@ class Working(Planning):
         labels: Labels = (),
         namespaces: Serving = ALL,
     ) -> Work:
-        gates = {gate.queue.name: gate for gate in self._gates()}
+        limiters = {limiter.queue.name: limiter for limiter in self._limiters()}
         places, moments = [], [self.earliest_ready()]
         for queue in queues:
-            shut, opens_at = self._shut(gates[queue]) if queue in gates else (False, None)
+            shut, opens_at = self._shut(limiters[queue]) if queue in limiters else (False, None)
             if shut:
                 moments.append(opens_at)
                 continue
@@ -212,29 +212,29 @@ class Working(Planning):
             return sorted(namespaces.names)
         return [namespace for (namespace,) in self._all("list_namespaces", queue=queue)]
 
-    def _gates(self) -> list[Gate]:
-        return [read_gate(row) for row in self._all("list_gates")]
+    def _limiters(self) -> list[QueueLimiter]:
+        return [read_limiter(row) for row in self._all("list_limiters")]
 
-    def _shut(self, gate: Gate) -> tuple[bool, datetime | None]:
+    def _shut(self, limiter: QueueLimiter) -> tuple[bool, datetime | None]:
         """Whether nothing of the queue may begin, and when its rate lets something begin again.
 
-        A gate that is ahead of its clock needs a claim that puts that down. The time of the books
+        A limiter ahead of its clock needs a claim that puts that down. The time of the books
         stands still while a clock that was set back catches up; rates go by that clock.
         """
-        now = self._clock_at(gate)
-        if gate.is_ahead(now) or gate.room(now, self._running(gate)):
+        now = self._clock_at(limiter)
+        if limiter.is_ahead(now) or limiter.room(now, self._running(limiter)):
             return False, None
-        opens_at = gate.opens_at(now)
+        opens_at = limiter.opens_at(now)
         return True, None if opens_at is None else opens_at + max(self.now - now, NO_DELAY)
 
-    def _clock_at(self, gate: Gate) -> datetime:
-        return self.now if gate.queue.rate is None else self._clock_now()
+    def _clock_at(self, limiter: QueueLimiter) -> datetime:
+        return self.now if limiter.queue.rate is None else self._clock_now()
 
-    def _running(self, gate: Gate) -> int:
+    def _running(self, limiter: QueueLimiter) -> int:
         """Counted only where a limit asks for it."""
-        if gate.queue.concurrency is None:
+        if limiter.queue.concurrency is None:
             return 0
-        return int(self._value("count_running", queue=gate.queue.name))
+        return int(self._value("count_running", queue=limiter.queue.name))
 
     def claim(
         self,
@@ -259,20 +259,20 @@ class Working(Planning):
         row = self._one("get_gate", queue=queue) if limited else None
         if row is None:
             return self._claims(take(limit, self.now), session_id)
-        return self._claims(self._through(read_gate(row), limit, take), session_id)
+        return self._claims(self._through(read_limiter(row), limit, take), session_id)
 
     def _through(
-        self, gate: Gate, limit: int, take: Callable[[int, datetime], list[Run]]
+        self, limiter: QueueLimiter, limit: int, take: Callable[[int, datetime], list[Run]]
     ) -> list[Run]:
-        """The clock is read, and runs are counted, after the gate was locked."""
-        before, now = gate, self._clock_at(gate)
-        if gate.is_ahead(now):
-            gate = gate.set_back(now)
-        room = gate.room(now, self._running(gate))
-        runs = take(min(limit, room), max(self.now, gate.instant(now))) if room else []
-        gate = gate.passed(now, len(runs))
-        if gate is not before:
-            self._run("note_begun", queue=gate.queue.name, begun=begun_text(gate))
+        """The clock is read, and runs are counted, after the limiter was locked."""
+        before, now = limiter, self._clock_at(limiter)
+        if limiter.is_ahead(now):
+            limiter = limiter.set_back(now)
+        room = limiter.room(now, self._running(limiter))
+        runs = take(min(limit, room), max(self.now, limiter.instant(now))) if room else []
+        limiter = limiter.passed(now, len(runs))
+        if limiter is not before:
+            self._run("note_begun", queue=limiter.queue.name, begun=begun_text(limiter))
         return runs
 
     @abstractmethod
@@ -369,11 +369,11 @@ class Working(Planning):
             if status == "succeeded" and schedule_id is not None and self._anybody_depends:
                 self._wake_dependents([schedule_id])
             if others_wait:
-                self._tell(News.WORK)
+                self._notify(News.WORK)
             self._append_of_runs([(token.run_id, outcome)])
             self._keep_large([(token.run_id, outcome.output)])
             self._keep_secrets([(token.run_id, outcome.output_secrets)])
-            self._tell_runs([token.run_id])
+            self._record_run_events([token.run_id])
             return True
         return self._settled_before(token)
 
@@ -433,7 +433,7 @@ class Working(Planning):
             return False
         self._end_attempt(token.run_id, outcome.status, clean(outcome.error), outcome.exit_code)
         self._run("retry_run", **_token(token), ready_at=self.now + delay, **how)
-        self._tell(News.WORK)
+        self._notify(News.WORK)
         return True
 
     def expire(self, limit: int) -> int:
@@ -444,7 +444,7 @@ class Working(Planning):
         rows = self._all("expire_runs", now=self.now, ids=ids)
         for _, *owner in rows:
             self._wake_owner(*owner)
-        self._tell_runs([row[0] for row in rows])
+        self._record_run_events([row[0] for row in rows])
         return len(rows)
 
     def earliest_expiry(self) -> datetime | None:
@@ -462,7 +462,7 @@ class Working(Planning):
         self._end_attempt(token.run_id, "handed_back", None)
         ready_at = self.now + delay if delay else None  # it keeps its place
         self._run("hand_back_run", **_token(token), ready_at=ready_at)
-        self._tell(News.WORK)
+        self._notify(News.WORK)
         return True
 
     def _end_attempt(
@@ -541,15 +541,15 @@ class Working(Planning):
             rate_count=None if rate is None else rate.count,
             rate_seconds=None if rate is None else int(rate.per.total_seconds()),
         )
-        self._tell(News.WORK)
+        self._notify(News.WORK)
 
     def free_queue(self, name: str) -> bool:
-        self._tell(News.WORK)
+        self._notify(News.WORK)
         return self._run("free_queue", name=name) == 1
 
     def get_queue(self, name: str) -> Queue | None:
         row = self._one("get_gate", queue=name)
-        return None if row is None else read_gate(row).queue
+        return None if row is None else read_limiter(row).queue
 
     def list_queues(self, of: Serving = ALL) -> list[QueueLoad]:
         queued: Counter[str] = Counter()
@@ -559,7 +559,7 @@ class Working(Planning):
                 queued[name] += waiting
                 running[name] += under_way
         queues = {name: Queue(name) for name in queued}
-        limited = {gate.queue.name: gate.queue for gate in self._gates()}
+        limited = {limiter.queue.name: limiter.queue for limiter in self._limiters()}
         queues |= {n: queue for n, queue in limited.items() if of == ALL or n in queues}
         return [QueueLoad(queues[name], queued[name], running[name]) for name in sorted(queues)]
 
