@@ -6,7 +6,7 @@ import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,7 @@ from duebook.api.computing import Computing
 from duebook.api.gate import CALLER
 from duebook.api.own_positions import OwnPositions
 from duebook.api.parameters import Depends, Header, Query
-from duebook.api.permissions import Caller, choose_namespace, refuse_role, refuse_target
+from duebook.api.permissions import Caller, choose_namespace, refuse_role
 from duebook.api.problems import Malformed
 from duebook.book import Book
 from duebook.book.idempotency import IdempotencyKey, perform_once
@@ -26,13 +26,12 @@ from duebook.errors import NotFound, shorten
 from duebook.targets.task import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.responses import Response
 
     from duebook.api.operations import Operation
     from duebook.budget import Budget
-    from duebook.model.target import Target
     from duebook.store.base import Store
 
 __all__ = [
@@ -132,9 +131,9 @@ class Ask:
         return self._book(self.services.store)
 
     def _book(self, store: Store, budget: Budget | None = None) -> Book:
-        return Book(
-            store, self.namespace, self.services.tasks, self.caller.by, budget, self.caller.seen
-        )
+        asks = self.caller
+        mine = asks.by, budget, asks.seen, asks.role
+        return Book(store, self.namespace, self.services.tasks, *mine)
 
     def shown(self, position: int) -> int:
         """A place of the log of events as the caller may see it: of an event of its own, unless it
@@ -176,22 +175,6 @@ class Ask:
         where = f"{self.namespace} {self.request.url.path}"
         scope = f"{self.caller.id} {self.request.method} {where}"
         return IdempotencyKey(scope, key, hashlib.sha256(body.encode()).hexdigest())
-
-    def refuse_targets(self, forms: Iterable[Any], current: Target | None = None) -> None:
-        """Raises Forbidden for targets that the caller may not define."""
-
-        @cache
-        def known() -> frozenset[str]:
-            alive = self.services.store.read(lambda tx: tx.list_known_tasks(self.namespace))
-            return frozenset({*self.services.tasks.names, *alive})
-
-        def has_flow(name: str) -> bool:
-            return self.services.store.read(
-                lambda tx: tx.get_flow(self.namespace, name) is not None
-            )
-
-        for form in forms:
-            refuse_target(self.caller, form, known, current, has_flow)
 
 
 async def _everywhere(request: Request) -> Ask:

@@ -1,28 +1,22 @@
-"""Who may do what through the API: pure decisions about a caller, a role and a target."""
+"""Who may do what through the API: pure decisions about a caller and a role."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from duebook.errors import Forbidden, Invalid, NotFound, shorten
+from duebook.errors import Forbidden, NotFound
 from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE, Role
-from duebook.model.flow_target import FlowTarget
 from duebook.model.serving import Serving, serving_of
-from duebook.model.target import TaskTarget, load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
     from duebook.model.access import AccessToken
-    from duebook.model.target import Target
 
 __all__ = [
     "Caller",
     "choose_namespace",
     "refuse_role",
-    "refuse_target",
 ]
 
 
@@ -80,39 +74,3 @@ def choose_namespace(caller: Caller, asked: str | None) -> str:
         own = ", ".join(caller.namespaces)
         raise NotFound(f'namespace "{name}" does not exist, or is not yours; yours: {own}')
     return name
-
-
-def refuse_target(
-    caller: Caller,
-    form: Any,
-    known: Callable[[], Collection[str]],
-    current: Target | None = None,
-    has_flow: Callable[[str], bool] = lambda _: False,
-) -> None:
-    """Defining what runs is more than saying when: raises Forbidden for what only admins define.
-
-    Others may name tasks that somebody registered, which `known` tells, and flows that exist, and
-    leave the `current` target as it is. A form that is no target is left to whoever reads the
-    definition.
-    """
-    if caller.role >= Role.ADMIN:
-        return
-    try:
-        target = load_target(form)
-    except Invalid:
-        return
-    if target == current:
-        return
-    if isinstance(target, FlowTarget):
-        if not has_flow(target.name):
-            raise Forbidden(f'flow "{target.name}" does not exist; only admin names such flows')
-        return
-    if not isinstance(target, TaskTarget):
-        raise Forbidden(
-            f'token "{caller.name}" is {caller.role}; '
-            "only admin defines commands, requests and events"
-        )
-    if target.name not in known():
-        raise Forbidden(
-            f'task "{shorten(target.name)}" is known to no live worker; only admin names such tasks'
-        )

@@ -13,6 +13,7 @@ from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
 from duebook.book.quotas import refuse_high_priority
 from duebook.book.readiness import GRACE, look
+from duebook.book.rights import Rights
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
 from duebook.book.templates import Templates
@@ -20,6 +21,7 @@ from duebook.book.tokens import Tokens
 from duebook.closing import Closing
 from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
+from duebook.model.access import Role
 from duebook.model.enqueued import EnqueuePolicies, load_enqueued
 from duebook.model.serving import ALL
 from duebook.model.target import TaskTarget
@@ -60,7 +62,8 @@ class Book(Closing):
     `tasks` are those whose payloads can be checked here. `by` is who uses it, such as `token:ci`
     or `cli:alice`: it stands beside everything that is made or changed. `budget` bounds the time
     that previews and explanations compute, which raise OverBudget beyond it. `sees` are the
-    namespaces of which nodes and queues, which all share, show something.
+    namespaces of which nodes and queues, which all share, show something. `role` decides what it
+    may define.
     """
 
     def __init__(
@@ -71,10 +74,12 @@ class Book(Closing):
         by: str = "",
         budget: Budget | None = None,
         sees: Serving = ALL,
+        role: Role = Role.ADMIN,
     ) -> None:
         self._opened = store
         self.budget = budget
         self._sees = sees
+        self._role = role
         self.by = by
         self.namespace = check_name(namespace, "namespace")
         self.tasks = tasks or Tasks()
@@ -85,12 +90,17 @@ class Book(Closing):
         return self._opened
 
     @cached_property
+    def rights(self) -> Rights:
+        return Rights(self.namespace, self.tasks, self.by, self._role)
+
+    @cached_property
     def schedules(self) -> Schedules:
-        return Schedules(self.store, self.namespace, self.tasks, self.by, self.budget)
+        mine = self.by, self.budget, self.rights
+        return Schedules(self.store, self.namespace, self.tasks, *mine)
 
     @cached_property
     def templates(self) -> Templates:
-        return Templates(self.store, self.namespace, self.by)
+        return Templates(self.store, self.namespace, self.by, self.rights)
 
     @cached_property
     def runs(self) -> Runs:
@@ -166,6 +176,7 @@ class Book(Closing):
         self.tasks.check(TaskTarget(name), wanted.payload)
 
         def work(tx: Tx) -> Run:
+            self.rights.refuse(tx, TaskTarget(name))
             refuse_high_priority(tx, self.namespace, wanted.priority)
             run = tx.get_run(tx.enqueue(new_id(), self.namespace, wanted))
             if run.task != name:

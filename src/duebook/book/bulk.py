@@ -15,6 +15,7 @@ from duebook.book.checks import (
 )
 from duebook.book.manual_runs import begin, plan_now
 from duebook.book.quotas import admit
+from duebook.book.templates import target_of
 from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
 from duebook.model.acted import Acted
@@ -39,11 +40,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.book.audit import ScheduleAudit
+    from duebook.book.rights import Rights
     from duebook.model.acted import Action, Pause
     from duebook.model.filters import ScheduleFilter
     from duebook.model.listing import Found, PagePosition
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
+    from duebook.model.target import Target
     from duebook.model.template import ScheduleTemplate
     from duebook.model.unreadable import Salvaged
     from duebook.store.base import Store, Tx
@@ -78,6 +81,8 @@ class Wanted:
     name: str
     spec: ScheduleSpec
     enabled: bool
+    template_target: Target | None = None
+    """what its template gives, if it has one"""
 
 
 class Problems:
@@ -169,6 +174,7 @@ def _read(
     if not isinstance(form, dict):
         raise InvalidSchedule({"": f"{shorten(form)} is no object"})
     definition = {key: value for key, value in form.items() if key not in ("name", "template")}
+    given = None
     if form.get("template") is not None:
         if not isinstance(form["template"], str):
             raise InvalidSchedule({"template": f"template {quoted(form['template'])} is no text"})
@@ -176,11 +182,11 @@ def _read(
             found = find_template(form["template"])
         except (Invalid, NotFound) as error:
             raise InvalidSchedule({"template": str(error)}) from None
-        definition = load_changes(found.defaults, definition)
+        definition, given = load_changes(found.defaults, definition), target_of(found)
     room.take(definition)
     definition, enabled, wrong = read_enabled(definition)
     spec = check_definition(form.get("name"), definition, tasks, wrong, namespace)
-    return Wanted(str(form["name"]), spec, enabled is not False)
+    return Wanted(str(form["name"]), spec, enabled is not False, given)
 
 
 def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:
@@ -198,7 +204,7 @@ def first_state(wanted: Wanted, namespace: str, now: datetime) -> NewSchedule:
 
 
 def create_all(
-    store: Store, wanted: Sequence[Wanted], audit: ScheduleAudit, by: str
+    store: Store, wanted: Sequence[Wanted], audit: ScheduleAudit, rights: Rights, by: str
 ) -> list[Schedule]:
     """All or none, as of one instant; all that takes time is done before the transaction."""
     namespace, maker = audit.namespace, by or audit.by
@@ -212,6 +218,7 @@ def create_all(
     problems.refuse()
 
     def work(tx: Tx) -> None:
+        rights.refuse_all(tx, ((one.spec.target, one.template_target) for one in wanted))
         _refuse_others(tx, namespace, made)
         tx.create_schedules(made, maker, now)
         admit(tx, namespace, [(new.name, new.spec) for new in made], None)

@@ -9,11 +9,13 @@ from duebook.model.schedule import InvalidSchedule, load_changes
 from duebook.model.unreadable import is_field
 
 if TYPE_CHECKING:
+    from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
+    from duebook.model.target import Target
     from duebook.model.unreadable import Salvaged
     from duebook.store.base import Tx
 
-__all__ = ["current_spec", "find_unreadable", "form_after"]
+__all__ = ["current_spec", "find_unreadable", "form_after", "target_in_force"]
 
 
 def find_unreadable(tx: Tx, schedule: Schedule) -> Salvaged | None:
@@ -27,6 +29,13 @@ def current_spec(tx: Tx, schedule: Schedule) -> ScheduleSpec:
     """The definition in force; the fields that cannot be read are at their defaults."""
     salvaged = find_unreadable(tx, schedule)
     return tx.snapshot(schedule.id).spec if salvaged is None else salvaged.snapshot.spec
+
+
+def target_in_force(snapshot: Snapshot, salvaged: Salvaged | None) -> Target | None:
+    """None: it cannot be read."""
+    if salvaged is not None and "target" not in salvaged.form:
+        return None
+    return snapshot.spec.target
 
 
 def form_after(

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.checks import refuse_payload, refuse_templates
-from duebook.book.editing import find_unreadable, form_after
+from duebook.book.editing import find_unreadable, form_after, target_in_force
 from duebook.book.rendering import render_form
+from duebook.book.rights import UNLIMITED, Rights
 from duebook.book.widening import find_missed
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
@@ -88,8 +89,10 @@ class ScheduleReader:
         namespace: str,
         tasks: Tasks | None = None,
         budget: Budget | None = None,
+        rights: Rights = UNLIMITED,
     ) -> None:
         self._budget = budget
+        self._rights = rights
         self._store = store
         self._namespace = namespace
         self._tasks = tasks or Tasks()
@@ -170,7 +173,7 @@ class ScheduleReader:
     def preview_update(self, name: str, count: int = 10, **changes: Any) -> Edited:
         """What `update` would do to the definition and the next due times; nothing is changed.
 
-        Raises InvalidSchedule as `update` does.
+        Raises InvalidSchedule and Forbidden as `update` does.
         """
 
         def work(tx: Tx) -> Edited:
@@ -179,6 +182,7 @@ class ScheduleReader:
             snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
             current, form = form_after(tx, schedule, changes)
             spec, _ = read_edit(form, current, schedule.name)
+            self._rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
             spec = spec.anchored(schedule.created_at)
             refuse_templates(spec)
             refuse_payload(self._tasks, spec, self._namespace)

@@ -27,11 +27,12 @@ from duebook.book.checks import (
     refuse_payload,
     refuse_templates,
 )
-from duebook.book.editing import current_spec, find_unreadable, form_after
+from duebook.book.editing import current_spec, find_unreadable, form_after, target_in_force
 from duebook.book.manual_runs import begin, plan_now
 from duebook.book.quotas import admit, refuse_large_payload
+from duebook.book.rights import UNLIMITED, Rights
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
-from duebook.book.templates import find_template
+from duebook.book.templates import find_template, target_of
 from duebook.book.widening import find_missed
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.acted import ACTIONS, Pause, Withdrawn
@@ -93,8 +94,9 @@ class Schedules(ScheduleReader):
         tasks: Tasks | None = None,
         by: str = "",
         budget: Budget | None = None,
+        rights: Rights = UNLIMITED,
     ) -> None:
-        super().__init__(store, namespace, tasks, budget)
+        super().__init__(store, namespace, tasks, budget, rights)
         self._audit = ScheduleAudit(namespace, by)
 
     @overload
@@ -114,17 +116,20 @@ class Schedules(ScheduleReader):
         own default. One that is not `enabled` (or `active`) begins paused.
 
         Raises InvalidSchedule with every wrong field, NotFound for the template, Conflict when the
-        name is taken, and QuotaReached when the namespace has no room.
+        name is taken, QuotaReached when the namespace has no room, and Forbidden for a target that
+        only admins define, unless the template gives it.
         """
+        given = None
         if template is not None:
             found = self._store.read(lambda tx: find_template(tx, self._namespace, template))
-            definition = load_changes(found.defaults, definition)
+            definition, given = load_changes(found.defaults, definition), target_of(found)
         definition, enabled, wrong = read_enabled(definition)
         spec = check_definition(name, definition, self._tasks, wrong, self._namespace)
-        wanted = Wanted(name, spec, enabled is not False)
+        wanted = Wanted(name, spec, enabled is not False, given)
         return self._store.transact(lambda tx: self._create(tx, wanted, by))
 
     def _create(self, tx: Tx, wanted: Wanted, by: str) -> Schedule:
+        self._rights.refuse(tx, wanted.spec.target, wanted.template_target)
         new = first_state(wanted, self._namespace, tx.now)
         refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by
@@ -136,11 +141,12 @@ class Schedules(ScheduleReader):
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted:
         """What `create` would make, and when that is due next; nothing is made.
 
-        Raises InvalidSchedule as `create` does, and Conflict when the name is taken.
+        Raises InvalidSchedule and Forbidden as `create` does, and Conflict when the name is taken.
         """
         spec = check_definition(name, definition, self._tasks, {}, self._namespace)
 
         def work(tx: Tx) -> Drafted:
+            self._rights.refuse(tx, spec.target)
             new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
             if self._exists(tx, name):
                 raise Conflict(f'schedule "{name}" exists already; choose another name')
@@ -155,7 +161,7 @@ class Schedules(ScheduleReader):
         takes.
 
         Raises InvalidSchedule with what is wrong with any of them, named as
-        `schedules[17].trigger`, names that are taken included, and QuotaReached.
+        `schedules[17].trigger`, names that are taken included, QuotaReached, and Forbidden.
         """
 
         @cache
@@ -163,7 +169,7 @@ class Schedules(ScheduleReader):
             return self._store.read(lambda tx: find_template(tx, self._namespace, name))
 
         wanted = read_all(definitions, template, self._tasks, self._namespace)
-        return Listing(create_all(self._store, wanted, self._audit, by))
+        return Listing(create_all(self._store, wanted, self._audit, self._rights, by))
 
     def act(
         self,
@@ -238,6 +244,7 @@ class Schedules(ScheduleReader):
         spec = spec.anchored(schedule.created_at)
         if spec == snapshot.spec and salvaged is None:
             return schedule
+        self._rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
         refuse_templates(spec)
         refuse_payload(self._tasks, spec, self._namespace)
         if spec.triggers != snapshot.spec.triggers:
@@ -266,7 +273,8 @@ class Schedules(ScheduleReader):
         edited. What a target hides when it is shown stays as it is when it is given so. Of a
         definition that cannot be read, the fields that can stay, and the others must be given.
         When catch-up is widened, `notes` names the backfill of what was recorded as missed. Raises
-        InvalidSchedule, and Conflict when `version` is no longer the latest.
+        InvalidSchedule, Conflict when `version` is no longer the latest, and Forbidden for a new
+        target that only admins define.
         """
 
         def work(tx: Tx) -> Schedule:

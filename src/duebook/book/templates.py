@@ -7,25 +7,31 @@ from typing import TYPE_CHECKING, Any
 from duebook.book.audit import Auditor
 from duebook.book.checks import named_spec
 from duebook.book.quotas import admit_template
+from duebook.book.rights import UNLIMITED, Rights
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.forms import defaults_shown
+from duebook.model.target import load_target
 from duebook.model.template import ANY_SCHEDULE, complete, defaults_form, given_fields
 
 if TYPE_CHECKING:
+    from duebook.model.target import Target
     from duebook.model.template import ScheduleTemplate
     from duebook.store.base import Store, Tx
 
     Listed = list[ScheduleTemplate]  # inside the class below `list` is a method
 
-__all__ = ["Templates", "find_template"]
+__all__ = ["Templates", "find_template", "target_of"]
 
 
 class Templates:
     """Named defaults of a namespace. A schedule copies them when it is made, so that a change of
     the template changes no schedule."""
 
-    def __init__(self, store: Store, namespace: str, by: str = "") -> None:
+    def __init__(
+        self, store: Store, namespace: str, by: str = "", rights: Rights = UNLIMITED
+    ) -> None:
         self._store = store
+        self._rights = rights
         self._namespace = namespace
         self._audit = Auditor(namespace, by)
 
@@ -33,7 +39,8 @@ class Templates:
         """Keep some fields of a definition under a name; they replace all that it had.
 
         Raises InvalidSchedule with every wrong field. What only the whole schedule shows, such as
-        an `at` that is in the past by then, is refused when one is made.
+        an `at` that is in the past by then, is refused when one is made. Raises Forbidden for a
+        target that only admins define.
         """
         given = given_fields(defaults)
         spec = named_spec(name, complete(given), key=ANY_SCHEDULE)
@@ -42,6 +49,8 @@ class Templates:
         form = defaults_form(given, spec)
 
         def work(tx: Tx) -> ScheduleTemplate:
+            if "target" in given:
+                self._rights.refuse(tx, spec.target)
             former = tx.get_template(self._namespace, name)
             maker = by or self._audit.by
             tx.save_template(self._namespace, name, form, maker)
@@ -92,6 +101,14 @@ def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
         known = [template.name for template in tx.list_templates(namespace)]
         raise NotFound(f'template "{shorten(name)}" does not exist{_near(name, known)}')
     return found
+
+
+def target_of(template: ScheduleTemplate) -> Target | None:
+    """The target that it gives, if any; one that cannot be read is refused with the definition."""
+    try:
+        return load_target(template.defaults["target"])
+    except (KeyError, Invalid):
+        return None
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -6,20 +6,17 @@ Every reader of definitions takes them; what is stored and shown has Duebook's o
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from duebook.errors import Invalid, InvalidTrigger, quoted
 from duebook.model import kinds
 from duebook.model.event import data_text
-from duebook.model.event_target import EventTarget, load_event
+from duebook.model.event_target import load_event
 from duebook.model.frequency import FREQUENCY, frequency_fields
 from duebook.model.invalid import InvalidSchedule
 from duebook.model.kinds import Declared
 
-if TYPE_CHECKING:
-    from duebook.model.target import Target
-
-__all__ = ["EVENT", "SHORT_FORMS", "SWITCHES", "canonical", "read_enabled", "target_given"]
+__all__ = ["EVENT", "SHORT_FORMS", "SWITCHES", "canonical", "read_enabled"]
 
 SHORT_FORMS: Final = {
     "cron": Declared(kinds.TEXT, "A cron expression as the trigger.", example="0 9 * * 1-5"),
@@ -134,24 +131,6 @@ def _check(part: str, value: Any) -> None:
         load_event({"topic": _ANY_TOPIC, part: value}, "event_")
     except Invalid as error:
         raise InvalidSchedule({f"event_{part}": str(error)}) from None
-
-
-def target_given(definition: dict[str, Any], current: Target | None = None) -> Any:
-    """The form of the target that a definition gives, or that changes make of the `current` one;
-    None: it gives none.
-
-    For whoever decides who may define it. What a template gives is not known here, so any
-    topic stands for the template's own. What is invalid is left to whoever reads the definition.
-    """
-    former = current.to_json() if isinstance(current, EventTarget) else None
-    if former is None and any(definition.get(name) is not None for name in EVENT):
-        definition = {"event_topic": _ANY_TOPIC} | {
-            key: value for key, value in definition.items() if value is not None
-        }
-    try:
-        return _with_event(definition, former).get("target")
-    except InvalidSchedule:
-        return None
 
 
 def read_enabled(definition: dict[str, Any]) -> tuple[dict[str, Any], bool | None, dict[str, str]]:

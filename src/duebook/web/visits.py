@@ -79,11 +79,8 @@ class Visit:
         """Whether they may put a definition in force, beside the one that is."""
         if spec is None:
             return False
-        try:
-            self.ask.refuse_targets([spec.to_json()["target"]], current.target if current else None)
-        except Forbidden:
-            return False
-        return True
+        book = self.book
+        return book.rights.allow(book.store, spec.target, current.target if current else None)
 
     def clock(self, now: datetime | None = None) -> Clock:
         return Clock(now or utc_now(), self.zone)

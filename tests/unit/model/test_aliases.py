@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duebook.model.aliases import canonical, read_enabled, target_given
+from duebook.model.aliases import canonical, read_enabled
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
-from duebook.model.target import EventTarget, TaskTarget
+from duebook.model.target import EventTarget
 
 EVERY = {"frequency_unit": "MINUTES", "frequency_time": 5}
 SHOWN = {"event": {"topic": "orders", "type": "due", "data": {"shop": 1}}}
@@ -72,17 +72,6 @@ def test_words_of_an_event_that_are_null_leave_another_target_alone() -> None:
         "target": {"task": "t"},
         "grace": "5m",
     }
-
-
-def test_the_parts_of_a_target_that_a_template_completes_are_still_a_target() -> None:
-    assert target_given({"event_data": 1}) == {"event": {"topic": "any", "data": 1}}
-    assert target_given({"event_data": 1}, TaskTarget("t")) == {
-        "event": {"topic": "any", "data": 1}
-    }
-    assert target_given({"event_type": None}, EventTarget("orders", "due")) == {
-        "event": {"topic": "orders"}
-    }
-    assert target_given({"grace": "1m"}) is None
 
 
 @pytest.mark.parametrize(

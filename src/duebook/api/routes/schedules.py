@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from starlette.responses import Response
 
@@ -16,12 +16,10 @@ from duebook.api.problems import VersionNeeded
 from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
 from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
 from duebook.model.access import Role
-from duebook.model.aliases import EVENT, target_given
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.forms import schedule_form
-from duebook.model.hidden import keep_hidden
 
-__all__ = ["operations", "refuse_new_target"]
+__all__ = ["operations"]
 
 operations = Operations(f"{V1}/schedules", "schedules")
 
@@ -80,7 +78,6 @@ def create_schedule(ask: Writing) -> Response:
     given = dict(ask.body)
     name = given.pop("name", None)
     definition = read_definition(given)
-    ask.refuse_targets([target_given(definition)])
     return ask.write(lambda book: about_schedule(book.schedules.create(name, **definition), 201))
 
 
@@ -107,7 +104,6 @@ def replace_schedule(ask: Here, name: str, version: Version) -> Response:
     if version is None:
         raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
     definition = read_definition(ask.body)
-    refuse_new_target(ask, name, definition, whole=True)
     changed = ask.book.schedules.replace(name, version=version, **definition)
     return about_schedule(changed).response()
 
@@ -121,7 +117,6 @@ def change_schedule(ask: Here, name: str, version: Version) -> Response:
     `If-Match` or `version` is optional; with it, 409 when it is not the latest.
     """
     changes = read_definition(ask.body)
-    refuse_new_target(ask, name, changes)
     return about_schedule(ask.book.schedules.update(name, version=version, **changes)).response()
 
 
@@ -133,17 +128,3 @@ def delete_schedule(ask: Here, name: str, version: Version) -> Response:
     """
     ask.book.schedules.delete(name, version)
     return Answer().response()
-
-
-def refuse_new_target(ask: Here, name: str, given: dict[str, Any], whole: bool = False) -> None:
-    """Raises Forbidden for a change of what runs that the caller may not make.
-
-    `whole`: a target that is given in parts replaces the current one, as a whole definition does.
-    """
-    if ask.caller.role >= Role.ADMIN or not given.keys() & {"target", *EVENT}:
-        return
-    spec = ask.book.schedules.get(name).spec
-    current = None if spec is None else spec.target
-    target = target_given(given, None if whole else current)
-    if target is not None:
-        ask.refuse_targets([keep_hidden(target, current)], current)

@@ -11,7 +11,6 @@ from duebook.api.operations import V1, Operations
 from duebook.api.schemas.definitions import TemplateDefaults
 from duebook.api.schemas.others import TemplateList, TemplateShape
 from duebook.model.access import Role
-from duebook.model.aliases import target_given
 from duebook.model.forms import template_form
 
 __all__ = ["operations"]
@@ -35,7 +34,6 @@ def get_template(ask: Here, name: str) -> Response:
 def save_template(ask: Here, name: str) -> Response:
     """Keep some fields of a definition under a name; they replace all that it had."""
     defaults = read_definition(ask.body)
-    ask.refuse_targets([target_given(defaults)])
     saved = ask.book.templates.save(name, **defaults)
     return Answer(template_form(saved)).response()
 

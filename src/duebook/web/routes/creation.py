@@ -43,23 +43,17 @@ def do_new(visit: Visiting, form: Submitted) -> Response:
     name = given["name"]
     try:
         definition = definition_of(given)
-        _refuse_target(visit, definition)
         if form["step"] != "save":
             with visit.ask.computing() as book:
                 return _page(visit, given, book.schedules.preview_create(name, **definition))
         return visit.write(form, lambda book: _made(visit, book, "create", name, definition))
     except InvalidSchedule as error:
         return _page(visit, given, problems=error.problems, status=422)
+    except Forbidden as error:
+        return _page(visit, given, problems={"target": str(error)}, status=422)
     except DuebookError as error:
         problem = problem_of(error)
         return _page(visit, given, problems={"": problem.detail}, status=problem.status)
-
-
-def _refuse_target(visit: Visiting, definition: dict[str, Any]) -> None:
-    try:
-        visit.ask.refuse_targets([definition.get("target")])
-    except Forbidden as error:
-        raise InvalidSchedule({"target": str(error)}) from None
 
 
 @operations("POST", "/schedules/{name}/again", Role.OPERATOR, None)
@@ -69,7 +63,6 @@ def do_again(visit: Visiting, name: str, form: Submitted) -> Response:
     if spec is None:
         raise Invalid("its definition was written by a newer Duebook, which can make it again")
     definition = spec.to_json()
-    visit.ask.refuse_targets([definition["target"]])
     return visit.write(form, lambda book: _made(visit, book, "again", form["as"], definition))
 
 

@@ -15,7 +15,6 @@ from duebook.book.schedule_reader import LAST
 from duebook.errors import Conflict, Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.edited import Edited
-from duebook.model.hidden import keep_hidden
 from duebook.model.run import Run
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.unreadable import blank_spec
@@ -335,7 +334,7 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
     if began is not None and not saves:
         return _overtaken(visit, schedule, spec, given, began)
     try:
-        changes = {} if began is not None else _allowed_changes(visit, spec, given)
+        changes = {} if began is not None else changes_of(spec, given)
         if not saves:
             with visit.ask.computing() as book:
                 edited = book.schedules.preview_update(schedule.id, **changes)
@@ -347,14 +346,6 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
         if began is not None:
             return _overtaken(visit, schedule, spec, given, began)
         return _edit_page(visit, schedule, spec, given, {"": str(error)}, 409)
-
-
-def _allowed_changes(visit: Visiting, spec: ScheduleSpec, given: dict[str, str]) -> dict[str, Any]:
-    """Raises Forbidden, before any transaction begins: it asks the books itself."""
-    found = changes_of(spec, given)
-    if "target" in found:
-        visit.ask.refuse_targets([keep_hidden(found["target"], spec.target)], spec.target)
-    return found
 
 
 def _overtaken(
@@ -431,8 +422,7 @@ def ask_version(
 ) -> Response:
     """Whether to put an earlier definition in force again, and what that changes."""
     schedule = visit.book.schedules.get(name)
-    spec, earlier = schedule.spec, _revision(visit, name, version)
-    visit.ask.refuse_targets([earlier.to_json()["target"]], spec.target if spec else None)
+    earlier = _revision(visit, name, version)
     given = {"over": str(schedule.version), "version": version}
     with visit.ask.computing() as book:
         edited = _edited(book, schedule, earlier)
@@ -442,6 +432,7 @@ def ask_version(
 def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
     """What an earlier definition would change."""
     if schedule.spec is None:
+        book.store.read(lambda tx: book.rights.refuse(tx, earlier.target))
         now = book.insights.now()
         due = DueTimes(earlier, (), now, schedule.name, book.budget).among(now, LAST)
         return Edited(blank_spec(), earlier, [], list(islice(due, 10)))
@@ -455,8 +446,6 @@ def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
     """Put an earlier definition in force again, over the one that its form was made for."""
     schedule = visit.book.schedules.get(name)
     definition = _revision(visit, name, form["version"]).to_json()
-    current = schedule.spec.target if schedule.spec else None
-    visit.ask.refuse_targets([definition["target"]], current)
 
     def work(book: Book) -> Answer:
         over = _version(form, "over") or schedule.version
