@@ -21,7 +21,7 @@ from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 from bench.pages import AT_ONCE, FEW, LONGEST, MANY, MOST, PAGE, fill
 from duebook.book import Book

@@ -32,7 +32,7 @@ from duebook.targets.task import Tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.postgres import Server
+    from tests.support.postgres import Server
 
 __all__ = ["KINDS", "Kind", "execute", "runs_per_second"]
 

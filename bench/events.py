@@ -19,8 +19,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.kafka import Kafka
-from tests.postgres import Server
+from tests.support.kafka import Kafka
+from tests.support.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, SPEC, Clock
 from duebook.book import Book

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from croniter import croniter
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 from bench.fire import BATCH, EXPRESSION, ROUNDS, START, Clock, fill
 from duebook.engine.due_cursor import DueCursor

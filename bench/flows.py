@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 from bench.drain import execute
 from bench.nodes import node

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 from duebook.book import Book
 from duebook.clock import utc_now

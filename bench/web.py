@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import psycopg
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 from bench.api import served
 from bench.pages import fill

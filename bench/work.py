@@ -19,7 +19,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 from bench.drain import KINDS, execute, runs_per_second
 from bench.nodes import node

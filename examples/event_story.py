@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from tests.kafka import Kafka, messages
-from tests.postgres import Server
+from tests.support.kafka import Kafka, messages
+from tests.support.postgres import Server
 
 from duebook import Duebook
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.postgres import MEMORY, patient
-from tests.waiting import PATIENCE
+from tests.support.postgres import MEMORY, patient
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.bouncer import Bouncer
-    from tests.postgres import Server
+    from tests.support.bouncer import Bouncer
+    from tests.support.postgres import Server
 
 settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("duebook")
@@ -77,7 +77,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def postgres_server() -> Iterator[Server]:
     """A PostgreSQL server for this test process, with a migrated template."""
     from duebook.store.postgres import PostgresStore
-    from tests.postgres import Server
+    from tests.support.postgres import Server
 
     _allow_time()
     server = Server()
@@ -89,7 +89,7 @@ def postgres_server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def bouncer(postgres_server: Server) -> Iterator[Bouncer]:
     """A PgBouncer in transaction mode before that server, which `make test-pgbouncer` installs."""
-    from tests.bouncer import Bouncer
+    from tests.support.bouncer import Bouncer
 
     opened = Bouncer(postgres_server)
     yield opened

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tests.attack import bodies, commands, connections, pages, readers, walls
 from tests.attack.stage import COUNTED, Stage, open_stage
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 Attack = Callable[[Stage, float], Mapping[str, Any]]
 

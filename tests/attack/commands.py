@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

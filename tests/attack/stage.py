@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from duebook.book.tokens import Tokens
 from tests.attack.commands import Word, as_ordinary_user
 from tests.attack.readers import node_numbers
-from tests.integration.nodes import open_world
+from tests.support.nodes import open_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.integration.nodes import NodeProcess, World
+    from tests.support.nodes import NodeProcess, World
 
 __all__ = ["Stage", "open_stage"]
 

@@ -14,8 +14,8 @@ from duebook.api.server import Server, bind
 from duebook.book import Book
 from duebook.store.sqlite import SqliteStore
 from tests.browser.demo import fill_demo
-from tests.contract.web.conftest import site_on
-from tests.waiting import PATIENCE
+from tests.support.pages import site_on
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from duebook.store.values import SessionInfo
 from duebook.testing import Simulation
 from duebook.triggers.zones import tzdata_version
 from duebook.version import __version__
-from tests.conformance.builders import claim, settle
-from tests.conformance.flow_builders import put_flow
-from tests.conformance.test_delivery import Box, join
+from tests.support.builders import claim, settle
+from tests.support.event_builders import Box, join
+from tests.support.flow_builders import put_flow
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -10,9 +10,9 @@ import pytest
 from duebook.clock import utc_now
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine, Progress
-from tests.conformance.builders import begin, claim, settle
-from tests.conformance.flow_builders import CHAIN, put_flow
-from tests.waiting import eventually
+from tests.support.builders import begin, claim, settle
+from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

@@ -10,8 +10,8 @@ import pytest
 from duebook.clock import utc_now
 from duebook.model.run import LogLine
 from duebook.store.values import BrokenFile
-from tests.conformance.builders import begin, claim, settle
-from tests.conformance.flow_builders import put_flow
+from tests.support.builders import begin, claim, settle
+from tests.support.flow_builders import put_flow
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Site

@@ -17,7 +17,7 @@ from tests.chaos.clock_storm import ClockStorm
 from tests.chaos.fleet import open_fleet
 from tests.chaos.move_storm import MoveStorm
 from tests.chaos.storm import Storm
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 MOVE_KILLS = 4
 """How often the copy is killed before it may end."""

@@ -1,7 +1,8 @@
 """The invariants I1 to I9, judged from the books' tables and from what was seen outside of them.
 
-Shares no code with planner, triggers, store and engine: due times come from tests/oracle.py and
-from arithmetic here. Every violation is a line that begins with the invariant's number.
+Shares no code with planner, triggers, store and engine: due times come from
+tests/support/oracle.py and from arithmetic here. Every violation is a line that begins with the
+invariant's number.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from tests.oracle import cron_rule, due_times
+from tests.support.oracle import cron_rule, due_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

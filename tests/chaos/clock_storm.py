@@ -19,7 +19,7 @@ from duebook.book import Book
 from duebook.store.postgres import PostgresStore
 from tests.chaos.checker import check
 from tests.chaos.fleet import LEASE, LOAD, Fleet, Member
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.fleet import Fleet, open_fleet
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,17 +20,17 @@ from tests.chaos.flows import GRAPHS, SCHEDULES, text_of
 from tests.chaos.proxy import Proxy
 from tests.chaos.stillness import Stillness
 from tests.chaos.witness import Fault, Witness
-from tests.conformance.flow_builders import put_flow
-from tests.integration.nodes import SAY, World, is_stopped
-from tests.waiting import PATIENCE, eventually
+from tests.support.flow_builders import put_flow
+from tests.support.nodes import SAY, World, is_stopped
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.chaos.books import Books
-    from tests.integration.nodes import NodeProcess
-    from tests.postgres import Server
+    from tests.support.nodes import NodeProcess
+    from tests.support.postgres import Server
 
 LEASE: Final = 3.0
 """Of the nodes here; the timeouts of their transactions are as much shorter than usual."""

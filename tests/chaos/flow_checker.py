@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.chaos.books import Books, Row
     from tests.chaos.flows import Graph
     from tests.chaos.witness import Witness
-    from tests.integration.nodes import Evidence
+    from tests.support.nodes import Evidence
 
 HANDLER: Final = "handler_on."
 NOT_BEGUN: Final = ("precondition", "upstream_failed", "upstream_skipped")

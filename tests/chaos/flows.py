@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.integration.nodes import SAY
+from tests.support.nodes import SAY
 
 _SAY: Final = SAY.replace('"$DUEBOOK_SCHEDULE"', "flow")  # what is called has no schedule
 QUICK: Final = _SAY + "say start; say end"

@@ -23,15 +23,15 @@ from duebook.store.opening import open_store
 from tests.chaos.fleet import LEASE, LOAD
 from tests.chaos.onlookers import Onlooker
 from tests.chaos.receiver import RELAYING, Receiver
-from tests.integration.nodes import World
-from tests.waiting import PATIENCE, eventually
+from tests.support.nodes import World
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tests.chaos.fleet import Fleet
-    from tests.integration.nodes import NodeProcess
+    from tests.support.nodes import NodeProcess
 
 NAMES: Final = ("all-1", "cron", "queue", "skip", "failing")
 TOPIC: Final = "shop.orders"

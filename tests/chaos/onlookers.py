@@ -15,7 +15,7 @@ from duebook.errors import DuebookError
 from duebook.store.opening import open_store
 from tests.chaos.checker import facts_of
 from tests.chaos.witness import Answer, Glimpse
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from tests.chaos.witness import Delivery
-from tests.integration.webhook import Webhook
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
+from tests.support.webhook import Webhook
 
 if TYPE_CHECKING:
     from random import Random

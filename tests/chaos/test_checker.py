@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.chaos.books import Books
-    from tests.integration.nodes import Evidence
-    from tests.postgres import Server
+    from tests.support.nodes import Evidence
+    from tests.support.postgres import Server
 
 NAMES = ("all-1", "cron", "queue", "skip", "failing")
 EVENTS = """

@@ -16,7 +16,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

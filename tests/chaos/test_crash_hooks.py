@@ -11,7 +11,7 @@ import pytest
 from duebook.store.postgres.statements import QUERIES
 from tests.chaos.fleet import LEASE
 from tests.chaos.points import POINTS, STATEMENTS
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.chaos.fleet import Fleet

@@ -8,8 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from tests.chaos.fleet import LEASE, QUICK
-from tests.integration.nodes import BEATING, HELD, SAY
-from tests.waiting import eventually
+from tests.support.nodes import BEATING, HELD, SAY
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.chaos.fleet import Fleet

@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.fleet import LEASE, open_fleet
 from tests.chaos.flow_checker import check_flows
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.chaos.books import Books, Row
     from tests.chaos.fleet import Fleet
     from tests.chaos.witness import Witness
-    from tests.postgres import Server
+    from tests.support.postgres import Server
 
 MINUTE = timedelta(minutes=1)
 

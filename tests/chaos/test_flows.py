@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from tests.chaos.fleet import LEASE
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.chaos.fleet import Fleet

@@ -8,7 +8,7 @@ import time
 import psycopg
 
 from tests.chaos.fleet import LEASE, Fleet, Member
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 NAMES = ("all-1", "all-2", "cron", "queue", "skip")
 

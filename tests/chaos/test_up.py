@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.book import Book
 from duebook.store.postgres import PostgresStore
 from tests.chaos.fleet import QUICK
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.chaos.fleet import Fleet

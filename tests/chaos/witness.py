@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tests.integration.nodes import Evidence
+    from tests.support.nodes import Evidence
 
 STANDSTILL: Final = "standstill"
 """The fault of the machine itself."""

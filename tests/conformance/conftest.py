@@ -2,106 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from duebook.book import Book
-from duebook.store.postgres import PostgresStore
-from duebook.store.postgres.connection import SCHEMA
-from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import VirtualClock
-from tests.postgres import be_patient
+from tests.support.backends import (
+    BACKENDS,
+    Backend,
+    PostgresBackend,
+    SqliteBackend,
+)
+from tests.support.builders import VirtualClock
+from tests.support.postgres import be_patient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from duebook.store.base import Store
-    from tests.bouncer import Bouncer
-
-BACKENDS = ["pgbouncer"] if os.environ.get("DUEBOOK_TEST_PGBOUNCER") else ["sqlite", "postgres"]
-
-
-class Backend(Protocol):
-    """One database that a test may open several times and look into behind the store's back."""
-
-    def open(self, hook: Callable[[str], None] | None = None) -> Store:
-        """Another store on the same database; closed with the test."""
-
-    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """What stands in the tables; the names are the same in every database.
-
-        Parameters are `?`, and `{second}` is what is added to an instant.
-        """
-
-    def write(self, sql: str, *parameters: object) -> None:
-        """Bring about what no verb of the store brings about yet."""
-
-    def close(self) -> None: ...
-
-
-def _for_sqlite(sql: str) -> str:
-    return sql.replace("{second}", "1000000")
-
-
-def _for_postgres(sql: str) -> bytes:
-    return sql.replace("{second}", "interval '1 second'").replace("?", "%s").encode()
-
-
-class SqliteBackend:
-    def __init__(self, path: Path, clock: Callable[[], Any]) -> None:
-        self.path = path
-        self._clock = clock
-        self._stores: list[SqliteStore] = []
-
-    def open(self, hook: Callable[[str], None] | None = None) -> Store:
-        store = SqliteStore(self.path, self._clock, hook)
-        self._stores.append(store)
-        return store
-
-    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.path)) as connection:
-            return connection.execute(_for_sqlite(sql), parameters).fetchall()
-
-    def write(self, sql: str, *parameters: object) -> None:
-        with closing(sqlite3.connect(self.path)) as connection, connection:
-            connection.execute(_for_sqlite(sql), parameters)
-
-    def close(self) -> None:
-        for store in self._stores:
-            store.close()
-
-
-class PostgresBackend:
-    """`through` is another way to the database, which stores go."""
-
-    def __init__(self, url: str, clock: Callable[[], Any], through: str | None = None) -> None:
-        self.url = url
-        self._through = through or url
-        self._clock = clock
-        self._stores: list[PostgresStore] = []
-
-    def open(self, hook: Callable[[str], None] | None = None) -> Store:
-        store = PostgresStore(self._through, self._clock, hook, self.url)
-        self._stores.append(store)
-        return store
-
-    def rows(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.url, options=f"-c search_path={SCHEMA}") as connection:
-            return connection.execute(_for_postgres(sql), parameters).fetchall()
-
-    def write(self, sql: str, *parameters: object) -> None:
-        with psycopg.connect(self.url, options=f"-c search_path={SCHEMA}") as connection:
-            connection.execute(_for_postgres(sql), parameters)
-
-    def close(self) -> None:
-        for store in self._stores:
-            store.close()
+    from tests.support.bouncer import Bouncer
 
 
 @pytest.fixture(autouse=True)

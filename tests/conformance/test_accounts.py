@@ -10,7 +10,7 @@ import pytest
 from duebook.balance import check_books
 from duebook.errors import NotFound
 from duebook.model.plan import Reason, Skip
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 LONG = timedelta(days=365)
 

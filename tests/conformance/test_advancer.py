@@ -21,7 +21,7 @@ from duebook.targets.command import environment
 from duebook.targets.command_setup import CommandSetup
 from duebook.targets.spawner import Spawner
 from duebook.timetext import format_instant
-from tests.conformance.builders import (
+from tests.support.builders import (
     MINUTE,
     SECOND,
     add_run,
@@ -34,12 +34,12 @@ from tests.conformance.builders import (
     lose,
     tick,
 )
-from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, start, steps_of
+from tests.support.flow_builders import CHAIN, claim_steps, put_flow, settle, start, steps_of
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 DIAMOND = """
 name: diamond

@@ -11,14 +11,14 @@ from duebook.book import Book
 from duebook.errors import DuebookError, Invalid
 from duebook.model.listing import BadCursor
 from duebook.store.sql import looking
-from tests.conformance.builders import BEGIN, MINUTE, VirtualClock, begin, claim, settle, tick
+from tests.support.builders import BEGIN, MINUTE, VirtualClock, begin, claim, settle, tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.model.change import Change
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 SECRET = "hunter2-not-to-be-shown"  # noqa: S105
 

@@ -12,7 +12,7 @@ from duebook.book import schedules
 from duebook.errors import Invalid, NotFound
 from duebook.model.acted import Withdrawn
 from duebook.model.run import Run
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,

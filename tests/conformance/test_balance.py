@@ -12,7 +12,7 @@ from duebook.errors import NotFound
 from duebook.model.run import LogLine
 from duebook.settings import RETENTION
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -28,13 +28,13 @@ from tests.conformance.builders import (
     settle,
     tick,
 )
-from tests.conformance.histories import History
+from tests.support.histories import History
 
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.finding import Finding
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 HOUR = 60 * MINUTE
 

@@ -12,12 +12,12 @@ from duebook.model.filters import InvalidFilter
 from duebook.model.forms import schedule_form
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant
-from tests.conformance.builders import BEGIN, MINUTE, SECOND, add_schedule, get_ledger, tick
+from tests.support.builders import BEGIN, MINUTE, SECOND, add_schedule, get_ledger, tick
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 
 def form(name: str, **more: Any) -> dict[str, Any]:

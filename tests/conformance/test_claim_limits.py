@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from duebook.model.run import Outcome
-from tests.conformance.builders import (
+from tests.support.builders import (
     MINUTE,
     SECOND,
     VirtualClock,

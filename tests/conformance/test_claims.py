@@ -12,7 +12,7 @@ from duebook.balance import check_books
 from duebook.model.plan import Fire
 from duebook.model.run import Token
 from duebook.planner import plan
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Claim
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def names(claims: list[Claim]) -> list[str | None]:

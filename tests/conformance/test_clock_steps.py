@@ -14,7 +14,8 @@ import pytest
 from duebook.balance import check_books
 from duebook.engine.clock_watch import notice_since_last_seen
 from duebook.engine.keeper import Keeper
-from tests.conformance.builders import (
+from tests.support.backends import BACKENDS
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -26,12 +27,11 @@ from tests.conformance.builders import (
     settle,
     tick,
 )
-from tests.conformance.conftest import BACKENDS
 
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 ON_POSTGRES = [kind for kind in BACKENDS if kind != "sqlite"]
 pytestmark = pytest.mark.parametrize("backend", ON_POSTGRES, indirect=True)

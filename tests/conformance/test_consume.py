@@ -13,9 +13,9 @@ import pytest
 from duebook.delivery.courier import Courier
 from duebook.delivery.handling import HandlerOutlet, TransactionCourier
 from duebook.errors import Conflict, Invalid
-from tests.conformance.builders import MINUTE
-from tests.conformance.test_events import append, stamp
-from tests.waiting import eventually
+from tests.support.builders import MINUTE
+from tests.support.event_builders import append, stamp
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from duebook.book.consuming import Received
     from duebook.model.consumer import Consumer
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 
 @pytest.fixture

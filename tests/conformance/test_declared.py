@@ -12,8 +12,8 @@ from duebook import Duebook, cron, every
 from duebook.errors import Conflict, Invalid
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import LEASE, MINUTE, VirtualClock, tick
-from tests.waiting import PATIENCE
+from tests.support.builders import LEASE, MINUTE, VirtualClock, tick
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duebook.app import Declarations
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 class Program(Duebook):

@@ -5,81 +5,23 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.delivery.courier import POLL, Courier
+from duebook.delivery.courier import POLL
 from duebook.errors import Conflict, Invalid, NotFound
 from duebook.model.consumer import Cursor, Move, Report, new_consumer
-from tests.conformance.builders import LEASE, MINUTE, VirtualClock
-from tests.conformance.test_events import append, stamp
+from tests.support.builders import LEASE, MINUTE, VirtualClock
+from tests.support.event_builders import Box, append, courier, join, lag, run, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from duebook.book import Book
-    from duebook.model.consumer import Consumer, Delivery
+    from duebook.model.consumer import Consumer
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 HOUR = timedelta(hours=1)
-
-
-class Box:
-    """An outlet that keeps what it gets; some events it does not take, or it is out of reach."""
-
-    def __init__(self) -> None:
-        self.got: list[Delivery] = []
-        self.refuses: set[str] = set()
-        self.down = False
-
-    def deliver(self, deliveries: Sequence[Delivery]) -> Report:
-        if self.down:
-            return Report(undelivered={d.event.id: "it is down" for d in deliveries})
-        report, waiting = Report(), set[str]()
-        for delivery in deliveries:
-            event = delivery.event
-            if event.key not in self.refuses:
-                self.got.append(delivery)
-            elif event.key in waiting:
-                report.untried.add(event.id)
-            else:
-                report.rejected[event.id] = "no such thing"
-                waiting.add(event.key)
-        return report
-
-    @property
-    def ids(self) -> list[str]:
-        return [delivery.event.id for delivery in self.got]
-
-
-def join(
-    store: Store, name: str = "billing", partitions: int = 4, attempts: int = 3, **more: Any
-) -> Consumer:
-    wanted = new_consumer("default", name, "group", more.pop("topics", None), partitions, attempts)
-    return store.transact(lambda tx: tx.save_consumer(wanted, more.pop("start", 0)))
-
-
-def courier(store: Store, box: Box, clock: VirtualClock, **more: Any) -> Courier:
-    def monotonic() -> float:
-        return clock.now.timestamp()
-
-    made = Courier(store, join(store, **more), box, lease=LEASE, monotonic=monotonic)
-    made.share()
-    return made
-
-
-def run(*couriers: Courier) -> None:
-    """Until nobody has anything to do."""
-    stamp(couriers[0]._store)
-    while any([one.step() == 0 for one in couriers]):  # noqa: C419 - each of them
-        pass
-
-
-def lag(store: Store, name: str = "billing") -> tuple[int, int, int]:
-    (found,) = [one for one in store.read(lambda tx: tx.list_lags()) if one.consumer == name]
-    return found.behind, found.dead, found.failing
 
 
 def test_a_consumer_gets_every_event_once_in_order(store: Store, clock: VirtualClock) -> None:

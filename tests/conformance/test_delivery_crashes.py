@@ -14,8 +14,8 @@ from duebook.delivery.courier import Courier
 from duebook.errors import Unavailable
 from duebook.model.consumer import new_consumer
 from duebook.sinks.each import deliver_each
-from tests.conformance.builders import LEASE
-from tests.conformance.test_events import append, stamp
+from tests.support.builders import LEASE
+from tests.support.event_builders import append, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from duebook.model.consumer import Delivery, Report
     from duebook.model.event import Event
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 
 class Crash(BaseException):

@@ -29,16 +29,16 @@ from duebook.model.run import Outcome
 from duebook.store.values import News
 from duebook.targets.context import TaskStop
 from duebook.targets.task import Tasks
-from tests.conformance.builders import SECOND, VirtualClock, begin, get_run, lose, settle
-from tests.conformance.conftest import SqliteBackend
-from tests.waiting import PATIENCE
+from tests.support.backends import SqliteBackend
+from tests.support.builders import SECOND, VirtualClock, begin, get_run, lose, settle
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from duebook.model.run import Claim
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def claim(store: Store, limit: int = 10) -> list[Claim]:

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 from duebook.book import Book
 from duebook.engine.sequencer import Sequencer
-from duebook.engine.ticker import Ticker
 from duebook.errors import Invalid, NotFound
 from duebook.ids import new_id
 from duebook.model.event import Event, data_text, new_draft, slot_of
 from duebook.model.run import Outcome
 from duebook.targets.event import perform_event
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -38,23 +37,14 @@ from tests.conformance.builders import (
     settle,
     tick,
 )
+from tests.support.event_builders import append, problems, stamp, step
 
 if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from duebook.store.values import Pulse
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 ORDERS = {"event": {"topic": "orders", "type": "due", "data": {"shop": 7}}}
-
-
-def append(store: Store, *keys: str, topic: str = "t", namespace: str = "default") -> list[str]:
-    drafts = [new_draft(new_id(), namespace, topic, None, key, {"key": key}) for key in keys]
-    store.transact(lambda tx: tx.append_events(drafts))
-    return [draft.id for draft in drafts]
-
-
-def stamp(store: Store, limit: int = 1_000) -> int | None:
-    return store.transact(lambda tx: tx.stamp_events(limit))
 
 
 def read(store: Store, after: int = 0, limit: int = 1_000, **more: Any) -> list[Event]:
@@ -62,19 +52,8 @@ def read(store: Store, after: int = 0, limit: int = 1_000, **more: Any) -> list[
     return store.read(lambda tx: tx.read_events("default", after, limit, **more)).events
 
 
-def step(store: Store, times: int = 1) -> None:
-    """What a node does at a due time."""
-    for _ in range(times):
-        Ticker(store, "scheduler").step()
-
-
 def pulse(store: Store) -> Pulse:
     return store.pulse("node-1", LEASE, ["default"])
-
-
-def problems(store: Store) -> list[str]:
-    found = store.read(lambda tx: tx.check(deep=True))
-    return [finding.text for finding in found if finding.problem]
 
 
 # -- the log

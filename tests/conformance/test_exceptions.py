@@ -8,7 +8,7 @@ import pytest
 
 from duebook.errors import Conflict
 from duebook.model.plan import DueException
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 @pytest.fixture

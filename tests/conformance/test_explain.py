@@ -10,7 +10,7 @@ import pytest
 from duebook.errors import InvalidTime, InvalidTrigger, NotFound
 from duebook.explain import Explanation, explanation_form
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.explain.undue import raw_due_times
-from tests.conformance.builders import BEGIN, VirtualClock
-from tests.conformance.histories import HOUR, History
+from tests.support.builders import BEGIN, VirtualClock
+from tests.support.histories import HOUR, History
 
 if TYPE_CHECKING:
     from duebook.book import Book

@@ -11,7 +11,7 @@ from duebook.balance import check_books
 from duebook.explain import Explanation
 from duebook.model.flow_run import FlowEnd, FlowMove
 from duebook.model.run import Outcome, Run
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,

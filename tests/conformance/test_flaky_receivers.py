@@ -15,16 +15,15 @@ from duebook.delivery.courier import Courier
 from duebook.errors import Unavailable
 from duebook.model.consumer import Move, new_consumer
 from duebook.sinks.webhook import WebhookSink
-from tests.conformance.builders import LEASE, VirtualClock
-from tests.conformance.test_delivery import Box, courier, lag, run
-from tests.conformance.test_events import append, stamp
+from tests.support.builders import LEASE, VirtualClock
+from tests.support.event_builders import Box, append, courier, lag, run, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 SECOND = timedelta(seconds=1)

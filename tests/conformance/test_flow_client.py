@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,10 @@ from duebook.model.listing import BadCursor
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.values import BrokenFile
 from duebook.timetext import format_instant
-from tests.conformance.builders import BEGIN, MINUTE, begin, claim, get_run, tick
-from tests.conformance.flow_builders import (
+from tests.support.builders import BEGIN, MINUTE, begin, claim, get_run, tick
+from tests.support.flow_builders import (
     CHAIN,
+    FORK,
     GUARDED,
     PARTLY,
     UNMET,
@@ -30,37 +30,14 @@ from tests.conformance.flow_builders import (
     put_flow,
     settle,
     steps_of,
+    work,
 )
 
 if TYPE_CHECKING:
     from duebook.model.run import Run, Token
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
-
-FORK = """
-name: fork
-params: {DAY: monday, SIZE: {default: 3}}
-steps:
-  - {name: good, command: "true"}
-  - {name: bad, command: "false", depends: []}
-  - {name: join, command: "true", depends: [good, bad]}
-handler_on: {exit: "true"}
-"""
-
-
-def work(store: Store, **ends: str) -> list[str]:
-    """Perform what there is to do; the names of the steps that ran."""
-    ran = []
-    Advancer(store).step()
-    while claims := claim(store):
-        for claimed in claims:
-            step = claimed.run.step or ""
-            ran.append(step)
-            status = ends.get(step, "succeeded")
-            settle(store, claimed.token, status, output=json.dumps(step))  # type: ignore[arg-type]
-        Advancer(store).step()
-    return ran
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 
 def test_the_default_of_a_param_that_is_a_secret_is_hidden(book: Book, store: Store) -> None:

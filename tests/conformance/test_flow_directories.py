@@ -12,8 +12,8 @@ from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.ticker import Ticker
 from duebook.explain import Explanation
 from duebook.flows.keeping import scan_once
-from tests.conformance.builders import LEASE, MINUTE, SECOND, begin, tick
-from tests.conformance.test_flow_registry import Folder
+from tests.support.builders import LEASE, MINUTE, SECOND, begin, tick
+from tests.support.flow_builders import Folder
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 TEN = 10 * MINUTE
 ETL = """

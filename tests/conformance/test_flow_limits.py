@@ -11,7 +11,7 @@ import pytest
 from duebook.engine.advancer import Advancer
 from duebook.model.flow_target import FlowTarget
 from duebook.model.schedule import InvalidSchedule
-from tests.conformance.builders import (
+from tests.support.builders import (
     SECOND,
     add_schedule,
     begin,
@@ -20,14 +20,14 @@ from tests.conformance.builders import (
     get_runs,
     tick,
 )
-from tests.conformance.flow_builders import put_flow, settle, start, steps_of
+from tests.support.flow_builders import put_flow, settle, start, steps_of
 
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import Claim
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 LONG = timedelta(days=1)
 NARROW = """

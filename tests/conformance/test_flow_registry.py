@@ -10,48 +10,23 @@ import pytest
 from duebook.book.flow_registry import FlowRegistry
 from duebook.errors import Conflict, NotFound
 from duebook.flows.keeping import RENEW, FlowKeeper
-from duebook.flows.sync import FlowSync
-from tests.conformance.builders import LEASE, MINUTE, begin, get_runs, tick
-from tests.waiting import eventually
+from tests.support.builders import LEASE, MINUTE, begin, get_runs, tick
+from tests.support.flow_builders import Folder
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 ETL = """
 schedule: "*/10 * * * *"
 catchup_window: 6h
 steps: [{name: work, command: "true"}]
 """
-
-
-class Folder:
-    """A directory of flows and a node that looks after it."""
-
-    def __init__(self, path: Path, store: Store, *others: str, name: str = "flows") -> None:
-        roots = [path / root for root in (name, *others)]
-        for root in roots:
-            root.mkdir(exist_ok=True)
-        self.path, self._names = roots[0], [root.name for root in roots]
-        self.registry = FlowRegistry(store, "default")
-        self._sync = FlowSync(roots, self.registry)
-        self._now = 0.0
-
-    def write(self, name: str, text: str) -> None:
-        (self.path / name).write_text(text)
-
-    def sync(self) -> list[tuple[str, str]]:
-        """Look until everything stands still; what was done."""
-        done: list[tuple[str, str]] = []
-        self.registry.hold(self._names)
-        for _ in range(4):
-            done += [(change.kind, change.name) for change in self._sync.step(self._now).changes]
-            self._now += 1.0
-        return done
 
 
 @pytest.fixture

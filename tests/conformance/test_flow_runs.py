@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duebook.ids import new_id
 from duebook.model.flow_run import FlowMove, NewStep
-from tests.conformance.builders import (
+from tests.support.builders import (
     add_run,
     add_schedule,
     begin,
@@ -17,12 +17,12 @@ from tests.conformance.builders import (
     lose,
     tick,
 )
-from tests.conformance.flow_builders import CHAIN, claim_steps, put_flow, settle, start, steps_of
+from tests.support.flow_builders import CHAIN, claim_steps, put_flow, settle, start, steps_of
 
 if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 
 def test_a_due_time_of_a_flow_becomes_a_run_that_wants_to_be_advanced_and_nobody_claims(

@@ -10,8 +10,8 @@ from duebook.balance import check_books
 from duebook.engine.advancer import Advancer
 from duebook.explain import Explanation
 from duebook.explain.words import short_id
-from tests.conformance.builders import BEGIN, MINUTE, begin, get_run, tick
-from tests.conformance.flow_builders import FOR_EVER, attend, put_flow, start
+from tests.support.builders import BEGIN, MINUTE, begin, get_run, tick
+from tests.support.flow_builders import FOR_EVER, attend, put_flow, start
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import Run
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 HOUR = 60 * MINUTE
 SERVICE = """

@@ -9,14 +9,14 @@ from duebook.balance import check_books
 from duebook.engine.healing import wake_asleep
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Measures
-from tests.conformance.builders import BEGIN, LEASE, MINUTE, VirtualClock, add_schedule, begin, tick
+from tests.support.builders import BEGIN, LEASE, MINUTE, VirtualClock, add_schedule, begin, tick
 
 if TYPE_CHECKING:
     import pytest
 
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def put_to_sleep(backend: Backend, *names: str) -> None:

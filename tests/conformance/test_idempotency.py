@@ -12,14 +12,14 @@ from duebook.book import Book
 from duebook.book.idempotency import IdempotencyKey, perform_once
 from duebook.errors import Conflict, Invalid, KeyReused, NotFound, Unavailable
 from duebook.store.joined import JoinedStore
-from tests.conformance.builders import MINUTE, SECOND, VirtualClock, add_schedule, get_schedule
-from tests.waiting import PATIENCE, eventually
+from tests.support.builders import MINUTE, SECOND, VirtualClock, add_schedule, get_schedule
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.store.base import Store, Tx
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 DAY = timedelta(hours=24)
 ONCE = IdempotencyKey("token POST /schedules", "order-17", "a body")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.book import Book
 from duebook.model.run import Outcome, lateness
 from duebook.planner.due import jittered
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -24,7 +24,7 @@ from tests.conformance.builders import (
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
+    from tests.support.builders import VirtualClock
 
 HOUR = timedelta(hours=1)
 

@@ -15,8 +15,8 @@ from duebook.model.run import Outcome
 from duebook.model.target import CommandTarget, EventTarget
 from duebook.targets.command_setup import CommandSetup
 from duebook.targets.spawner import Spawner
-from tests.conformance.builders import begin, claim, get_run
-from tests.conformance.flow_builders import put_flow, settle, start
+from tests.support.builders import begin, claim, get_run
+from tests.support.flow_builders import put_flow, settle, start
 
 if TYPE_CHECKING:
     from duebook.store.base import Store

@@ -10,7 +10,7 @@ from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.model.consumer import new_consumer
 from duebook.model.flow_target import FlowTarget
-from tests.conformance.builders import (
+from tests.support.builders import (
     MINUTE,
     add_run,
     add_schedule,
@@ -20,14 +20,14 @@ from tests.conformance.builders import (
     settle,
     tick,
 )
-from tests.conformance.flow_builders import CHAIN, put_flow, start
-from tests.conformance.test_events import problems, stamp, step
+from tests.support.event_builders import problems, stamp, step
+from tests.support.flow_builders import CHAIN, put_flow, start
 
 if TYPE_CHECKING:
     from duebook.model.event import Event
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 
 def listen(store: Store, *topics: str, namespace: str = "default") -> None:

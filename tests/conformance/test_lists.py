@@ -16,7 +16,7 @@ from duebook.model.forms import schedule_form
 from duebook.model.listing import BadCursor, Listing
 from duebook.store.sql import looking
 from duebook.store.sql.rows import micros
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
+    from tests.support.builders import VirtualClock
 
 SORTS: Final = get_args(ScheduleSort)
 

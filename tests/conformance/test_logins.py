@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.store.base import Store, Tx
-    from tests.conformance.builders import VirtualClock
+    from tests.support.builders import VirtualClock
 
 HOUR = timedelta(hours=1)
 

@@ -11,7 +11,7 @@ from duebook.engine.reports import Desk
 from duebook.errors import Invalid
 from duebook.model.run import LogLine
 from duebook.store.values import START, Page
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     SECOND,
     VirtualClock,

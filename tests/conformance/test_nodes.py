@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from duebook.book import Book
 from duebook.model.forms import node_form
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import BEGIN, LEASE, SECOND, add_run, add_schedule, begin, claim
+from tests.support.builders import BEGIN, LEASE, SECOND, add_run, add_schedule, begin, claim
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.builders import VirtualClock
+    from tests.support.builders import VirtualClock
 
 
 def test_a_node_that_lives_is_listed_with_what_it_does(store: Store, clock: VirtualClock) -> None:

@@ -38,7 +38,7 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict
 from duebook.model.schedule import InvalidSchedule
 from duebook.planner import plan
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -55,7 +55,7 @@ from tests.conformance.builders import (
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.store.base import Store, Tx
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 HOUR = timedelta(hours=1)
 LONG = timedelta(days=365)

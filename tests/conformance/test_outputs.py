@@ -12,7 +12,7 @@ from duebook.engine.advancer import Advancer
 from duebook.model.forms import run_form
 from duebook.model.run import Outcome, Progress
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     LEASE,
     VirtualClock,
     add_run,
@@ -24,7 +24,7 @@ from tests.conformance.builders import (
     lose,
     settle,
 )
-from tests.conformance.flow_builders import put_flow, start
+from tests.support.flow_builders import put_flow, start
 
 if TYPE_CHECKING:
     from duebook.store.base import Store

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duebook.model.consumer import new_consumer
 from duebook.store.values import OwnRun
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -23,7 +23,7 @@ from tests.conformance.builders import (
 if TYPE_CHECKING:
     from duebook.store.base import Store
     from duebook.store.values import Pulse
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def pulse(store: Store, session_id: str = "node-1", leads: bool = False) -> Pulse:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duebook.ids import new_id
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.run import Outcome, Token
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     SECOND,
     VirtualClock,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Claim
     from duebook.store.base import Store, Tx
     from duebook.store.values import Work
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 MICRO = timedelta(microseconds=1)
 SLOW = Queue("slow", concurrency=2)

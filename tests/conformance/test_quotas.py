@@ -12,12 +12,12 @@ from duebook.book import Book
 from duebook.errors import Conflict, Invalid, NotFound, QuotaReached
 from duebook.model.quota import DEFAULTS, NamespaceUse, Quota
 from duebook.store.joined import JoinedStore
-from tests.conformance.builders import MINUTE, VirtualClock, begin, claim, settle, tick
-from tests.waiting import PATIENCE
+from tests.support.builders import MINUTE, VirtualClock, begin, claim, settle, tick
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 @pytest.fixture

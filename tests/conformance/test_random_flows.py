@@ -19,10 +19,10 @@ from duebook.model.consumer import new_consumer
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget
 from duebook.model.run import Outcome
-from tests.conformance.builders import begin, claim, get_run, lose
-from tests.conformance.flow_builders import steps_of
-from tests.conformance.test_events import stamp
-from tests.unit.flows.random_flows import (
+from tests.support.builders import begin, claim, get_run, lose
+from tests.support.event_builders import stamp
+from tests.support.flow_builders import steps_of
+from tests.support.random_flows import (
     CODE,
     FlowPlan,
     base_of,

@@ -10,7 +10,7 @@ from duebook.book import Book
 from duebook.errors import Conflict, InvalidTime, Unavailable
 from duebook.model.readiness import Problem
 from duebook.store.values import Overdue, SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -25,7 +25,7 @@ from tests.conformance.builders import (
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def join(

@@ -10,7 +10,7 @@ from duebook.engine.settling import conclude
 from duebook.errors import Conflict, NotFound
 from duebook.ids import new_id
 from duebook.model.run import Outcome
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,

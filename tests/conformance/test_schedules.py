@@ -10,7 +10,7 @@ import pytest
 from duebook.book import Book
 from duebook.errors import Conflict, NotFound
 from duebook.ids import new_id
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def find(store: Store, name: str, namespace: str = "default") -> str:

@@ -10,7 +10,7 @@ from duebook.book import Book
 from duebook.engine.keeper import Keeper
 from duebook.model.serving import ALL, NONE, Serving, StrandedTask
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     LEASE,
     MINUTE,
     SECOND,

@@ -8,7 +8,7 @@ import pytest
 
 from duebook.model.run import Outcome, overlapped
 from duebook.store.values import Neighbour
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     SECOND,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.run import Attempt, Token
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def bury(store: Store) -> list[str]:

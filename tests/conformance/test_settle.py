@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.model.run import Outcome, Token
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -26,7 +26,7 @@ from tests.conformance.builders import (
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 @pytest.mark.parametrize(

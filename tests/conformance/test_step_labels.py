@@ -8,8 +8,8 @@ import pytest
 
 from duebook.engine.advancer import Advancer
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import LEASE, find_work
-from tests.conformance.flow_builders import put_flow, start, steps_of
+from tests.support.builders import LEASE, find_work
+from tests.support.flow_builders import put_flow, start, steps_of
 
 if TYPE_CHECKING:
     from duebook.book import Book

@@ -11,7 +11,7 @@ from duebook.errors import Invalid, NotFound
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.template import ScheduleTemplate
 from duebook.triggers import cron
-from tests.conformance.builders import BEGIN, MINUTE, VirtualClock
+from tests.support.builders import BEGIN, MINUTE, VirtualClock
 
 if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec

@@ -13,7 +13,7 @@ import pytest
 from duebook.engine.ticker import Ticker
 from duebook.model.plan import DueException, Fire, Plan, Reason, Skip
 from duebook.planner import plan
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.model.plan import Decision, Snapshot
     from duebook.store.base import Store, Tx
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 class Boom(Exception):

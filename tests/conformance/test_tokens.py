@@ -12,11 +12,11 @@ from duebook.book import Book
 from duebook.errors import Conflict, Invalid, NotFound, Unavailable
 from duebook.ids import new_id
 from duebook.model.access import Role, secret_text
-from tests.conformance.builders import BEGIN, MINUTE, SECOND, VirtualClock
+from tests.support.builders import BEGIN, MINUTE, SECOND, VirtualClock
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from duebook.errors import DuebookError
 from duebook.store.values import News
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -23,13 +23,13 @@ from tests.conformance.builders import (
     make_spec,
     tick,
 )
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.base import Store, Tx
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 
 def now_of_write(store: Store) -> datetime:

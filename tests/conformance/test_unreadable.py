@@ -15,7 +15,7 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict
 from duebook.model.schedule import InvalidSchedule
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 STRANGE: dict[str, dict[str, Any] | list[int]] = {
     "a value that only a newer version allows": {"priority": 1_000_000},

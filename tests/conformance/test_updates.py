@@ -11,7 +11,7 @@ from duebook.errors import Conflict
 from duebook.model.forms import schedule_form
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -31,7 +31,7 @@ from tests.conformance.builders import (
 if TYPE_CHECKING:
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 LONG = timedelta(days=365)
 

@@ -9,7 +9,7 @@ import pytest
 
 from duebook.errors import NotFound
 from duebook.model.run import LogLine
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     MINUTE,
     SECOND,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.base import Store
-    from tests.conformance.conftest import Backend
+    from tests.support.backends import Backend
 
 DAY = timedelta(days=1)
 

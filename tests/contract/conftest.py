@@ -3,44 +3,21 @@ own, on a file and through a server."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner, Result
 
-from duebook.cli import main
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
-from tests.postgres import be_patient
+from tests.support.cli import Cli
+from tests.support.postgres import be_patient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from duebook.store.base import Store
-    from tests.contract.serving import Served
-
-
-class Cli:
-    """The command line on books of its own; `asks` are the flags that say where they are."""
-
-    def __init__(self, path: Path, *asks: str) -> None:
-        self.path = path
-        self._asks = asks or ("--database", str(path))
-        self.by = "token:admin" if asks else "cli:"
-        """how the books name whoever uses it, at the beginning"""
-
-    def __call__(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, [*self._asks, *arguments])
-
-    def ok(self, *arguments: str) -> str:
-        result = self(*arguments)
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.ok(*arguments, "--json"))
+    from tests.support.serving import Served
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -61,7 +38,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    from tests.contract.serving import Served
+    from tests.support.serving import Served
 
     server = Served(tmp_path_factory.mktemp("served"))
     yield server

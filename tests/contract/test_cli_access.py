@@ -11,7 +11,7 @@ from duebook.book import Book
 from duebook.store.opening import open_store
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 

@@ -15,11 +15,11 @@ from duebook.cli import answers, main
 from duebook.clock import utc_now
 from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
-from tests.conformance.builders import begin, claim
-from tests.waiting import eventually
+from tests.support.builders import begin, claim
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 

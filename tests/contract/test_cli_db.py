@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from duebook.cli import main
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import BEGIN, VirtualClock, add_schedule, begin, claim, tick
-from tests.contract.conftest import Cli
+from tests.support.builders import BEGIN, VirtualClock, add_schedule, begin, claim, tick
+from tests.support.cli import Cli
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duebook.cli import main
-from tests.postgres import PASSWORD
+from tests.support.postgres import PASSWORD
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
-    from tests.postgres import Server
+    from tests.support.cli import Cli
+    from tests.support.postgres import Server
 
 HELLO = ("add", "hello", "--every", "1h", "--", "true")
 

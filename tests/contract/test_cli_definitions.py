@@ -3,69 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from duebook.cli.definition_options import POLICIES
 from duebook.model.schedule import ScheduleSpec
+from tests.support.cli import GIVEN
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
-
-GIVEN: dict[str, tuple[tuple[str, ...], Any]] = {
-    "title": (("--title", "Daily Cleanup"), "Daily Cleanup"),
-    "description": (("--description", "nightly"), "nightly"),
-    "labels": (("--label", "team=data", "--label", "tier=1"), {"team": "data", "tier": "1"}),
-    "start_at": (("--start-at", "2099-01-01T00:00:00Z"), "2099-01-01T00:00:00Z"),
-    "end_at": (("--end-at", "2099-02-01T00:00:00Z"), "2099-02-01T00:00:00Z"),
-    "max_runs": (("--max-runs", "10"), 10),
-    "jitter": (("--jitter", "5m"), "5m"),
-    "exclude": (
-        ("--exclude", "2099-12-24/2100-01-02", "--exclude", "2099-05-01"),
-        ["2099-05-01", "2099-12-24/2100-01-02"],
-    ),
-    "grace": (("--grace", "5m"), "5m"),
-    "catchup": (("--catchup", "all"), "all"),
-    "catchup_window": (("--catchup-window", "6h"), "6h"),
-    "catchup_limit": (("--catchup-limit", "7"), 7),
-    "catchup_pace": (("--catchup-pace", "0s"), "0s"),
-    "overlap": (("--overlap", "latest"), "latest"),
-    "skip_if_successful": (("--skip-if-successful",), True),
-    "on_resume": (("--on-resume", "catchup"), "catchup"),
-    "depends_on": (
-        ("--depends-on", "extract:1h", "--depends-on", "clean:2h:10m"),
-        [
-            {"schedule": "extract", "within": "1h"},
-            {"schedule": "clean", "within": "2h", "wait": "10m"},
-        ],
-    ),
-    "max_concurrent": (("--max-concurrent", "2"), 2),
-    "queue": (("--queue", "heavy"), "heavy"),
-    "priority": (("--priority", "-5"), -5),
-    "retry": (
-        (
-            *("--retry", "5", "--retry-delay", "30s", "--retry-backoff", "1.5"),
-            *("--retry-max-delay", "5m", "--retry-on", "75", "--retry-on", "timeout"),
-            "--no-retry-jitter",
-        ),
-        {
-            "attempts": 5,
-            "delay": "30s",
-            "backoff": 1.5,
-            "max_delay": "5m",
-            "jitter": False,
-            "on": [75, "timeout"],
-        },
-    ),
-    "max_takeovers": (("--max-takeovers", "0"), 0),
-    "timeout": (("--timeout", "5m"), "5m"),
-    "expire_after": (("--expire-after", "1h"), "1h"),
-}
 
 
 def test_no_policy_is_forgotten() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from duebook import Duebook
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 ADD = ("add", "orders", "--every", "1h", "--event", "orders")

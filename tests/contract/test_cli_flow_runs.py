@@ -15,21 +15,22 @@ from duebook.model.flow_target import FlowTarget
 from duebook.model.run import LogLine
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import BrokenFile
-from tests.conformance.builders import begin, claim, get_run
-from tests.conformance.flow_builders import (
+from tests.support.builders import begin, claim, get_run
+from tests.support.flow_builders import (
     BEGIN,
+    GREET,
     GUARDED,
     PARTLY,
+    PROBLEM,
     UNMET,
     leave_out,
     put_flow,
     settle,
     start,
 )
-from tests.contract.api.test_flows import GREET, PROBLEM
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 

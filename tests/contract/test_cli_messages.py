@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from duebook.model.run import Run
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from click.testing import CliRunner, Result
 
 from duebook.api.local_token import keep_local_token
 from duebook.cli import main
-from tests.contract.api.conftest import FixedTokens
+from tests.support.api import FixedTokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.contract.serving import Served
+    from tests.support.serving import Served
 
 NOBODY = "http://127.0.0.1:1"
 HELLO = ("add", "hello", "--every", "1h", "--", "true")

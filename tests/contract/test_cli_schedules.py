@@ -19,8 +19,8 @@ from duebook.engine.node import new_session
 from duebook.machine import this_process
 from duebook.model.serving import ALL
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import begin, claim, overlap
-from tests.contract.conftest import Cli
+from tests.support.builders import begin, claim, overlap
+from tests.support.cli import Cli
 
 ANYWHERE = True
 

@@ -13,7 +13,7 @@ from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 PROD = ("--namespace", "prod")

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
 from duebook.cli import main
-from duebook.store.sqlite import SqliteStore
-from duebook.store.values import SessionInfo
+from tests.support.cli import live
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
-
-
-def live(cli: Cli) -> None:
-    """A node that plans and works."""
-    info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
-    with closing(SqliteStore(cli.path)) as store:
-        store.transact(lambda tx: tx.begin_session(info, timedelta(minutes=5)))
 
 
 def test_books_that_nobody_works_on_are_not_ready(cli: Cli) -> None:

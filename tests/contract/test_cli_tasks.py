@@ -10,14 +10,14 @@ import pytest
 from duebook.book import Book
 from duebook.model.run import Outcome, Progress
 from duebook.store.opening import open_store
-from tests.conformance.builders import add_run, add_schedule, begin
+from tests.support.builders import add_run, add_schedule, begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from duebook.model.run import Claim
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 

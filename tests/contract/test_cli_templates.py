@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.test_cli_definitions import GIVEN
+from tests.support.cli import GIVEN
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 

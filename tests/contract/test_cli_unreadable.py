@@ -10,11 +10,11 @@ import pytest
 from duebook.book import Book
 from duebook.engine.ticker import Ticker
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import write_unreadable
-from tests.contract.test_cli_status import live
+from tests.support.builders import write_unreadable
+from tests.support.cli import live
 
 if TYPE_CHECKING:
-    from tests.contract.conftest import Cli
+    from tests.support.cli import Cli
 
 ANYWHERE = True
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.contract.serving import Served
+    from tests.support.serving import Served
 
 HOOK = "https://example.com/hooks"
 

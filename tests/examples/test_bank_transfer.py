@@ -18,8 +18,8 @@ from sqlalchemy import text
 
 from duebook.book import Book
 from examples import bank_transfer
-from tests.integration.nodes import DRIVER, LEASE, NodeProcess, World, is_stopped, open_world
-from tests.waiting import eventually
+from tests.support.nodes import DRIVER, LEASE, NodeProcess, World, is_stopped, open_world
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.integration.nodes import ROOT, NodeProcess, World, open_world
+from tests.support.nodes import ROOT, NodeProcess, World, open_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from examples.event_story import SHOPS, TOPIC, Story, judge
 
-from tests.integration.nodes import LEASE, open_world
-from tests.kafka import Kafka
+from tests.support.kafka import Kafka
+from tests.support.nodes import LEASE, open_world
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from duebook import Duebook
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

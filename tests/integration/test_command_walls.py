@@ -17,8 +17,8 @@ from duebook.targets.processes import Exit, Stop, supervise
 from duebook.targets.spawner import Spawner
 from tests.attack import commands
 from tests.attack.commands import FILES, PROCESSES, Word, as_ordinary_user
-from tests.integration.nodes import World, world
-from tests.waiting import PATIENCE
+from tests.support.nodes import World, world
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

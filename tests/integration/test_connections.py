@@ -16,9 +16,9 @@ from duebook.api.server import Server, bind
 from duebook.store.sqlite import SqliteStore
 from duebook.web.site import create_site
 from tests.attack import connections
-from tests.integration.nodes import World, world
-from tests.integration.test_web import door
-from tests.waiting import PATIENCE, eventually
+from tests.support.node_checks import door
+from tests.support.nodes import World, world
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

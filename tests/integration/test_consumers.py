@@ -12,7 +12,7 @@ import psycopg
 from duebook.book import Book
 from duebook.engine.sequencer import Sequencer
 from duebook.store.postgres import PostgresStore
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 EVENTS = 1_500
 KEYS = 20

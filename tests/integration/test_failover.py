@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from duebook.errors import Unavailable
-from tests.integration.nodes import BEATING, HELD, LEASE, NodeProcess, World, open_world
-from tests.integration.test_nodes_on_postgres import add_seconds, check_books
-from tests.postgres import PASSWORD, USER, Server
-from tests.proxy import Proxy
-from tests.waiting import PATIENCE, eventually
+from tests.support.node_checks import add_seconds, check_books, said
+from tests.support.nodes import BEATING, HELD, LEASE, World, open_world
+from tests.support.postgres import PASSWORD, USER, Server
+from tests.support.proxy import Proxy
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,10 +38,6 @@ def standby(primary: Server) -> Iterator[Server]:
     primary.execute("SELECT pg_reload_conf()")
     yield opened
     opened.close()
-
-
-def said(node: NodeProcess, words: str) -> list[str]:
-    return [line for line in node.log.splitlines() if words in line]
 
 
 def test_nodes_go_on_by_themselves_after_a_failover_to_a_standby(

@@ -15,8 +15,8 @@ from duebook.book.flow_registry import FlowRegistry
 from duebook.cli.output import run_name
 from duebook.errors import NotFound
 from duebook.flows.sync import FlowSync
-from tests.integration.nodes import LEASE, ROOT, World, open_world
-from tests.waiting import eventually
+from tests.support.nodes import LEASE, ROOT, World, open_world
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

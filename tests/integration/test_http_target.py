@@ -20,7 +20,7 @@ from duebook.targets.http import MOST_READ, perform_http
 from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.processes import Stop
 from tests.integration.http_server import Server, authority
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

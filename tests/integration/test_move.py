@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from tests.integration.nodes import HELD, LEASE, QUICK, World, open_world
-from tests.waiting import eventually
+from tests.support.nodes import HELD, LEASE, QUICK, World, open_world
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 from duebook.engine.logs import LINE_COST
 from duebook.engine.node import STOP_WITHIN
-from tests.integration.nodes import (
+from tests.support.nodes import (
     BEATING,
     HELD,
     QUICK,
@@ -25,10 +25,10 @@ from tests.integration.nodes import (
     seconds_without_a_core,
     world,
 )
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from tests.integration.nodes import Evidence, NodeProcess
+    from tests.support.nodes import Evidence, NodeProcess
 
 __all__ = ["world"]  # the fixture
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from tests.integration.nodes import SAY, World, world
+from tests.support.nodes import SAY, World, world
 
 __all__ = ["world"]  # the fixture
 

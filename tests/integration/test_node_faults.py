@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.nodes import (
+from tests.support.nodes import (
     BEATING,
     HELD,
     LEASE,
@@ -22,7 +22,7 @@ from tests.integration.nodes import (
     open_world,
     world,
 )
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

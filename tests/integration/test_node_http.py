@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.http_server import Server
-from tests.integration.nodes import World, world
-from tests.waiting import PATIENCE, eventually
+from tests.support.nodes import World, world
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

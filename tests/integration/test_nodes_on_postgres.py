@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections import Counter
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,9 +14,10 @@ import pytest
 from duebook.engine.node import Node, NodeOptions
 from duebook.store.postgres import PostgresStore
 from duebook.targets.spawner import Spawner
-from tests.integration.nodes import LEASE, QUICK, World, open_world
-from tests.postgres import Server
-from tests.waiting import PATIENCE, eventually
+from tests.support.node_checks import add_seconds, check_books
+from tests.support.nodes import LEASE, open_world
+from tests.support.postgres import Server
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,28 +32,6 @@ def server() -> Iterator[Server]:
     opened = Server(durable=True)
     yield opened
     opened.close()
-
-
-def add_seconds(world: World, name: str) -> None:
-    every_second = {"trigger": {"every": "1s"}, "overlap": "allow", "grace": "1s"}
-    world.add(name, QUICK, catchup="all", catchup_pace="0s", **every_second)
-
-
-def check_books(world: World, names: list[str]) -> None:
-    """Every second from the first to the last has one run, and its command was executed."""
-    world.come_to_rest(names)
-    for name in names:
-        runs = world.book.runs.list(name, limit=1_000)
-        due = sorted(run.due_at for run in runs if run.due_at)
-        expected: list[datetime] = [due[0] + n * SECOND for n in range(len(due))]
-        assert due == expected, "none is missing and none is there twice"
-        assert {run.status for run in runs} == {"succeeded"}
-        assert set(world.dues(name)) == {at.timestamp() for at in due}
-        attempts = Counter((e.run, e.attempt) for e in world.evidence("start", name))
-        assert set(attempts.values()) == {1}, "no attempt begins twice"
-        assert world.book.schedules.ledger(name) == []
-    checked = world.cli("db", "check")
-    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_the_books_balance_after_a_kill_a_stop_and_a_crash_of_the_server(

@@ -6,8 +6,8 @@ import signal
 import time
 from collections import Counter
 
-from tests.integration.nodes import LEASE, QUICK, World, check, world
-from tests.waiting import PATIENCE, eventually
+from tests.support.nodes import LEASE, QUICK, World, check, world
+from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["world"]  # the fixture
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
-from tests.integration.nodes import LEASE, NodeProcess, World, open_world
-from tests.integration.webhook import Webhook
-from tests.kafka import Kafka, messages
-from tests.waiting import PATIENCE, eventually
+from tests.support.kafka import Kafka, messages
+from tests.support.nodes import LEASE, NodeProcess, World, open_world
+from tests.support.waiting import PATIENCE, eventually
+from tests.support.webhook import Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

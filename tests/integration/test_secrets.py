@@ -18,10 +18,9 @@ from duebook.cli import main
 from duebook.errors import Invalid
 from duebook.flows.sync import FlowSync
 from duebook.web.site import create_site
-from tests.contract.api.conftest import BASE, FixedTokens
-from tests.contract.api.test_matrix import OPERATIONS
 from tests.integration.http_server import Server
-from tests.waiting import eventually
+from tests.support.api import BASE, OPERATIONS, FixedTokens
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

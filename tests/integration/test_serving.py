@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from duebook.book import Book
-from tests.integration.nodes import QUICK, World, world
-from tests.waiting import eventually
+from tests.support.nodes import QUICK, World, world
+from tests.support.waiting import eventually
 
 __all__ = ["world"]  # the fixture
 

@@ -14,9 +14,9 @@ from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
 from duebook.store.postgres import PostgresStore
 from duebook.targets.addresses import read_networks
-from tests.integration.webhook import Webhook
-from tests.kafka import Kafka, messages
-from tests.waiting import eventually
+from tests.support.kafka import Kafka, messages
+from tests.support.waiting import eventually
+from tests.support.webhook import Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

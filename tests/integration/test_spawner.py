@@ -22,7 +22,7 @@ import pytest
 from duebook.errors import Invalid, Unavailable
 from duebook.targets.processes import Exit, Stop, supervise
 from duebook.targets.spawner import Spawner, lease_clock
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ import pytest
 from duebook import Duebook
 from duebook.book import Book
 from duebook.errors import Conflict
-from tests.integration.nodes import (
+from tests.support.nodes import (
     LEASE,
     ROOT,
     NodeProcess,
@@ -24,7 +24,7 @@ from tests.integration.nodes import (
     cmdline,
     world,
 )
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 __all__ = ["world"]  # the fixture
 

@@ -19,30 +19,19 @@ from duebook.api.authenticator import BookAuthenticator
 from duebook.api.server import Server, bind
 from duebook.book.tokens import Tokens
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import tick
-from tests.integration.nodes import World, world
-from tests.waiting import PATIENCE, eventually
+from tests.support.builders import tick
+from tests.support.node_checks import door
+from tests.support.nodes import World, world
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.integration.nodes import NodeProcess
 
 __all__ = ["world"]  # the fixture
 
-OPEN = re.compile(r"open: (http://[^/]+)/login$", re.MULTILINE)
 LOCAL = f"dbk_local_{'a' * 43}"
-
-
-def door(node: NodeProcess) -> httpx2.Client:
-    """A client with the address that a node printed, and the local token."""
-    found = OPEN.search(node.wait_ready().output)
-    assert found is not None, node.output
-    token = (node.folder / ".duebook" / "token").read_text().strip()
-    assert token not in node.output
-    headers = {"Authorization": f"Bearer {token}"}
-    return httpx2.Client(base_url=found[1], headers=headers, timeout=PATIENCE)
 
 
 def test_a_schedule_is_made_watched_and_deleted_while_its_log_grows(world: World) -> None:

@@ -12,12 +12,12 @@ import httpx2
 
 from duebook.book.tokens import Tokens
 from tests.attack import readers
-from tests.integration.nodes import World, children_of, cmdline, world
-from tests.integration.test_web import door
-from tests.waiting import eventually
+from tests.support.node_checks import door
+from tests.support.nodes import World, children_of, cmdline, world
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.integration.nodes import NodeProcess
+    from tests.support.nodes import NodeProcess
 
 __all__ = ["world"]  # the fixture
 

@@ -15,9 +15,9 @@ import pytest
 from tests.chaos import checker
 from tests.chaos.books import read_books
 from tests.chaos.witness import Witness
-from tests.integration import nodes
-from tests.integration.nodes import HELD, LEASE, NodeProcess, World, cmdline, open_world
-from tests.waiting import eventually
+from tests.support import nodes
+from tests.support.nodes import HELD, LEASE, NodeProcess, World, cmdline, open_world
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

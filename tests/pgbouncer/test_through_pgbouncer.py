@@ -15,13 +15,12 @@ import pytest
 from duebook.errors import Unavailable
 from duebook.store.postgres import PostgresStore, hints
 from duebook.store.values import News
-from tests.bouncer import SERVER_CONNECTIONS, Bouncer
-from tests.conformance.builders import add_schedule, begin
-from tests.integration.nodes import QUICK, open_world
-from tests.integration.test_failover import said
-from tests.integration.test_nodes_on_postgres import add_seconds, check_books
-from tests.postgres import PASSWORD, Server
-from tests.waiting import eventually
+from tests.support.bouncer import SERVER_CONNECTIONS, Bouncer
+from tests.support.builders import add_schedule, begin
+from tests.support.node_checks import add_seconds, check_books, said
+from tests.support.nodes import QUICK, open_world
+from tests.support.postgres import PASSWORD, Server
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

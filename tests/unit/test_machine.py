@@ -14,7 +14,7 @@ import pytest
 from duebook import machine
 from duebook.machine import ProcessId, Seen, helper_mark, is_gone, process_is_gone, this_process
 from duebook.targets.spawner import Spawner
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

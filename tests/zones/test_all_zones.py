@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests import oracle
-from tests.zones.sweep import assert_transitions_agree, assert_years_agree
+from tests.support import oracle
+from tests.support.zone_sweep import assert_transitions_agree, assert_years_agree
 
 pytestmark = pytest.mark.zones
 

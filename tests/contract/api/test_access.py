@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.api.authenticator import BookAuthenticator
-from tests.conformance.builders import begin
-from tests.contract.api.conftest import HELLO, Api, shared_app
+from tests.support.api import HELLO, Api, shared_app
+from tests.support.builders import begin
 
 if TYPE_CHECKING:
     from duebook.api.app import App

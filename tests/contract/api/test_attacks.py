@@ -16,8 +16,8 @@ from duebook.api.authenticator import BookAuthenticator
 from duebook.book import Book
 from duebook.book.tokens import Tokens
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import begin
-from tests.contract.api.conftest import BASE, HELLO, Api, shared_app
+from tests.support.api import BASE, HELLO, Api, shared_app
+from tests.support.builders import begin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ def test_other_sites_are_told_nothing_by_cors(api: Api) -> None:
 
 def test_a_site_that_is_allowed_uses_tokens_and_others_still_do_not(store: Store) -> None:
     from duebook.api.origins import Hosts
-    from tests.contract.api.conftest import FixedTokens
+    from tests.support.api import FixedTokens
 
     hosts = Hosts(origins=frozenset({"https://board.example"}))
     api = Api(create_app(store, FixedTokens(), hosts=hosts), "viewer")
@@ -283,7 +283,7 @@ def test_ten_thousand_schedules_of_every_second_meet_a_quota(api: Api) -> None:
 
 
 def test_a_body_without_end_is_not_read(store: Store) -> None:
-    from tests.contract.api.conftest import FixedTokens
+    from tests.support.api import FixedTokens
 
     api = Api(create_app(store, FixedTokens(), max_body=1000), "admin")
 

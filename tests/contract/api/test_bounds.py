@@ -11,11 +11,11 @@ import pytest
 from duebook.api import answers, asking
 from duebook.api.bodies import parse_body
 from duebook.api.problems import Malformed
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 if TYPE_CHECKING:
     from duebook.store.base import Store
-    from tests.contract.api.conftest import Api
+    from tests.support.api import Api
 
 JOB = {"name": "job", "trigger": "@daily", "target": "work"}
 JSON = {"Content-Type": "application/json"}

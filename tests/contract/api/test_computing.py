@@ -12,8 +12,8 @@ from duebook.api.asking import Services
 from duebook.api.computing import Computing
 from duebook.book import Book
 from duebook.targets.task import Tasks
-from tests.contract.api.conftest import Api, shared_app
-from tests.waiting import PATIENCE, takes_less_than
+from tests.support.api import Api, shared_app
+from tests.support.waiting import PATIENCE, takes_less_than
 
 if TYPE_CHECKING:
     from duebook.api.app import App

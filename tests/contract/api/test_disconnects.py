@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from duebook.book import Book
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.contract.serving import Served
+    from tests.support.serving import Served
 
 HEAD = "Host: 127.0.0.1\r\nAuthorization: Bearer admin\r\n"
 UPLOAD = f"POST /api/v1/schedules HTTP/1.1\r\n{HEAD}Content-Type: application/json\r\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from duebook.api.app import App
-    from tests.contract.api.conftest import Api
+    from tests.support.api import Api
 
 
 def test_the_page_uses_no_script_and_no_outside_resource(api: Api) -> None:

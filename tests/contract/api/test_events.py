@@ -21,8 +21,8 @@ from duebook.delivery.courier import Courier
 from duebook.model.consumer import Report
 from duebook.web.watching import TURN
 from tests.attack import walls
-from tests.contract.api.conftest import Api, FixedTokens
-from tests.waiting import PATIENCE
+from tests.support.api import Api, FixedTokens
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,30 +9,12 @@ import pytest
 from duebook.book import Book
 from duebook.engine.advancer import Advancer
 from duebook.store.values import BrokenFile
-from tests.conformance.flow_builders import put_flow
-from tests.contract.api.conftest import Api
+from tests.support.api import Api
+from tests.support.flow_builders import GREET, PROBLEM, put_flow
 
 if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.store.base import Store
-
-GREET = """
-name: greet
-description: says hello
-schedule: "0 2 * * *"
-params: {WHO: world}
-steps:
-  - {name: think, command: "true"}
-  - {name: say, command: 'echo "$WHO"', preconditions: ["false"]}
-"""
-PROBLEM = {
-    "file": "flows/half.yaml",
-    "line": 3,
-    "column": 5,
-    "key": "steps[0].retires",
-    "message": "unknown key `retires`",
-    "hint": "did you mean `retries`?",
-}
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from duebook.book import Book
 from duebook.errors import Unavailable
 from duebook.model.serving import Serving
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import LEASE
-from tests.contract.api.conftest import HELLO, Api
+from tests.support.api import HELLO, Api
+from tests.support.builders import LEASE
 
 if TYPE_CHECKING:
     from duebook.api.app import App

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from tests.contract.api.conftest import HELLO, Api
+from tests.support.api import HELLO, Api
 
 if TYPE_CHECKING:
     from duebook.api.app import App

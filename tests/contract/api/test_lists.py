@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conformance.builders import begin
-from tests.contract.api.conftest import HELLO, Api
+from tests.support.api import HELLO, Api
+from tests.support.builders import begin
 
 if TYPE_CHECKING:
     from duebook.api.app import App

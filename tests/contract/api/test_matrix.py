@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.routing import Route
 
-from duebook.api.routes import RESOURCES
 from duebook.book import Book
 from duebook.model.access import Role
 from duebook.store.sqlite import SqliteStore
 from duebook.web.csrf import token_for
-from duebook.web.routes import PAGES
 from duebook.web.site import create_site
-from tests.contract.api.conftest import Api, FixedTokens, raw_status
+from tests.support.api import OPERATIONS, Api, FixedTokens, raw_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from duebook.api.operations import Operation
     from duebook.store.base import Store
 
-OPERATIONS = [operation for resource in (*RESOURCES, *PAGES) for operation in resource.all]
 CLOSED = [operation for operation in OPERATIONS if operation.role is not None]
 ALLOWED = [(o, role) for o in CLOSED for role in Role if o.role is not None and role >= o.role]
 REFUSED = [(o, role) for o in CLOSED for role in Role if o.role is not None and role < o.role]

@@ -9,8 +9,8 @@ from duebook.api.routes import runs
 from duebook.book import Book
 from duebook.model.run import LogLine
 from duebook.timetext import format_instant
-from tests.conformance.builders import SECOND, begin, claim, overlap, settle
-from tests.contract.api.conftest import HELLO, Api
+from tests.support.api import HELLO, Api
+from tests.support.builders import SECOND, begin, claim, overlap, settle
 
 if TYPE_CHECKING:
     import pytest

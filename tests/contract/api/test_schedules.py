@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book
-from tests.conformance.builders import tick, write_unreadable
-from tests.contract.api.conftest import HELLO, Api
+from tests.support.api import HELLO, Api
+from tests.support.builders import tick, write_unreadable
 
 if TYPE_CHECKING:
     from duebook.api.app import App

@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import (
 
 from duebook.api.app import create_app
 from duebook.api.server import Server, bind
-from tests.contract.api.conftest import FixedTokens
-from tests.waiting import PATIENCE
+from tests.support.api import FixedTokens
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pytest
 from duebook.book import Book
 from duebook.model.serving import ALL, Serving
 from duebook.store.sql import events as sql_events
-from tests.conformance.builders import begin
-from tests.contract.api.conftest import HELLO, Api
+from tests.support.api import HELLO, Api
+from tests.support.builders import begin
 
 if TYPE_CHECKING:
     from duebook.api.app import App

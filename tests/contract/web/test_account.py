@@ -14,8 +14,8 @@ from duebook.api.login_links import LoginLinks
 from duebook.web.csrf import is_right, token_for
 from duebook.web.site import create_site
 from duebook.web.visits import local_path
-from tests.contract.api.conftest import BASE
-from tests.contract.web.conftest import INLINE, Browser, Page
+from tests.support.api import BASE
+from tests.support.pages import INLINE, Browser, Page
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,17 +14,16 @@ from duebook.delivery.courier import Courier
 from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
 from duebook.web.routes import PAGES
-from tests.conformance.builders import begin, claim, settle
-from tests.conformance.flow_builders import CHAIN, put_flow
-from tests.conformance.test_delivery import Box, join
-from tests.conformance.test_events import stamp
+from tests.support.builders import begin, claim, settle
+from tests.support.event_builders import Box, join, stamp
+from tests.support.flow_builders import CHAIN, put_flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from duebook.book import Book
     from duebook.store.base import Store
-    from tests.contract.web.conftest import Browser, Page
+    from tests.support.pages import Browser, Page
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "dashboard.md"
 HARMLESS: Final = {"/login", "/logout", "/zone", "/check-flow"}

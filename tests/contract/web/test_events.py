@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.delivery.courier import Courier
-from tests.conformance.test_delivery import Box, join
-from tests.conformance.test_events import stamp
+from tests.support.event_builders import Box, join, stamp
 
 if TYPE_CHECKING:
     from duebook.book import Book
-    from tests.contract.web.conftest import Browser
+    from tests.support.pages import Browser
 
 
 @pytest.fixture

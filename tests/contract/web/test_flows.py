@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.store.values import BrokenFile
 from duebook.web.flow_graph import DrawnStep, draw_flow
-from tests.conformance.builders import begin
-from tests.conformance.flow_builders import (
+from tests.support.builders import begin
+from tests.support.flow_builders import (
     CHAIN,
+    FORK,
     GUARDED,
     PARTLY,
     UNMET,
     leave_out,
     put_flow,
+    work,
 )
-from tests.conformance.test_flow_client import FORK, work
 
 if TYPE_CHECKING:
     import pytest
 
     from duebook.book import Book
-    from tests.contract.web.conftest import Browser
+    from tests.support.pages import Browser
 
 
 def states(source: str) -> dict[str, str]:

@@ -15,14 +15,14 @@ from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import Calendar, coming_hours
 from duebook.web.times import Clock
 from duebook.web.week import Cell, fullest, week_table
-from tests.conformance.builders import BEGIN, MINUTE, SECOND, begin, claim, make_spec, settle
-from tests.waiting import eventually
+from tests.support.builders import BEGIN, MINUTE, SECOND, begin, claim, make_spec, settle
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     import pytest
 
     from duebook.book import Book
-    from tests.contract.web.conftest import Browser
+    from tests.support.pages import Browser
 
 HOUR = timedelta(hours=1)
 TRUE = {"command": ["true"]}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from duebook.api.limits import Limits
 from duebook.api.server import Server, bind
 from duebook.web.site import create_site
-from tests.contract.api.conftest import FixedTokens
-from tests.waiting import PATIENCE
+from tests.support.api import FixedTokens
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from duebook.store.base import Store

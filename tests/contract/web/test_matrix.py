@@ -9,11 +9,10 @@ import pytest
 from duebook.model.access import Role
 from duebook.web.csrf import token_for
 from duebook.web.routes import PAGES
-from tests.conformance.builders import begin
-from tests.conformance.flow_builders import CHAIN, put_flow
-from tests.conformance.test_delivery import join
-from tests.conformance.test_events import stamp
-from tests.contract.web.conftest import Browser
+from tests.support.builders import begin
+from tests.support.event_builders import join, stamp
+from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.pages import Browser
 
 if TYPE_CHECKING:
     from duebook.api.app import App

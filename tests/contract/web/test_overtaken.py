@@ -8,7 +8,7 @@ from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from duebook.book import Book
-    from tests.contract.web.conftest import Browser
+    from tests.support.pages import Browser
 
 PAGE = "/schedules/job"
 

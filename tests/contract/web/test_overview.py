@@ -10,8 +10,8 @@ import pytest
 
 from duebook.model.serving import ALL, Serving
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import LEASE, begin, claim, settle
-from tests.contract.web.conftest import Browser
+from tests.support.builders import LEASE, begin, claim, settle
+from tests.support.pages import Browser
 
 if TYPE_CHECKING:
     from duebook.api.app import App
@@ -144,7 +144,7 @@ def test_what_is_due_often_does_not_hide_the_rest_of_the_hour(viewer: Browser, b
 
 def test_namespaces_are_chosen_and_kept_in_links(app: App, viewer: Browser, book: Book) -> None:
     from duebook.book import Book as AnyBook
-    from tests.contract.web.conftest import Browser as AnyBrowser
+    from tests.support.pages import Browser as AnyBrowser
 
     AnyBook(book.store, "shop").schedules.create("till", trigger={"every": "10m"}, target=TRUE)
     chooser = viewer.ok("/namespaces")

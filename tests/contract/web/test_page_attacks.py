@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from duebook.web import watching
 from tests.attack.pages import forge_cursors, freeze_pages, multiply_templates
-from tests.contract.api.conftest import BASE
-from tests.contract.web.conftest import site_on
+from tests.support.api import BASE
+from tests.support.pages import site_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

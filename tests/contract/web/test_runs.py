@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from duebook.engine.advancer import Advancer
 from duebook.model.run import LogLine
 from duebook.web.ansi import coloured, escaped, stripped
-from tests.conformance.builders import SECOND, begin, claim, overlap, settle
-from tests.conformance.flow_builders import CHAIN, put_flow
+from tests.support.builders import SECOND, begin, claim, overlap, settle
+from tests.support.flow_builders import CHAIN, put_flow
 
 if TYPE_CHECKING:
     import pytest
 
     from duebook.book import Book
     from duebook.model.run import Claim
-    from tests.contract.web.conftest import Browser
+    from tests.support.pages import Browser
 
 
 def begun(book: Book, *lines: str) -> Claim:

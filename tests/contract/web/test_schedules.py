@@ -16,8 +16,8 @@ from duebook.timetext import format_instant
 from duebook.version import __version__
 from duebook.web.routes.schedules import _spans
 from duebook.web.times import Clock
-from tests.conformance.builders import SECOND, VirtualClock, begin, claim, settle, tick
-from tests.contract.web.conftest import INLINE, Browser, Page, site_on
+from tests.support.builders import SECOND, VirtualClock, begin, claim, settle, tick
+from tests.support.pages import INLINE, Browser, Page, site_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -561,7 +561,7 @@ def test_hostile_words_stay_words_on_every_page(admin: Browser, book: Book, text
 
 
 def test_another_namespace_is_nowhere(app: App, book: Book) -> None:
-    from tests.contract.web.conftest import Browser as AnyBrowser
+    from tests.support.pages import Browser as AnyBrowser
 
     make(book)
     stranger = AnyBrowser(app, "admin@shop")

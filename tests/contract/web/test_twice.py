@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conformance.builders import begin, claim, settle
-from tests.conformance.flow_builders import CHAIN, put_flow
-from tests.contract.web.conftest import Browser
+from tests.support.builders import begin, claim, settle
+from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.pages import Browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.book import Book
     from duebook.store.base import Tx
-    from tests.contract.web.conftest import Page
+    from tests.support.pages import Page
 
 TOLD = "came a second time, and was done once"
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.builders import write_unreadable
+from tests.support.builders import write_unreadable
 
 if TYPE_CHECKING:
     from duebook.book import Book
-    from tests.contract.web.conftest import Browser
+    from tests.support.pages import Browser
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from duebook.api.computing import AT_ONCE, EACH_WAITING, Computing
 from duebook.api.problems import Busy, problem_of
 from duebook.budget import LOOK_EVERY, Budget
 from duebook.errors import OverBudget
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 def spend(budget: Budget, steps: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from duebook.api.cookies import read_cookie
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
-from tests.conformance.builders import (
+from tests.support.builders import (
     MINUTE,
     VirtualClock,
     add_run,

@@ -17,7 +17,7 @@ from duebook.book.readiness import look_here
 from duebook.engine.measures import Measures
 from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
-from tests.waiting import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from duebook.ids import new_id
 from duebook.model.consumer import Report, new_consumer
 from duebook.model.event import new_draft
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import LEASE, VirtualClock
+from tests.support.builders import LEASE, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

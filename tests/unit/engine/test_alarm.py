@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from duebook.engine.alarm import Alarm
 from duebook.engine.outage import Outage
 from duebook.errors import Unavailable
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     import pytest

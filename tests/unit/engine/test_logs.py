@@ -9,7 +9,7 @@ from typing import Any
 from duebook.engine.logs import LINE_COST, LONGEST_LINE, RunLog
 from duebook.errors import Unavailable
 from duebook.model.run import LogLine, Token
-from tests.waiting import PATIENCE
+from tests.support.waiting import PATIENCE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from duebook.model.plan import Fire, Plan
 from duebook.model.retry import Retry
 from duebook.model.run import Outcome
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -33,7 +33,7 @@ from tests.conformance.builders import (
     lose,
     tick,
 )
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

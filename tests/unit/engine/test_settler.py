@@ -13,9 +13,9 @@ from duebook.engine.settler import Settler
 from duebook.model.retry import Retry
 from duebook.model.run import Outcome
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
-from tests.conformance.flow_builders import CHAIN, put_flow, start
-from tests.waiting import PATIENCE, eventually
+from tests.support.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
+from tests.support.flow_builders import CHAIN, put_flow, start
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

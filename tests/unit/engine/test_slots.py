@@ -19,9 +19,9 @@ from duebook.store.sqlite import SqliteStore
 from duebook.store.values import START
 from duebook.targets.spawner import Spawner
 from duebook.targets.task import Tasks
-from tests.conformance.builders import add_run, add_schedule, begin, get_run, lose
-from tests.conformance.flow_builders import put_flow, settle, start
-from tests.waiting import PATIENCE, eventually
+from tests.support.builders import add_run, add_schedule, begin, get_run, lose
+from tests.support.flow_builders import put_flow, settle, start
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

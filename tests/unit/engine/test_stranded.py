@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from duebook.engine.stranded import LOOK_EVERY, Stranded
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import VirtualClock, add_run, add_schedule, begin
+from tests.support.builders import VirtualClock, add_run, add_schedule, begin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from duebook.errors import Unavailable
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.values import Mark
-from tests.conformance.builders import (
+from tests.support.builders import (
     LEASE,
     MINUTE,
     VirtualClock,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from duebook.engine.verbose import tell_claims, tell_plans
 from duebook.model.plan import Defer, Fire, Plan, Reason, Skip
 from duebook.store.sqlite import SqliteStore
-from tests.conformance.builders import MINUTE, VirtualClock, add_schedule, begin, claim, tick
+from tests.support.builders import MINUTE, VirtualClock, add_schedule, begin, claim, tick
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duebook.flows.build import build
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 LIMIT = 1.0
 """Seconds of the processor; the worst of these took minutes."""

@@ -17,7 +17,7 @@ from duebook.flows.words import TABLES, camel
 from duebook.model.flow import Condition, ContinueOn, Flow, FlowTarget, Param, Script
 from duebook.model.retry import Retry
 from duebook.model.target import CommandTarget, HttpTarget, TaskTarget
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 
 def flow_of(text: str) -> Flow:

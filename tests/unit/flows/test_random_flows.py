@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duebook.flows.advance import advance
 from duebook.flows.build import build
 from duebook.model.flow_run import FlowEnd, Standing, StepState
-from tests.unit.flows.random_flows import (
+from tests.support.random_flows import (
     CODE,
     FlowPlan,
     StepPlan,

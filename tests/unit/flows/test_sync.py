@@ -14,8 +14,8 @@ from duebook.flows import sync
 from duebook.flows.build import build
 from duebook.flows.sync import PATIENCE, RESCAN, STILL, FlowSync
 from duebook.flows.watcher import Watcher, _directories
+from tests.support.waiting import eventually, takes_less_than
 from tests.unit.flows.registry import MemoryRegistry
-from tests.waiting import eventually, takes_less_than
 
 if TYPE_CHECKING:
     from pathlib import Path

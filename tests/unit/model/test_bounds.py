@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duebook.model.schedule import InvalidSchedule, load_spec
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 LIMIT = 1.0
 """Seconds of the processor."""

@@ -22,7 +22,7 @@ from duebook.model.plan import (
 )
 from duebook.model.schedule import load_spec
 from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

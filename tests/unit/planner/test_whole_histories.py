@@ -19,6 +19,7 @@ from duebook.model.plan import Defer, DueException, Fire, Skip
 from duebook.model.schedule import ScheduleSpec
 from duebook.planner import DueTimes, plan
 from duebook.planner.plan import _by_all_rules, _on_time
+from tests.support.waiting import takes_less_than
 from tests.unit.planner.histories import (
     MINUTE,
     NOON,
@@ -29,7 +30,6 @@ from tests.unit.planner.histories import (
     make_spec,
     told,
 )
-from tests.waiting import takes_less_than
 
 DAY = timedelta(days=1)
 

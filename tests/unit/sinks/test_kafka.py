@@ -13,8 +13,8 @@ from duebook.model.kafka_settings import TOKEN_URL
 from duebook.sinks.kafka import KafkaSink
 from duebook.targets.addresses import read_networks
 from duebook.targets.posting import Poster
-from tests.unit.sinks.test_webhook import delivery
-from tests.waiting import eventually
+from tests.support.event_builders import delivery
+from tests.support.waiting import eventually
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

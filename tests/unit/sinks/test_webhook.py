@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 
 from duebook.errors import Invalid, Unavailable
-from duebook.model.consumer import Delivery
-from duebook.model.event import Event
 from duebook.model.sink import keep_options, load_options, show_options
 from duebook.sinks.webhook import WebhookSink, sign
+from tests.support.event_builders import delivery
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 URL = "https://example.com/hooks"
-
-
-def delivery(number: int, key: str = "k", replay: bool = False) -> Delivery:
-    at = datetime(2026, 1, 5, 12, tzinfo=UTC)
-    meta = {"schedule": "etl", "run_id": "r-1", "due_at": "2026-01-05T12:00:00Z"}
-    event = Event(f"e{number}", "default", "orders", "due", key, {"n": number}, meta, at, number)
-    return Delivery(event, 0, replay)
 
 
 class Receiver:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.postgres import Server
+    from tests.support.postgres import Server
 
 AT: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 FLOW: Final[dict[str, Any]] = {"namespace": "default", "flow": "f1"}

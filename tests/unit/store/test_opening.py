@@ -14,12 +14,12 @@ from duebook.store.opening import open_store, place_of
 from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.route import Route
 from duebook.store.sqlite import SqliteStore
-from tests.postgres import PASSWORD, USER
+from tests.support.postgres import PASSWORD, USER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.postgres import Server
+    from tests.support.postgres import Server
 
 
 def test_a_path_and_a_sqlite_url_open_a_file(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duebook.targets.hiding import hide_in, hiding, hiding_payload, hiding_run
-from tests.unit.targets.test_templates import claim_of
+from tests.support.targets import claim_of
 
 
 def test_the_longest_secret_is_hidden_first() -> None:

@@ -14,8 +14,8 @@ from duebook.model.run import Claim, Outcome, Token
 from duebook.targets.context import TaskStop
 from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.task import Tasks
-from tests.unit.targets.test_task import RUN, Told
-from tests.waiting import PATIENCE, eventually
+from tests.support.targets import RUN, Told
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.targets.printing import LONGEST_PART, Printing, keeping_prints
-from tests.unit.targets.test_task import Told
+from tests.support.targets import Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from duebook.targets.programs import steers
 from duebook.targets.shell_words import refuse_shell_text
 from duebook.targets.templates import check_templates
 from tests.attack import walls
-from tests.unit.targets.test_templates import spec_of
-from tests.waiting import takes_less_than
+from tests.support.targets import spec_of
+from tests.support.waiting import takes_less_than
 
 
 @pytest.mark.parametrize("text", walls.TEXTS)

@@ -13,46 +13,17 @@ import pytest
 from duebook import Cancelled, Context, Output
 from duebook.errors import Invalid, NotFound
 from duebook.model.enqueued import enqueued_spec
-from duebook.model.run import Claim, Outcome, Progress, Run, Token
+from duebook.model.run import Claim, Outcome, Progress, Token
 from duebook.model.target import TaskTarget
 from duebook.targets.context import TaskStop
 from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.task import Tasks, perform_task
 from duebook.targets.templates import has_templates
-from tests.conformance.builders import BEGIN
+from tests.support.builders import BEGIN
+from tests.support.targets import RUN, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from duebook.model.event import Draft
-
-RUN = Run(
-    "r", "default", "s", "digest", 1, BEGIN, "schedule", "", "default", 0, "running", 2, 1, 0, None,
-    BEGIN, BEGIN, BEGIN, task="digest",
-)  # fmt: skip
-
-
-class Told:
-    """Reports that are kept in lists."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
-        self.progresses: list[Progress] = []
-        self.published: list[Draft] = []
-        self.settles = False
-
-    def line(self, stream: str, text: str) -> None:
-        self.lines.append((stream, text))
-
-    def progress(self, progress: Progress) -> None:
-        self.progresses.append(progress)
-
-    def settle_in(self, connection: Any, outcome: Outcome) -> None:
-        connection.append(outcome)
-        self.settles = True
-
-    def settled(self) -> Outcome:
-        return Outcome("failed", "uncommitted")
 
 
 def call(

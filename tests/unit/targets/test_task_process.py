@@ -18,7 +18,7 @@ from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks
 from duebook.targets.task_child import _run
 from duebook.targets.task_process import TaskProcesses
-from tests.unit.targets.test_task import RUN, Told
+from tests.support.targets import RUN, Told
 
 if TYPE_CHECKING:
     import pytest

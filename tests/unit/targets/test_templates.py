@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from duebook.errors import Invalid
 from duebook.model.fields import MOST_NESTED
-from duebook.model.run import Claim, Run, Token
-from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.targets.templates import TemplateFailed, check_templates, rendered
-
-AT = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
-NOW = AT + timedelta(minutes=5)
-
-
-def spec_of(target: Any, payload: dict[str, Any] | None = None) -> ScheduleSpec:
-    form = {"trigger": {"cron": "0 9 * * *", "tz": "Europe/Brussels"}, "target": target}
-    return load_spec({**form, "payload": payload or {}}, "digest")
-
-
-def claim_of(
-    target: Any, payload: dict[str, Any] | None = None, given: dict[str, Any] | None = None
-) -> Claim:
-    run = Run(
-        id="run-1",
-        namespace="team",
-        schedule_id="schedule-1",
-        schedule="digest",
-        version=1,
-        due_at=AT,
-        origin="schedule",
-        trigger="schedule:0 9 * * *",
-        queue="default",
-        priority=0,
-        status="running",
-        attempt=1,
-        failures=0,
-        losses=0,
-        payload=given,
-        created_at=AT,
-        ready_at=AT,
-        started_at=NOW,
-    )
-    return Claim(run, Token("run-1", 1, "session"), spec_of(target, payload), "ann")
+from tests.support.targets import NOW, claim_of, spec_of
 
 
 def argv(*words: str, **more: Any) -> list[str]:

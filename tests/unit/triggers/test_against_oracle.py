@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from duebook import at, cron, daily, every, rrule, weekly
-from tests import oracle
-from tests.oracle import DAY, DAY_NAMES, HOUR, MONTH_NAMES, SECOND, Rule
-from tests.zones.sweep import (
+from tests.support import oracle
+from tests.support.oracle import DAY, DAY_NAMES, HOUR, MONTH_NAMES, SECOND, Rule
+from tests.support.zone_sweep import (
     Trigger,
     assert_agrees,
     chain_after,

@@ -9,7 +9,7 @@ import pytest
 
 from duebook import cron, daily, every, rrule, weekly
 from duebook.errors import InvalidTrigger
-from tests.zones.sweep import Trigger, chain_after, chain_before
+from tests.support.zone_sweep import Trigger, chain_after, chain_before
 
 NEW_YORK = "America/New_York"
 LONDON = "Europe/London"

@@ -16,9 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from duebook import cron, rrule
-from tests import oracle
-from tests.oracle import DAY, DAY_NAMES, MONTH_NAMES
-from tests.zones.sweep import chain_after, chain_before
+from tests.support import oracle
+from tests.support.oracle import DAY, DAY_NAMES, MONTH_NAMES
+from tests.support.zone_sweep import chain_after, chain_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ import pytest
 from duebook import at, cron, daily, every, rrule, weekly
 from duebook.triggers import Trigger, load_trigger, tzdata_version
 from duebook.triggers.base import TimelineTrigger
-from tests.waiting import takes_less_than
+from tests.support.waiting import takes_less_than
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BRUSSELS = "Europe/Brussels"

@@ -12,7 +12,7 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.arriving import Target
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.moving import Source
-from tests.conformance.builders import VirtualClock
+from tests.support.builders import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -19,7 +19,7 @@ from duebook.model.run import LogLine, Progress
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.sqlite.moving import DRAIN, Source
 from duebook.store.values import News
-from tests.conformance.builders import (
+from tests.support.builders import (
     BEGIN,
     LEASE,
     MINUTE,
@@ -40,7 +40,7 @@ from tests.conformance.builders import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conformance.builders import VirtualClock
+    from tests.support.builders import VirtualClock
     from tests.unit.store.moving.conftest import Move
 
 

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from duebook.errors import Conflict, DuebookError, Invalid, NotFound
-from tests.conformance.builders import add_schedule, claimed_run, get_runs
+from tests.support.builders import add_schedule, claimed_run, get_runs
 
 if TYPE_CHECKING:
-    from tests.conformance.builders import VirtualClock
+    from tests.support.builders import VirtualClock
     from tests.unit.store.moving.conftest import Move
 
 SHOP = """

@@ -14,15 +14,15 @@ from duebook.balance import check_books
 from duebook.book import Book
 from duebook.errors import DuebookError
 from duebook.model.run import LogLine, Outcome
-from tests.conformance.builders import BEGIN, VirtualClock, tick
-from tests.conformance.histories import HOUR, LEASE, History
+from tests.support.builders import BEGIN, VirtualClock, tick
+from tests.support.histories import HOUR, LEASE, History
 from tests.unit.store.moving.conftest import Move
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from duebook.store.base import Store, Tx
-    from tests.postgres import Server
+    from tests.support.postgres import Server
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 

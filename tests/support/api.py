@@ -1,0 +1,168 @@
+"""An app on whichever books a test has, and clients with tokens of each role."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from starlette.testclient import TestClient
+
+from duebook.api.app import create_app
+from duebook.api.asking import Services
+from duebook.api.log_stream import Streams
+from duebook.api.permissions import Caller
+from duebook.api.routes import RESOURCES
+from duebook.api.watching import Watch
+from duebook.model.access import EVERYWHERE, Role
+from duebook.targets.task import Tasks
+from duebook.web.routes import PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.api.app import App
+    from duebook.api.gate import Authenticator
+    from duebook.store.base import Store
+
+
+BASE = "http://127.0.0.1:7420"
+
+
+class FixedTokens:
+    """Tokens that stand for a role, everywhere or in one namespace: `admin`, `viewer@shop`."""
+
+    def check(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
+        role, _, namespace = text.partition("@")
+        if role not in ("viewer", "operator", "admin"):
+            return None
+        seen = (namespace,) if namespace else (EVERYWHERE,)
+        return Caller(text, text, Role[role.upper()], seen)
+
+    def open_session(self, text: str) -> str | None:
+        return text if self.check(text) else None
+
+    def use_link(self, code: str) -> str | None:  # noqa: ARG002
+        return None
+
+    def check_session(self, text: str, again: bool = False) -> Caller | None:  # noqa: ARG002
+        return self.check(text)
+
+    def end_session(self, text: str) -> None: ...
+
+
+class WhoeverKnows:
+    """Asks another authenticator, which changes from test to test."""
+
+    def __init__(self) -> None:
+        self.now: Authenticator = FixedTokens()
+
+    def check(self, text: str, again: bool = False) -> Caller | None:
+        return self.now.check(text, again)
+
+    def open_session(self, text: str) -> str | None:
+        return self.now.open_session(text)
+
+    def use_link(self, code: str) -> str | None:
+        return self.now.use_link(code)
+
+    def check_session(self, text: str, again: bool = False) -> Caller | None:
+        return self.now.check_session(text, again)
+
+    def end_session(self, text: str) -> None:
+        self.now.end_session(text)
+
+
+class SharedApp:
+    """One app for all tests of a process: making one takes longer than most of them. What it works
+    on changes hands, so that nothing of a test is seen by the next."""
+
+    def __init__(self, make: Callable[[Store, Authenticator], App] = create_app) -> None:
+        self._make = make
+        self._tokens = WhoeverKnows()
+        self._app: App | None = None
+
+    def on(self, store: Store, authenticator: Authenticator | None = None) -> App:
+        """The app on these books, with tokens of every role unless told otherwise."""
+        self._tokens.now = authenticator or FixedTokens()
+        if self._app is None:
+            self._app = self._make(store, self._tokens)
+        state = self._app.state
+        state.services, state.watch, state.streams = (
+            Services(store, Tasks()),
+            Watch(store),
+            Streams(),
+        )
+        return self._app
+
+
+shared_app = SharedApp()
+
+
+class Api:
+    """A client that says JSON and looks at the status."""
+
+    def __init__(self, app: App, token: str | None) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.client = TestClient(app, BASE, headers=headers, raise_server_exceptions=False)
+
+    def __call__(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
+        """The answer, whatever its status; `path` is below /api/v1 unless it begins with /."""
+        place = path if path.startswith("/") else f"/api/v1/{path}"
+        if body is not None:
+            options["json"] = body
+        return self.client.request(method, place, **options)
+
+    def ok(self, method: str, path: str, body: Any = None, /, **options: Any) -> Any:
+        """The JSON of an answer that is none of an error."""
+        answer = self(method, path, body, **options)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+    def refused(
+        self, status: int, method: str, path: str, body: Any = None, /, **options: Any
+    ) -> Any:
+        """The problem of a refusal with this status."""
+        answer = self(method, path, body, **options)
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        return answer.json()
+
+
+def raw_status(app: App, method: str, path: str, headers: dict[str, str] | None = None) -> int:
+    """The status that an app answers to a path as it is: no client tidies it up before."""
+    given = {"host": "127.0.0.1:7420"} | (headers or {})
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+        "scheme": "http",
+        "http_version": "1.1",
+        "server": ("127.0.0.1", 7420),
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+    }
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    asyncio.run(app(scope, receive, send))
+    return statuses[0]
+
+
+HELLO: dict[str, Any] = {
+    "name": "hello",
+    "cron": "0 9 * * *",
+    "target": {"command": ["echo", "hello"]},
+}
+
+
+OPERATIONS = [operation for resource in (*RESOURCES, *PAGES) for operation in resource.all]

@@ -1,0 +1,172 @@
+"""The steps that a node dies in: how the books stand before, and what is repeated after a crash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.engine.advancer import Advancer
+from duebook.model.flow_target import FlowTarget
+from duebook.model.plan import DueException
+from duebook.model.run import Outcome
+from duebook.store.joined import JoinedStore
+from tests.support.builders import (
+    BEGIN,
+    LEASE,
+    MINUTE,
+    SECOND,
+    VirtualClock,
+    add_run,
+    add_schedule,
+    begin,
+    claim,
+    run_tick,
+    settle,
+    tick,
+)
+from tests.support.flow_builders import CHAIN, put_flow, start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duebook.store.base import Store, Tx
+
+
+Tables = dict[str, list[tuple[Any, ...]]]
+
+
+TABLES: Final = (
+    "schedule_state",
+    "schedule_exceptions",
+    "runs",
+    "run_attempts",
+    "ledger",
+    "flow_runs",
+    "flow_wakes",
+)
+
+
+NODE: Final = "node-1"
+
+
+class Crash(BaseException):
+    """Nothing that a product catches."""
+
+
+def prepare_tick(store: Store, clock: VirtualClock) -> None:
+    """One due time each that fires, is skipped by a person, is skipped for overlap, is missed."""
+    add_schedule(store, "fires")
+    said = add_schedule(store, "said")
+    store.transact(lambda tx: tx.add_exception(said, DueException(BEGIN + 5 * MINUTE, "skip")))
+    add_run(store, add_schedule(store, "busy"))
+    add_schedule(store, "missed", catchup="skip")
+    clock.advance(5 * MINUTE)
+
+
+def prepare_claim(store: Store, clock: VirtualClock) -> None:
+    """Three of four runs can be claimed; the fourth waits for one of its own schedule."""
+    for name in ("a", "b"):
+        add_schedule(store, name)
+    both = add_schedule(store, "both", overlap="skip")
+    clock.advance(MINUTE)
+    tick(store)
+    add_run(store, both)
+    begin(store)
+
+
+def prepare_settle(store: Store, clock: VirtualClock) -> None:
+    """A run that is the last of its schedule and wakes it."""
+    add_schedule(store, trigger={"at": (BEGIN + MINUTE).isoformat()})
+    clock.advance(MINUTE)
+    tick(store)
+    begin(store)
+    claim(store)
+    clock.advance(SECOND)
+
+
+def prepare_takeover(store: Store, clock: VirtualClock) -> None:
+    """One run to be requeued, one that is poison, one that was to be cancelled."""
+    add_schedule(store, "again")
+    add_schedule(store, "poison", max_takeovers=0)
+    add_schedule(store, "cancelled", trigger={"at": (BEGIN + MINUTE).isoformat()})
+    clock.advance(MINUTE)
+    tick(store)
+    begin(store)
+    (unwanted,) = (c.run.id for c in claim(store) if c.run.schedule == "cancelled")
+    store.transact(lambda tx: tx.cancel(unwanted, "cancelled"))
+    clock.advance(LEASE)
+
+
+def prepare_advance(store: Store, clock: VirtualClock) -> None:
+    """One run of a flow each that begins, goes on, skips what comes after a failure, ends, is
+    cancelled, and whose caller runs it again."""
+    put_flow(store, CHAIN)
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: chain, retries: 1}]", "outer")
+    runs = {"chain": start(store), "fails": start(store), "ends": start(store)}
+    runs |= {"stops": start(store), "outer": start(store, "outer")}
+    begin(store)
+    for _ in range(2):
+        Advancer(store).step()
+        for claimed in claim(store):
+            context = claimed.step_context
+            assert context is not None
+            if context.run_id == runs["outer"]:
+                token = claimed.token
+                store.transact(lambda tx, token=token: tx.call_flow(token, FlowTarget("chain")))  # type: ignore[misc]
+            elif context.run_id == runs["ends"] and claimed.run.step == "one":
+                settle(store, claimed.token)
+            elif context.run_id != runs["stops"]:
+                is_well = context.run_id in (runs["chain"], runs["ends"])
+                settle(store, claimed.token, "succeeded" if is_well else "failed")
+    store.transact(lambda tx: tx.cancel(runs["stops"], "stopped"))
+    start(store)
+    clock.advance(SECOND)
+
+
+def prepare_call(store: Store, clock: VirtualClock) -> None:
+    """A step that is about to become the run of a flow."""
+    put_flow(store, CHAIN)
+    put_flow(store, "name: outer\nsteps: [{name: inner, call: chain}]", "outer")
+    start(store, "outer")
+    begin(store)
+    Advancer(store).step()
+    claim(store)
+    clock.advance(SECOND)
+
+
+def call_from_own_run(tx: Tx) -> None:
+    for own in tx.own_runs(NODE):
+        assert tx.call_flow(own.token, FlowTarget("chain", (("DAY", "1"),)))
+
+
+def settle_own_run(tx: Tx) -> None:
+    """A node that lost the answer asks what is still its own, and settles that."""
+    for own in tx.own_runs(NODE):
+        assert tx.settle(own.token, Outcome("failed", "exit_code", "it broke", 3))
+
+
+def bury_and_take_over(tx: Tx) -> None:
+    tx.bury()
+    tx.take_over(100)
+
+
+STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx], object]]]] = {
+    "tick": (prepare_tick, run_tick),
+    "claim": (prepare_claim, lambda tx: tx.claim(NODE, "default", 10)),
+    "settle": (prepare_settle, settle_own_run),
+    "takeover": (prepare_takeover, bury_and_take_over),
+    "advance": (prepare_advance, lambda tx: Advancer(JoinedStore(tx)).advance(tx)),
+    "call": (prepare_call, call_from_own_run),
+}
+
+
+class Points:
+    """Counts the hook's calls, and does something at one of them."""
+
+    def __init__(self, at: int = -1, act: Callable[[], None] = lambda: None) -> None:
+        self.seen: list[str] = []
+        self._at, self._act = at, act
+
+    def __call__(self, name: str) -> None:
+        self.seen.append(name)
+        if len(self.seen) - 1 == self._at:
+            self._act()

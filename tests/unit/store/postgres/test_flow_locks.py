@@ -1,0 +1,146 @@
+"""What is done to several schedules or flows at once locks the states of schedules in one order."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from duebook.book import Book
+from duebook.book.flow_registry import FlowRegistry
+from duebook.engine.advancer import Advancer
+from duebook.flows.sync import FlowSync
+from duebook.planner.unattended import CHANGING_AGAIN
+from duebook.store.postgres.connection import SCHEMA
+from tests.support.builders import MINUTE, add_schedule, run_tick, tick
+from tests.support.builders import VirtualClock as Clock
+from tests.support.flow_builders import CHAIN, put_flow
+from tests.support.postgres_stores import LOCK_WAITS, opened, query
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from duebook.store.base import Tx
+    from duebook.store.postgres import PostgresStore
+
+FLOW = """
+schedule: {{start: "0 0 29 2 *", stop: "{minute} * * * *"}}
+steps: [{{name: work, command: "true"}}]
+"""
+
+
+class Flows:
+    """A directory of flows that have begun, and their schedules in the order of their ids."""
+
+    def __init__(self, store: PostgresStore, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        registry = FlowRegistry(store, "default", timedelta(days=1))
+        registry.hold([folder.name])
+        self._sync = FlowSync([folder], registry)
+        self._moment = 0.0
+        for name in "abcd":
+            self.write(name, 30)
+        self.sync()
+        self.book = Book(store)
+        schedules = sorted(self.book.schedules.list(), key=lambda schedule: schedule.id)
+        self.ids = [schedule.id for schedule in schedules]
+        self.names = [schedule.name for schedule in schedules]
+        for name in self.names:
+            self.book.flows.start(name)
+        Advancer(store).step()
+
+    def write(self, name: str, minute: int) -> None:
+        (self.folder / f"{name}.yaml").write_text(FLOW.format(minute=minute))
+
+    def sync(self) -> None:
+        for _ in range(3):
+            self._sync.step(self._moment)
+            self._moment += 1.0
+
+
+@contextmanager
+def waiting_for_state(url: str, schedule_id: str, work: Callable[[], object]) -> Iterator[None]:
+    """Within, `work` waits for the state of a schedule that somebody else has locked."""
+    thread = threading.Thread(target=work)
+    with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
+        locking = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE"
+        connection.execute(locking, [schedule_id])
+        thread.start()
+        eventually(lambda: query(url, LOCK_WAITS))
+        yield
+    thread.join()
+
+
+def is_free(url: str, schedule_id: str) -> bool:
+    sql = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE SKIP LOCKED"
+    return bool(query(url, sql, schedule_id))
+
+
+@pytest.mark.parametrize("cause", ["their schedules", "their files"])
+def test_flows_that_end_together_lock_their_schedules_in_the_order_of_their_ids(
+    postgres_url: str, tmp_path: Path, cause: str
+) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        flows = Flows(store, tmp_path / "flows")
+        first, *_, last = flows.names
+        if cause == "their schedules":
+            clock.advance(30 * MINUTE)
+            tick(store)
+            work = Advancer(store).step
+        else:
+            (flows.folder / f"{last}.yaml").unlink()
+            flows.write(first, 40)
+            work = flows.sync
+        with waiting_for_state(postgres_url, flows.ids[0], work):
+            assert is_free(postgres_url, flows.ids[-1])
+        if cause == "their schedules":
+            runs = flows.book.runs.list(flow=last)
+            assert all(run.cancel_requested_at is not None for run in runs)
+        else:
+            assert last not in {flow.name for flow in flows.book.flows.list()}
+
+
+def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str) -> None:
+    with opened(postgres_url, Clock()) as store:
+        book = Book(store)
+        for name in "abcd":
+            book.schedules.create(name, trigger={"cron": "0 2 * * *"}, target={"command": ["true"]})
+        first, *_, last = sorted(book.schedules.list(), key=lambda schedule: schedule.id)
+
+        def pause() -> None:
+            book.schedules.act_on("pause", [last.name, first.name])
+
+        with waiting_for_state(postgres_url, first.id, pause):
+            assert is_free(postgres_url, last.id)
+        assert book.schedules.get(last.name).status == "paused"
+
+
+def test_a_tick_and_a_takeover_wait_for_each_other(postgres_url: str) -> None:
+    clock = Clock()
+    free = "SELECT name FROM flow_directories FOR NO KEY UPDATE SKIP LOCKED"
+    with opened(postgres_url, clock) as store:
+        put_flow(store, CHAIN)
+        add_schedule(store, target={"flow": "chain"})
+        clock.advance(MINUTE)
+        with psycopg.connect(postgres_url, options=f"-c search_path={SCHEMA}") as connection:
+            connection.execute("SELECT 1 FROM flow_directories FOR NO KEY UPDATE")
+            assert tick(store) == 0, "it waits for nobody, and decides nothing"
+        wake_at = store.read(lambda tx: tx.earliest_wake())
+        assert wake_at == clock.now + CHANGING_AGAIN
+        clock.advance(CHANGING_AGAIN)
+
+        def work(tx: Tx) -> int:
+            fired = run_tick(tx)
+            assert query(postgres_url, free) == [], "nobody takes it over before the commit"
+            return fired
+
+        assert store.transact(work) == 1
+        assert query(postgres_url, free) != []

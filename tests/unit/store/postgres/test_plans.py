@@ -1,0 +1,392 @@
+"""The hot queries of the PostgreSQL store use their indexes, whatever is in the tables, also when
+they have been executed so often that the server might think of another plan."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import pytest
+
+from duebook.engine.due_cursor import DueCursor
+from duebook.engine.ticker import Ticker
+from duebook.store.postgres import PostgresStore
+from duebook.store.postgres.connection import SCHEMA
+from duebook.store.postgres.statements import QUERIES
+from duebook.store.queries import percent_named
+from duebook.store.values import FIRST
+from tests.support.builders import MINUTE, VirtualClock, add_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duebook.store.values import Mark
+    from tests.support.postgres import Server
+
+NOW: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+IDS: Final = "{s1,s2,s3}"
+RUNS: Final = "{q1,q2,q3}"
+TOKEN: Final[dict[str, Any]] = {"run_id": "r1", "attempt": 1, "session_id": "alive"}
+HOW: Final[dict[str, Any]] = {"status": "failed", "reason": None, "error": None, "exit_code": 1}
+OUTPUT: Final[dict[str, Any]] = {"output": "1", "output_ref": None}
+PROGRESS: Final[dict[str, Any]] = {"progress": 0.5, "text": "half", "now": NOW}
+PLACE: Final[dict[str, Any]] = {"queue": "default", "namespace": "default"}
+FITS: Final[dict[str, Any]] = {"tasks": "{}", "labels": "{}"}
+CLAIMABLE: Final[dict[str, Any]] = {**PLACE, **FITS, "now": NOW, "limit": 5}
+PAGE: Final[dict[str, Any]] = {"since": NOW, "at": NOW, "id": 7, "limit": 5}
+HOT: Final[dict[str, dict[str, Any]]] = {
+    "take_due": {"now": NOW, "limit": 10, "after": NOW, "after_id": ""},
+    "get_earliest_wake": {"after": NOW},
+    "lock_state": {"id": "s1"},
+    "take_states": {"ids": IDS},
+    "cancel_queued_runs": {"ids": IDS, "now": NOW, "reason": "deleted"},
+    "delete_states": {"ids": IDS},
+    "delete_schedules": {"ids": IDS, "now": NOW},
+    "lock_wakes": {"ids": RUNS},
+    "list_active": {"ids": IDS},
+    "list_settled": {"ids": IDS},
+    "list_claimable": CLAIMABLE,
+    "take_claimable": CLAIMABLE,
+    "list_namespaces": {"queue": "default"},
+    "count_running": {"queue": "default"},
+    "renew_all": {
+        "clock": NOW,
+        "here": NOW,
+        "lease": timedelta(seconds=30),
+        "id": "alive",
+        "leads": True,
+        "queues": "{default}",
+        "namespaces": None,
+        "after": NOW,
+    },
+    "get_any_queued": {"queues": "{default}", "namespaces": "{default,shop}"},
+    "list_served": {"now": NOW},
+    "lock_exclusive": {"ids": IDS},
+    "claim_runs": {"ids": RUNS, "session_id": "alive", "now": NOW},
+    "claim_limited": {"ids": RUNS, "session_id": "alive", "now": NOW},
+    "list_upstreams": {"ids": IDS},
+    "settle_run": {**TOKEN, **HOW, **OUTPUT, "now": NOW},
+    "settle_runs": {
+        **{name: [value] for name, value in (TOKEN | HOW | OUTPUT).items()},
+        "now": NOW,
+    },
+    "get_own_run": TOKEN,
+    "wake_schedule": {"schedule_id": "s1", "now": NOW},
+    "list_session_runs": {"id": "alive"},
+    "list_orphans": {"limit": 10},
+    "take_orphans": {"ids": RUNS},
+    "list_expiring": {"now": NOW, "limit": 10},
+    "get_earliest_expiry": {},
+    "get_earliest_ready": {"now": NOW},
+    "list_schedules_by_id": {"ids": IDS},
+    "list_latest_runs": {"ids": IDS},
+    "list_marks": {"ids": IDS, "each": 20},
+    "list_running": {"namespace": "default", "limit": 20},
+    "list_late": {
+        "namespace": "default",
+        "since": NOW,
+        "seconds": 60.0,
+        "before": 9_000,
+        "looked": 50,
+        "limit": 5,
+    },
+    "count_failed": {"namespace": "default", "first": 5_000, "most": 100},
+    "list_durations": {"namespace": "default", "before": 9_000, "looked": 50},
+    "list_inhabited": {"limit": 1_000},
+    "get_any_active": {"namespace": "default", "limit": 100},
+    "get_signal": {"now": NOW},
+    "list_paused": {"namespace": "default", "after": "", "before": "{", "limit": 51},
+    "list_tokens_by_id": {"ids": IDS},
+    "list_flow_runs_of": {"namespace": "default", "flow": "f", "limit": 5},
+    "list_runs_by_id": {"ids": RUNS},
+    "get_place": {"namespace": "default", "place": 5_000},
+    "get_last_place": {"namespace": "default"},
+    "delete_old_runs": {"before": NOW, "limit": 5},
+    "list_changes": {"namespace": "default", **PAGE},
+    "list_changes_of": {"namespace": "default", "subject": "s1", **PAGE},
+    "list_all_changes": PAGE,
+    "list_changes_by_id": {"ids": "{1,2}"},
+    "delete_old_changes": {"before": NOW, "limit": 5},
+    "delete_old_keys": {"before": NOW, "limit": 5},
+    "list_waiting_queues": {"limit": 10},
+    "count_queued": {"queue": "default", "limit": 10},
+    "count_running_by_queue": {},
+    "list_first_tasks": {**PLACE, "limit": 10},
+    "get_most_overdue": {"before": NOW},
+    "list_problems": {"limit": 10},
+    "wake_asleep": {"now": NOW, "limit": 10},
+    "count_statuses": {"after": "s5", "limit": 100},
+}
+NAMES: Final[dict[str, Any]] = {"namespace": "default", "after": "s5", "before": "s{", "limit": 51}
+LABEL: Final[dict[str, Any]] = {**NAMES, "label": "team", "value": "x"}
+AGE: Final[dict[str, Any]] = {"namespace": "default", "at": NOW, "id": "s5", "limit": 51}
+PLACES: Final[dict[str, Any]] = {"namespace": "default", "first": 0, "before": 9_000, "limit": 51}
+STRETCH: Final[dict[str, Any]] = {"schedule_id": "s1", "since": NOW, "before": NOW, "limit": 51}
+LOG: Final[dict[str, Any]] = {
+    "namespace": "default",
+    "after": 100,
+    "until": 9_000,
+    "every": True,
+    "topics": "{}",
+    "type": None,
+    "key": None,
+    "limit": 51,
+    "most": 1_000_000,
+}
+PAGES: Final[dict[str, dict[str, Any]]] = {
+    "list_by_name": NAMES,
+    "list_by_name_back": NAMES,
+    "list_by_label": LABEL,
+    "list_by_label_back": LABEL,
+    "list_by_age": AGE,
+    "list_by_age_back": AGE,
+    "list_by_wake": {"at": NOW, "id": "", "limit": 51},
+    "list_runs_by_place": PLACES,
+    "list_runs_of_task": {**PLACES, "task": "digest"},
+    "list_failed_runs": {**PLACES, "status": "failed"},
+    "list_runs_of": {**STRETCH, "place": 5},
+    "list_ledger": {**STRETCH, "id": 5},
+}
+BY_ID: Final[dict[str, dict[str, Any]]] = {
+    "settle_run": HOT["settle_run"],
+    "settle_runs": HOT["settle_runs"],
+    "note_progress": {name: [value] for name, value in (TOKEN | PROGRESS).items()},
+    "get_own_run": TOKEN,
+    "retry_run": {**TOKEN, **HOW, "ready_at": NOW},
+    "hand_back_run": {**TOKEN, "ready_at": NOW},
+    "get_token_state": TOKEN,
+    "requeue_runs": {"ids": "{r1}", "now": NOW},
+    "fail_lost_run": {**HOW, "id": "r1", "now": NOW},
+    "cancel_queued_run": {"id": "q1", "now": NOW, "reason": "x"},
+    "request_cancel": {"id": "r1", "now": NOW, "reason": "x"},
+    "claim_runs": HOT["claim_runs"],
+    "claim_limited": HOT["claim_limited"],
+    "take_orphans": {"ids": RUNS},
+    "expire_runs": {"ids": RUNS, "now": NOW},
+}
+FILL: Final = """
+INSERT INTO schedules (id, namespace, name, version, created_at)
+SELECT 's' || n, 'default', 's' || n, 1, :now FROM generate_series(1, :many) AS n;
+INSERT INTO schedule_state (schedule_id, version, status, watermark, wake_at)
+SELECT 's' || n, 1, 'active', :now, :now + n * interval '1 second'
+FROM generate_series(-9, :many) AS n WHERE n > 0;
+INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
+SELECT 's' || n, 'team', CASE WHEN n % 10 = 0 THEN 'x' ELSE 'y' END, 'default', 's' || n
+FROM generate_series(1, :many) AS n;
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, reason, facts,
+    at)
+SELECT 's' || n % 100, 1, :now + n * interval '1 s', :now + n * interval '1 s', 1, true, 'skipped',
+    'overlap', '{}', :now FROM generate_series(1, :many) AS n;
+INSERT INTO node_sessions
+SELECT 'n' || n, 'n', 1, '', '', '', :now, :now, :now, :now FROM generate_series(1, 50) AS n;
+INSERT INTO node_sessions VALUES ('alive', 'n', 1, '', '', '', :now, :now + '1 h', :now, NULL);
+INSERT INTO runs (id, namespace, schedule_id, version, due_at, origin, trigger, queue, priority,
+    exclusive, wakes, max_takeovers, status, session_id, claimed_at, created_at, ready_at,
+    finished_at)
+SELECT kind || n, 'default', 's' || n, 1, :now + shift * interval '1 s', 'schedule', '', 'default',
+    0, n % 2 = 0, n % 3 = 0, 3, status, CASE WHEN status <> 'queued' THEN 'alive' END,
+    CASE WHEN status <> 'queued' THEN :now END, :now, :now,
+    CASE WHEN status IN ('succeeded', 'failed') THEN :now + n * interval '1 s' END
+FROM (VALUES ('q', 1, 'queued', 40), ('r', 2, 'running', 9), ('e', 3, 'succeeded', :many),
+    ('f', 4, 'succeeded', :many), ('x', 5, 'failed', 300)) AS v (kind, shift, status, top)
+CROSS JOIN LATERAL generate_series(1, top) AS n;
+INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id)
+SELECT :now - n * interval '1 s', '', 'default', '', '', 's' || n % 9, ''
+FROM generate_series(1, :many) AS n;
+INSERT INTO events (id, namespace, topic, type, key, slot, data, meta, at, position)
+SELECT 'e' || n, 'default', 'orders', 'orders', '', 0, '{}', '{}', :now + n * interval '1 s', n
+FROM generate_series(1, :many) AS n;
+INSERT INTO consumers VALUES ('default', 'billing', 'group', 'null', 1, 1, '{}', :now);
+INSERT INTO cursors (namespace, name, part, position) VALUES ('default', 'billing', 0, 0);
+INSERT INTO dead_letters
+SELECT 'default', 'billing', 'e' || n, 0, '{}', '', 1, :now + n * interval '1 s', n % 1000 = 0
+FROM generate_series(1, :many) AS n;
+INSERT INTO idempotency_keys SELECT 's', n, '', '{}', :now FROM generate_series(1, :many) AS n;
+"""
+
+
+@pytest.fixture(scope="module", params=["not analyzed", "analyzed"])
+def books(request: pytest.FixtureRequest, postgres_server: Server) -> Iterator[Any]:
+    """Ten thousand schedules with two runs each that ended, and a few that have not."""
+    with postgres_server.database() as url:
+        options = f"-c search_path={SCHEMA} -c plan_cache_mode=force_custom_plan -c jit=off"
+        options += " -c enable_bitmapscan=off"
+        with psycopg.connect(url, autocommit=True, options=options) as connection:
+            text = FILL.replace(":now", f"timestamptz '{NOW.isoformat()}'")
+            connection.execute(text.replace(":many", "10000").encode())
+            if request.param == "analyzed":
+                connection.execute("VACUUM ANALYZE")
+            yield connection
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_reads_no_table_from_end_to_end(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    sql = percent_named(QUERIES[name])
+    for _ in range(7):  # a prepared statement may get a generic plan from its sixth time on
+        rows = books.execute(f"EXPLAIN {sql}".encode(), HOT[name], prepare=True).fetchall()
+    plan = "\n".join(row[0] for row in rows)
+    for table in ("runs", "schedules", "schedule_state"):
+        assert f"Seq Scan on {table}" not in plan, plan
+
+
+@pytest.mark.parametrize("namespaces", [None, ["shop"], ["default", "shop"]])
+@pytest.mark.parametrize("name", ["look_for_work", "get_any_queued"])
+def test_a_look_for_work_reads_no_run_of_a_namespace_that_is_not_served(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, namespaces: list[str] | None
+) -> None:
+    sql = percent_named(QUERIES[name])
+    served: dict[str, Any] = {"queues": ["default", "mail"], "namespaces": namespaces}
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+        rows = books.execute(explain, {**served, **FITS, "clock": NOW}).fetchall()
+    read = 0
+    for node in nodes(rows[0][0][0]["Plan"]):
+        if node.get("Index Name") == "runs_queued" and "queue = " in node.get("Index Cond", ""):
+            each = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+            read += each * node["Actual Loops"]
+    assert read <= (0 if namespaces == ["shop"] else 5)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_a_stretch_of_an_index(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    """It reads about as many rows as it shows, and sorts at most those."""
+    sql = percent_named(QUERIES[name])
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+    for _ in range(7):
+        rows = books.execute(explain, PAGES[name], prepare=True).fetchall()
+    for node in nodes(rows[0][0][0]["Plan"]):
+        assert "Seq Scan" not in node["Node Type"], node
+        read = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        assert read * node["Actual Loops"] <= 3 * 51, node
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_a_run_that_is_named_is_found_by_its_id(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    """And by no index that was small when the tables were last analyzed."""
+    sql = percent_named(QUERIES[name])
+    plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), BY_ID[name]))
+    assert "runs_pkey" in plan
+    assert "runs_running" not in plan, plan
+    assert "runs_queued" not in plan, plan
+
+
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    sql, number = percent_named(QUERIES[name]), 1_000
+    values = {k: v * number if isinstance(v, list) else v for k, v in BY_ID[name].items()}
+    values["run_id"] = [f"e{n}" for n in range(number)]
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
+    assert re.search(r"runs_pkey .*\n\s+Index Cond: ", plan), plan[:2_000]
+
+
+@pytest.mark.parametrize("name", ["list_events", "list_events_back"])
+def test_the_log_is_read_along_its_positions(
+    books: psycopg.Connection[tuple[Any, ...]], name: str
+) -> None:
+    sql = percent_named(QUERIES[name])
+    here = {"parts": "{0}", "partitions": 1, "any_key": True, "keys": "{}"}
+    values = LOG | (here if name == "list_events" else {})
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+        (plan,) = books.execute(explain, values).fetchall()[0][0]
+    kinds = [node["Node Type"] for node in nodes(plan["Plan"])]
+    assert "Sort" not in kinds, kinds
+    for node in nodes(plan["Plan"]):
+        assert node.get("Index Name", "events_by_position") == "events_by_position"
+        assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 3 * 51, node
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("take_letters", {"name": "billing", "parts": "{0}", "partitions": 1}),
+        (
+            "list_letters",
+            {"name": None, "before_at": NOW + 60 * MINUTE, "before_id": "", "before_name": ""},
+        ),
+    ],
+)
+def test_dead_letters_are_found_among_many(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, values: dict[str, Any]
+) -> None:
+    sql = percent_named(QUERIES[name])
+    values = values | {"namespace": "default", "limit": 51, "most": 1_000_000}
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode()
+        (plan,) = books.execute(explain, values).fetchall()[0][0]
+    for node in nodes(plan["Plan"]):
+        assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 51, node
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "conditions"),
+    [
+        ("get_position_at", {"at": NOW + 60 * MINUTE}, ("(at >= ", '("position" > ')),
+        ("delete_old_events", {"before": NOW + 60 * MINUTE, "limit": 51}, ('("position" < ',)),
+    ],
+)
+def test_the_log_is_not_read_from_its_beginning(
+    books: psycopg.Connection[tuple[Any, ...]],
+    name: str,
+    values: dict[str, Any],
+    conditions: tuple[str, ...],
+) -> None:
+    sql = percent_named(QUERIES[name])
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
+    for condition in conditions:
+        assert re.search(rf"Index Cond: \(?{re.escape(condition)}", plan), plan
+
+
+def test_a_long_snapshot_does_not_make_a_look_from_the_mark_longer(
+    postgres_server: Server,
+) -> None:
+    """While it lasts, nobody may forget where schedules were due before."""
+    with postgres_server.database() as url:
+        clock = VirtualClock()
+        store = PostgresStore(url, clock)
+        for number in range(100):
+            add_schedule(store, f"job-{number}", overlap="allow")
+        options = f"-c search_path={SCHEMA} -c enable_seqscan=off -c enable_bitmapscan=off"
+        with psycopg.connect(url, options=options) as dump:
+            dump.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            dump.execute("SELECT count(*) FROM schedule_state")
+            cursor = DueCursor()
+            for _ in range(20):
+                clock.advance(MINUTE)
+                Ticker(store, cursor=cursor).step()
+            with psycopg.connect(url, options=options, autocommit=True) as connection:
+                from_the_mark = pages_of_a_look(connection, cursor.mark or FIRST)
+                from_the_beginning = pages_of_a_look(connection, FIRST)
+        store.close()
+    assert from_the_mark * 10 < from_the_beginning
+
+
+def pages_of_a_look(connection: psycopg.Connection[tuple[Any, ...]], mark: Mark) -> int:
+    sql = percent_named(QUERIES["get_earliest_wake"])
+    explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}".encode()
+    rows = connection.execute(explain, {"after": mark.wake_at}).fetchall()
+    plan = rows[0][0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
