@@ -206,7 +206,7 @@ class Duebook(Book):
                 Schedules(self.store, self.namespace, by=by).delete(name)
         names: dict[str, Any] = {what: tuple(given) for what, given in found.items()}
         declarations = Declarations(**names, removed=tuple(removed), refused=tuple(refused))
-        _tell(declarations, prune)
+        _print_declared(declarations, prune)
         return declarations
 
     def run(
@@ -341,9 +341,9 @@ class Duebook(Book):
             try:
                 if self.tasks.names or self._app is not None:
                     self.declare(prune)
-                _tell_unserved(self.tasks, options)
+                _warn_unserved(self.tasks, options)
                 if flows or any(task.schedule is not None for task in self.tasks):
-                    _tell_unserved_namespace(self.namespace, options)
+                    _warn_unserved_namespace(self.namespace, options)
                 node.run(ready)
             finally:
                 self._node = None
@@ -456,7 +456,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _tell(declared: Declarations, prune: bool) -> None:
+def _print_declared(declared: Declarations, prune: bool) -> None:
     for what in ("created", "changed"):
         for name in getattr(declared, what):
             log.info("schedule %s is %s, as the code declares it", name, what)
@@ -473,7 +473,7 @@ def _tell(declared: Declarations, prune: bool) -> None:
         log.error("schedule %s is not as the code declares it: %s", name, why)
 
 
-def _tell_unserved(tasks: Tasks, options: NodeOptions) -> None:
+def _warn_unserved(tasks: Tasks, options: NodeOptions) -> None:
     """Whoever forgets to serve a queue would wonder why nothing runs."""
     waiting: dict[str, list[str]] = {}
     for task in tasks:
@@ -485,7 +485,7 @@ def _tell_unserved(tasks: Tasks, options: NodeOptions) -> None:
         log.info("queue %s is not served by this node; in it wait runs of %s", queue, told)
 
 
-def _tell_unserved_namespace(namespace: str, options: NodeOptions) -> None:
+def _warn_unserved_namespace(namespace: str, options: NodeOptions) -> None:
     if "worker" in options.roles and namespace not in options.namespaces:
         log.warning(
             "this node has flows or schedules in namespace %s, and serves %s: their runs wait for "

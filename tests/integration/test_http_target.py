@@ -15,8 +15,8 @@ import pytest
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.model.schedule import load_spec
 from duebook.targets.addresses import read_networks
-from duebook.targets.answer import MOST_SHOWN
 from duebook.targets.http import MOST_READ, perform_http
+from duebook.targets.http_response import MOST_SHOWN
 from duebook.targets.outcomes import MOST_OUTPUT
 from duebook.targets.processes import Stop
 from tests.integration.http_server import Server, authority

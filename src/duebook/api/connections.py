@@ -77,7 +77,7 @@ class Connections:
         if len(self._open) < self.limits.connections:
             self._open[connection] = None
             return True
-        self._tell()
+        self._log_closed()
         if len(self._refused) < self.limits.told:
             self._refused.add(connection)
         else:
@@ -102,9 +102,9 @@ class Connections:
             self.discard(one)
             one.make_way()
         if some:
-            self._tell()
+            self._log_closed()
 
-    def _tell(self) -> None:
+    def _log_closed(self) -> None:
         now = self.clock()
         if now - self._told_at >= TELL_EVERY:
             self._told_at = now

@@ -117,7 +117,7 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        answer = _Answer(send)
+        answer = _SecuredSend(send)
         try:
             headers = Headers(scope=scope)
             self._refuse_foreign(scope, headers)
@@ -219,7 +219,7 @@ class _Foreign(Forbidden):
     code = "foreign"
 
 
-class _Answer:
+class _SecuredSend:
     """Sends an answer with the security headers; knows whether it has begun."""
 
     def __init__(self, send: Send) -> None:

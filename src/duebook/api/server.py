@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.api.limits import Limits
 
-__all__ = ["DEFAULT_PORT", "Place", "Server", "bind"]
+__all__ = ["DEFAULT_PORT", "ListeningSocket", "Server", "bind"]
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ BACKLOG: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListeningSocket:
     """A socket that is bound, and how it is called."""
 
     socket: socket.socket
@@ -66,7 +66,7 @@ class Place:
         return Hosts(frozenset(own | _words(names)), not self.local, frozenset(_words(origins)))
 
 
-def bind(host: str, port: int | None) -> Place:
+def bind(host: str, port: int | None) -> ListeningSocket:
     """A socket at an address; without a port the default one, or the next that is free.
 
     Port 0 means any that is free. Raises Invalid for an address that is none, and Unavailable for
@@ -84,7 +84,7 @@ def bind(host: str, port: int | None) -> Place:
     )
 
 
-def _bind(host: str, port: int, moved: bool = False) -> Place:
+def _bind(host: str, port: int, moved: bool = False) -> ListeningSocket:
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -102,20 +102,20 @@ def _bind(host: str, port: int, moved: bool = False) -> Place:
             f"port {port} of {host} cannot be used: {error.strerror}; give another --port, or 0 "
             "for any that is free"
         ) from error
-    return Place(opened, host, opened.getsockname()[1], moved)
+    return ListeningSocket(opened, host, opened.getsockname()[1], moved)
 
 
 class Server(Closing):
     """Answers from `start` on until `close`, within `limits`."""
 
-    def __init__(self, app: App, place: Place, limits: Limits | None = None) -> None:
+    def __init__(self, app: App, listening: ListeningSocket, limits: Limits | None = None) -> None:
         from duebook.api.event_loop import EventLoop
         from duebook.api.limits import Limits
 
         limits = limits or Limits()
         app.state.streams.connections = limits.connections
         self._app = app
-        self._place = place
+        self._listening = listening
         self._uvicorn = EventLoop(app, limits, STOP_WITHIN, BACKLOG)
         self._thread = threading.Thread(target=self._run, name="duebook-web", daemon=True)
         self._failure: BaseException | None = None
@@ -127,7 +127,7 @@ class Server(Closing):
 
     def _run(self) -> None:
         try:
-            self._uvicorn.run(sockets=[self._place.socket])
+            self._uvicorn.run(sockets=[self._listening.socket])
         except BaseException as error:
             log.exception("the web server has ended")
             self._failure = error
@@ -156,7 +156,7 @@ class Server(Closing):
         self._uvicorn.should_exit = True
         if self._thread.is_alive():
             self._thread.join(STOP_WITHIN + 5)
-        self._place.socket.close()
+        self._listening.socket.close()
 
 
 def _machine() -> str:

@@ -55,13 +55,13 @@ def act_on_many(
     if options["dry_run"] or not options["yes"]:
         tried = book.schedules.act(action, wanted, dry_run=True, **pause)
         if options["dry_run"] or not tried.count:
-            _tell(tried, f"would {verb}", as_json)
+            _print_acted(tried, f"would {verb}", as_json)
             return
         click.echo(wrapped(_words(tried, f"about to {verb}")), err=True)
         if not _agreed():
             click.echo("nothing was done", err=True)
             click.get_current_context().exit(1)
-    _tell(book.schedules.act(action, wanted, **pause), done, as_json)
+    _print_acted(book.schedules.act(action, wanted, **pause), done, as_json)
 
 
 _VERBS: Final = {
@@ -79,7 +79,7 @@ def _agreed() -> bool:
         raise click.UsageError("nobody answered; --yes does it without asking") from None
 
 
-def _tell(acted: Acted, words: str, as_json: bool) -> None:
+def _print_acted(acted: Acted, words: str, as_json: bool) -> None:
     if as_json:
         print_json(acted_form(acted))
     else:

@@ -201,7 +201,7 @@ def update_command(
             raise click.UsageError("give what shall change")
         if dry_run:
             edit = book.schedules.preview_update(former.id, **changes)
-            print_json(edit_form(edit)) if as_json else _tell_edit(edit)
+            print_json(edit_form(edit)) if as_json else _print_edit(edit)
             return
         schedule = book.schedules.update(former.id, version=former.version, **changes)
         if as_json:
@@ -211,17 +211,17 @@ def update_command(
         click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))
         if schedule.status == "active":
             click.echo(f"next due {when(schedule.next_due_at)}")
-        _tell_notes(schedule.notes)
+        _print_notes(schedule.notes)
         if target is not None or changes.keys() & {"queue", "depends_on"}:
             print_notes(book, schedule)
 
 
-def _tell_notes(notes: Sequence[Note]) -> None:
+def _print_notes(notes: Sequence[Note]) -> None:
     for note in notes:
         click.echo(f"note: {printable(note.message)}", err=True)
 
 
-def _tell_edit(edit: Edited) -> None:
+def _print_edit(edit: Edited) -> None:
     """The next due times in order, with those that go and those that come."""
     was, will = set(edit.was_due), set(edit.will_be_due)
     last = min((due[-1] for due in (edit.was_due, edit.will_be_due) if due), default=None)
@@ -230,7 +230,7 @@ def _tell_edit(edit: Edited) -> None:
             click.echo(f"{' ' if at in was & will else '-' if at in was else '+'} {when(at)}")
     if was == will:
         click.echo("no due time would change")
-    _tell_notes(edit.notes)
+    _print_notes(edit.notes)
 
 
 def _reset(names: tuple[str, ...], current: ScheduleSpec | None) -> dict[str, None]:

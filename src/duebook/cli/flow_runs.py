@@ -181,11 +181,11 @@ def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None
         before = book.flows.steps(run_id)
         again = book.flows.retry(run_id, step)
         if not as_json:
-            _tell_of_newer(book, again)
+            _print_newer(book, again)
         _follow(book, again, wait, as_json, "goes on", before)
 
 
-def _tell_of_newer(book: Book, run: Run) -> None:
+def _print_newer(book: Book, run: Run) -> None:
     """A run goes on with the file that it began with, which may not be what people expect."""
     name = run.flow or ""
     try:

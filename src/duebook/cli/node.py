@@ -16,7 +16,7 @@ from duebook.cli.loading import load_app
 from duebook.cli.node_log import begin_log, log_level
 from duebook.cli.opening import database_settings
 from duebook.cli.output import json_option, print_json, when
-from duebook.cli.web import open_web, start_web, take_place
+from duebook.cli.web import open_socket, open_web, start_web
 from duebook.descriptors import allow_descriptors
 from duebook.errors import Invalid, printable, shorten
 from duebook.ids import check_name
@@ -250,17 +250,18 @@ def _serve(
     setup = command_setup(settings.pass_env, settings.run_as)
     allow_descriptors(slots * 8 + 256)  # a run needs five
     with ExitStack() as stack:
-        place = take_place(settings) if "web" in roles else None  # first: who cannot, hears it now
-        if place is not None:
-            stack.callback(place.socket.close)
+        # first: who cannot, hears it now
+        listening = open_socket(settings) if "web" in roles else None
+        if listening is not None:
+            stack.callback(listening.socket.close)
         stack.enter_context(keeping_prints())
         spawner = stack.enter_context(Spawner(setup))  # before any thread
         alone = roles == ("web",)
         process = None
-        if place is not None and not alone:
+        if listening is not None and not alone:
             from duebook.cli.web_supervisor import WebProcess
 
-            process = stack.enter_context(WebProcess(place.socket))  # it imports meanwhile
+            process = stack.enter_context(WebProcess(listening.socket))  # it imports meanwhile
         from duebook.engine.garbage import collect_seldom
         from duebook.engine.measures import Measures
         from duebook.engine.node import NodeOptions
@@ -282,10 +283,10 @@ def _serve(
         )
         measures = Measures()
         web = None
-        if process is not None and place is not None:
-            web = start_web(process, book, settings, place, measures, level)
-        elif place is not None:
-            web = stack.enter_context(open_web(book, settings, place))
+        if process is not None and listening is not None:
+            web = start_web(process, book, settings, listening, measures, level)
+        elif listening is not None:
+            web = stack.enter_context(open_web(book, settings, listening))
 
         def ready() -> None:
             _greet(book, options, setup.user)

@@ -1,4 +1,4 @@
-"""Opens the API: its place, who may come in, and whether it has a process of its own.
+"""Opens the API: its address, who may come in, and whether it has a process of its own.
 
 Beside a node that plans or works it has; a node that only serves the API is one process.
 """
@@ -23,35 +23,38 @@ from duebook.store.opening import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from duebook.api.server import Place
+    from duebook.api.server import ListeningSocket
     from duebook.app import Duebook
     from duebook.cli.web_supervisor import WebProcess
     from duebook.engine.measures import Measures
     from duebook.settings import Settings
     from duebook.store.base import Store
 
-__all__ = ["Web", "open_web", "start_web", "take_place"]
+__all__ = ["Web", "open_socket", "open_web", "start_web"]
 
 
 class Web:
     """The API of this node, which `start` announces."""
 
     def __init__(
-        self, place: Place, entrance: Entrance | None, begin: Callable[[], None] = lambda: None
+        self,
+        listening: ListeningSocket,
+        entrance: Entrance | None,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
-        self._place = place
+        self._listening = listening
         self._entrance = entrance
         self._begin = begin
 
     def start(self) -> None:
         """Serve, and say where."""
-        if self._place.moved:
-            click.echo(f"port {DEFAULT_PORT} is in use; the API is at {self._place.port}")
+        if self._listening.moved:
+            click.echo(f"port {DEFAULT_PORT} is in use; the API is at {self._listening.port}")
         if self._entrance is None:
-            click.echo(f"open: {self._place.open_address}/login")
+            click.echo(f"open: {self._listening.open_address}/login")
         else:
-            self._entrance.announce(self._place.open_address)
-        if (elsewhere := self._place.elsewhere) is not None:
+            self._entrance.announce(self._listening.open_address)
+        if (elsewhere := self._listening.elsewhere) is not None:
             click.echo(f"from other machines: {elsewhere}/login")
         self._begin()
 
@@ -91,7 +94,7 @@ def _link_command() -> str:
     return f"duebook --database {shlex.quote(database)} token link"
 
 
-def take_place(settings: Settings) -> Place:
+def open_socket(settings: Settings) -> ListeningSocket:
     """The socket that the settings name, bound; raises as `bind`."""
     return bind(settings.host, int(settings.port) if settings.port else None)
 
@@ -100,7 +103,7 @@ def start_web(
     process: WebProcess,
     book: Duebook,
     settings: Settings,
-    place: Place,
+    listening: ListeningSocket,
     measures: Measures,
     level: int,
 ) -> Web:
@@ -108,14 +111,14 @@ def start_web(
 
     On loopback the local token opens it. Beyond, raises Invalid unless there is a token.
     """
-    entrance = _entrance(book.store, book.database_url, place)
-    hosts = place.hosts(settings.allowed_hosts, settings.cors_origins)
+    entrance = _entrance(book.store, book.database_url, listening)
+    hosts = listening.hosts(settings.allowed_hosts, settings.cors_origins)
     told = {
         "database_url": book.database_url,
         "listen_url": settings.listen_url,
         "cwd": str(Path.cwd()),
-        "host": place.host,
-        "port": place.port,
+        "host": listening.host,
+        "port": listening.port,
         "hosts": [sorted(hosts.names), hosts.any_address, sorted(hosts.origins)],
         "max_connections": settings.max_connections,
         "local_token_path": None if entrance is None else str(entrance.path),
@@ -124,11 +127,11 @@ def start_web(
     }
     answers = {"trouble": book.node_trouble, "measures": measures.to_json}
     process.start(told, answers, measures.restarted_web)
-    return Web(place, entrance)
+    return Web(listening, entrance)
 
 
 @contextmanager
-def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
+def open_web(book: Duebook, settings: Settings, listening: ListeningSocket) -> Iterator[Web]:
     """The API in this process, with connections of its own; as `start_web`."""
     from duebook.api.authenticator import authenticator_of
     from duebook.api.limits import limits_for
@@ -137,32 +140,32 @@ def open_web(book: Duebook, settings: Settings, place: Place) -> Iterator[Web]:
 
     store = open_store(book.database_url, settings.listen_url)
     try:
-        entrance = _entrance(store, book.database_url, place)
+        entrance = _entrance(store, book.database_url, listening)
         app = create_site(
             store,
             authenticator_of(store, None if entrance is None else entrance.path),
             tasks=book.tasks,
             trouble=book.node_trouble,
-            hosts=place.hosts(settings.allowed_hosts, settings.cors_origins),
+            hosts=listening.hosts(settings.allowed_hosts, settings.cors_origins),
         )
-        with Server(app, place, limits_for(settings.max_connections)) as server:
-            yield Web(place, entrance, server.start)
+        with Server(app, listening, limits_for(settings.max_connections)) as server:
+            yield Web(listening, entrance, server.start)
     finally:
         store.close()
 
 
-def _entrance(store: Store, database_url: str, place: Place) -> Entrance | None:
+def _entrance(store: Store, database_url: str, listening: ListeningSocket) -> Entrance | None:
     """None where only tokens of the books open; raises Invalid when there is none of those."""
-    if place.local:
+    if listening.local:
         return Entrance(local_token_path(database_url).absolute())
-    _refuse_without_token(store, place)
+    _refuse_without_token(store, listening)
     return None
 
 
-def _refuse_without_token(store: Store, place: Place) -> None:
+def _refuse_without_token(store: Store, listening: ListeningSocket) -> None:
     tokens, now = store.read(lambda tx: (tx.list_tokens(), tx.now))
     if not any(token.opens(now) for token in tokens):
         raise Invalid(
-            f"--host {place.host}: others could reach the API, and there is no token yet; make one "
-            "with: duebook token create NAME --role admin"
+            f"--host {listening.host}: others could reach the API, and there is no token yet; "
+            "make one with: duebook token create NAME --role admin"
         )

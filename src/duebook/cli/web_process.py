@@ -85,7 +85,7 @@ def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid:
     from duebook.api.authenticator import authenticator_of
     from duebook.api.limits import limits_for
     from duebook.api.origins import Hosts
-    from duebook.api.server import Place, Server
+    from duebook.api.server import ListeningSocket, Server
     from duebook.engine.garbage import collect_seldom
     from duebook.store.opening import open_store
     from duebook.targets.task import Tasks
@@ -106,7 +106,7 @@ def _serve(told: dict[str, Any], line: Line, listening: socket.socket, node_pid:
         node_pid=node_pid,
         hosts=Hosts(frozenset(names), any_address, frozenset(origins)),
     )
-    place = Place(listening, told["host"], told["port"])
+    place = ListeningSocket(listening, told["host"], told["port"])
     collect_seldom()
     with Server(app, place, limits_for(told["max_connections"])) as server:
         server.start()

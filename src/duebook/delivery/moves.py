@@ -57,7 +57,7 @@ def judged(deliveries: Sequence[Delivery], report: Report) -> Report:
     return replace(report, undelivered=everything | report.undelivered, untried=set())
 
 
-class _Place(NamedTuple):
+class _KeyProgress(NamedTuple):
     """How far a key has come in a round."""
 
     held: HeldKey | None = None
@@ -147,28 +147,28 @@ def _place(
     report: Report,
     now: datetime,
     until: int = 0,
-) -> _Place:
+) -> _KeyProgress:
     """How far a key has come by its `events`, which are all of them if `complete`."""
     for number, event in enumerate(events):
         position = event.position or 0
         waited = former if number == 0 and former and former.position == position else None
         if event.id in report.untried:
             if former is None:
-                return _Place(rests=position)
+                return _KeyProgress(rests=position)
             kept = waited or HeldKey(part, event.key, position, 0, 0, now)
-            return _Place(kept._replace(retry_at=now))
+            return _KeyProgress(kept._replace(retry_at=now))
         if event.id in report.undelivered:
-            return _Place(_unreached(part, event, waited, report, now))
+            return _KeyProgress(_unreached(part, event, waited, report, now))
         if event.id in report.rejected:
             held = _refused(part, event, waited, report, now)
             if held.failures < consumer.attempts:
-                return _Place(held)
+                return _KeyProgress(held)
             more = number + 1 < len(events) or not complete
             behind = HeldKey(part, event.key, position + 1, 0, 0, now) if more else None
-            return _Place(behind, buried=((event, held.error or ""),))
+            return _KeyProgress(behind, buried=((event, held.error or ""),))
     if complete or former is None:
-        return _Place()
-    return _Place(HeldKey(part, former.key, until + 1, 0, 0, now))
+        return _KeyProgress()
+    return _KeyProgress(HeldKey(part, former.key, until + 1, 0, 0, now))
 
 
 def _unreached(

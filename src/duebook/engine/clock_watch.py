@@ -73,17 +73,17 @@ def note_step(store: Store, step: StepBack, lease: timedelta, since: timedelta) 
     heard of so long ago."""
     before, noticed = step.before + since, step.noticed + since
     noted = store.transact(lambda tx: tx.note_clock_step(before, step.earliest, noticed, lease))
-    _tell(noted, before - noticed)
+    _log_clock_step(noted, before - noticed)
 
 
 def notice_since_last_seen(tx: Tx, lease: timedelta) -> None:
     """Whether the clock is behind what any node has seen before this one begins."""
     seen = tx.last_seen()
     if seen is not None and seen - tx.now >= LEAST:
-        _tell(tx.note_clock_step(seen, tx.now, tx.now, lease), seen - tx.now)
+        _log_clock_step(tx.note_clock_step(seen, tx.now, tx.now, lease), seen - tx.now)
 
 
-def _tell(first: bool, size: timedelta) -> None:
+def _log_clock_step(first: bool, size: timedelta) -> None:
     if first:
         told = format_duration(timedelta(seconds=round(size.total_seconds())))
         log.warning("the database clock stepped back by %s; nothing fires again", told)

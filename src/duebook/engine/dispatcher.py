@@ -30,11 +30,13 @@ HELD_BY_OTHERS: Final = timedelta(milliseconds=20)
 GOOD_FOR: Final = 0.1
 """Seconds for which places that gave all that was asked for are asked again without a look."""
 
-Place = tuple[str, str]
+NamespaceQueue = tuple[str, str]
 """a queue and a namespace"""
 
 
-def shares(free: int, places: Sequence[Place], turn: int) -> list[tuple[Place, int]]:
+def shares(
+    free: int, places: Sequence[NamespaceQueue], turn: int
+) -> list[tuple[NamespaceQueue, int]]:
     """How many of the free slots each place gets; those that are too few go round by turns."""
     each, rest = divmod(free, len(places))
     first = turn % len(places)
@@ -99,7 +101,7 @@ class Dispatcher:
         self._known, self._looked_at = None, self._monotonic()
         return self._store.look_for_work(self._queues, tasks, self._labels, self._namespaces)
 
-    def _claim(self, place: Place, share: int, tasks: Sequence[str]) -> int:
+    def _claim(self, place: NamespaceQueue, share: int, tasks: Sequence[str]) -> int:
         queue, namespace = place
         with self._slots.claiming:
             asked_at, heard_from = self._monotonic(), self._clock.monotonic()

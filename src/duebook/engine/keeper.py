@@ -69,7 +69,7 @@ class Keeper:
         self.session_id = session_id
         self._lease = lease
         self._slots = slots
-        self._tell = renewed
+        self._on_renewed = renewed
         self._monotonic = monotonic
         self._retention = retention
         self._queues = queues
@@ -161,7 +161,7 @@ class Keeper:
         self._measures.renewed(before - self._renewed_at, self._lease)
         self._renewed_at = before
         self._clock.heard(pulse.now, before)
-        self._tell(before, self._lease.total_seconds())
+        self._on_renewed(before, self._lease.total_seconds())
         self._notice_interruption(pulse.now)
         self._notice_leadership(pulse.term)
         self.pulse = pulse

@@ -20,7 +20,7 @@ from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.due_cursor import DueCursor
 from duebook.engine.keeper import Keeper
 from duebook.engine.measures import Measures
-from duebook.engine.outage import Outage
+from duebook.engine.outage_log import OutageLog
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
@@ -138,7 +138,7 @@ class Node:
         self._ticking, self._dispatching, self._keeping = Alarm(), Alarm(), Alarm()
         self._helping, self._sequencing, self._relaying = Alarm(), Alarm(), Alarm()
         self._advancing = Alarm()
-        self._outage = Outage()
+        self._outage = OutageLog()
         self._stranded = Stranded(store)
         self._cursor = DueCursor()
         self._clock = BooksClock(lease_clock)

@@ -139,7 +139,7 @@ class Settler:
             except Exception as error:
                 self._write_as_failed(claim, error)
                 return
-            _tell(claim, outcome, end)
+            _log_end(claim, outcome, end)
         except Exception:  # the keeper hands it back
             log.exception("run %s could not be settled", claim.run.id)
 
@@ -160,14 +160,14 @@ class Settler:
             self._write(final[middle:])
             return
         for (claim, outcome), end in zip(final, ends, strict=True):
-            _tell(claim, outcome, end)
+            _log_end(claim, outcome, end)
 
     def _write_as_failed(self, claim: Claim, error: Exception) -> None:
         """The run ended, but the database does not take how: it failed, and says why."""
         log.error("run %s: its outcome cannot be kept: %s", claim.run.id, error)
         outcome = Outcome("failed", "error", "its outcome could not be put on the books")
         (end,) = self._persist([claim], lambda tx: [conclude(tx, claim, outcome)])
-        _tell(claim, outcome, end)
+        _log_end(claim, outcome, end)
 
     def _persist(self, claims: list[Claim], work: Callable[[Tx], list[End]]) -> list[End]:
         """How each ended, once that is durable; None for each when it was given up."""
@@ -185,7 +185,7 @@ class Settler:
         return done[0]
 
 
-def _tell(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
+def _log_end(claim: Claim, outcome: Outcome | None, end: str | None) -> None:
     """How a run ended, in a line for whoever watches the node."""
     run, run_id = claim.run, claim.run.id
     if end is None:

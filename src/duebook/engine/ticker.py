@@ -120,7 +120,7 @@ class Ticker:
         plans: list[Plan] = []
         self._alone = None  # should the take itself fail, nobody knows because of whom
         snapshots, last, broken = self._cursor.take(tx, self._limit)
-        self._tell_of(broken)
+        self._log_broken(broken)
         self._alone = snapshots[0].schedule_id if len(snapshots) == 1 else None
         if log.isEnabledFor(logging.DEBUG):
             self._names = {snapshot.schedule_id: snapshot.name for snapshot in snapshots}
@@ -143,7 +143,7 @@ class Ticker:
             return tx.now + HELD_BY_OTHERS
         return wake_at
 
-    def _tell_of(self, broken: Sequence[Broken]) -> None:
+    def _log_broken(self, broken: Sequence[Broken]) -> None:
         """Log once which schedules cannot be read; each is looked at again and again."""
         if len(self._told) > MOST_TOLD:
             self._told.clear()

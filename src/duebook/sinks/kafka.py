@@ -45,7 +45,7 @@ TOKEN_LASTS: Final = 300
 """Seconds, when the answer does not say how long."""
 
 
-class Gate(Protocol):
+class SinkNetwork(Protocol):
     """Says where a sink may connect, and asks for tokens there."""
 
     def refuse(self, servers: str) -> None:
@@ -59,7 +59,11 @@ class KafkaSink:
     """One producer; a new one after an error from which it cannot recover."""
 
     def __init__(
-        self, servers: str, gate: Gate, prefix: str = "", config: dict[str, str] | None = None
+        self,
+        servers: str,
+        network: SinkNetwork,
+        prefix: str = "",
+        config: dict[str, str] | None = None,
     ) -> None:
         try:
             import confluent_kafka
@@ -74,7 +78,7 @@ class KafkaSink:
         self._patience = int(settings.get(TIMEOUT, PATIENCE)) / 1_000
         # the library would give up one message and send those behind it; we give up all
         settings |= {TIMEOUT: 0}
-        self._gate = gate
+        self._network = network
         self._servers = servers
         # the library would send the secret wherever the endpoint's name leads
         if asks_for_tokens(settings):
@@ -164,7 +168,7 @@ class KafkaSink:
             "Accept": "application/json",
         }
         try:
-            status, body = self._gate.fetch(
+            status, body = self._network.fetch(
                 self._oauth[TOKEN_URL], headers, urlencode(form).encode()
             )
             token, lasts = _read_token(status, body)
@@ -184,7 +188,7 @@ class KafkaSink:
 
     def _opened(self) -> Any:
         if self._producer is None:
-            self._gate.refuse(self._servers)
+            self._network.refuse(self._servers)
             make: Callable[..., Any] = self._library.Producer
             try:
                 self._producer = make(self._settings | {"error_cb": self._hear}, logger=log)

@@ -17,9 +17,9 @@ import httpx2
 
 from duebook.model.http_target import HttpTarget, is_public_header
 from duebook.model.run import Outcome
-from duebook.targets.answer import Answer
 from duebook.targets.hiding import hiding_run
-from duebook.targets.wire import Interrupted, Refused, Wire, resolve
+from duebook.targets.http_response import HttpResponse
+from duebook.targets.outbound import Interrupted, OutboundConnections, Refused, resolve
 from duebook.timetext import format_instant
 from duebook.version import __version__
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Claim
     from duebook.targets.addresses import Network
-    from duebook.targets.answer import Output
+    from duebook.targets.http_response import Output
+    from duebook.targets.outbound import Resolver
     from duebook.targets.processes import Stop
-    from duebook.targets.wire import Resolver
 
 __all__ = ["Failed", "perform_http", "read_url", "send", "verified"]
 
@@ -75,7 +75,7 @@ def perform_http(
     try:
         with httpcore2.ConnectionPool(
             ssl_context=tls or verified(),
-            network_backend=Wire(stop, deadline, allowed, resolver),
+            network_backend=OutboundConnections(stop, deadline, allowed, resolver),
             max_keepalive_connections=0,
         ) as pool:
             answer = _exchange(pool, target, claim, note)
@@ -103,7 +103,7 @@ def verified() -> ssl.SSLContext:
 
 def _exchange(
     pool: httpcore2.ConnectionPool, target: HttpTarget, claim: Claim, note: Callable[[str], None]
-) -> Answer:
+) -> HttpResponse:
     """Follow redirects to an answer; one whose status is expected is the answer."""
     request = _request(target, claim)
     for _ in range(MOST_REDIRECTS + 1):
@@ -156,7 +156,7 @@ def read_url(text: str) -> httpx2.URL:
     return url
 
 
-def send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> Answer:
+def send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> HttpResponse:
     url = request.url
     where = f"{url.host}:{url.port or {'http': 80, 'https': 443}[url.scheme]}"
     try:
@@ -183,7 +183,7 @@ def send(pool: httpcore2.ConnectionPool, request: httpx2.Request) -> Answer:
     except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
         raise Failed("protocol", f"{where} broke off: {error}") from None
     words = answer.extensions.get("reason_phrase", b"").decode("ascii", "replace")
-    return Answer(url, answer.status, words, httpx2.Headers(answer.headers), body, whole)
+    return HttpResponse(url, answer.status, words, httpx2.Headers(answer.headers), body, whole)
 
 
 def _read(answer: httpcore2.Response) -> tuple[bytes, bool]:

@@ -11,13 +11,13 @@ import httpx2
 from duebook.errors import Invalid, Unavailable, shorten
 from duebook.targets.addresses import refusal
 from duebook.targets.http import Failed, read_url, send, verified
+from duebook.targets.outbound import Interrupted, OutboundConnections, resolve
 from duebook.targets.processes import Stop
-from duebook.targets.wire import Interrupted, Wire, resolve
 from duebook.version import __version__
 
 if TYPE_CHECKING:
     from duebook.targets.addresses import Network
-    from duebook.targets.wire import Resolver
+    from duebook.targets.outbound import Resolver
 
 __all__ = ["Poster"]
 
@@ -74,7 +74,9 @@ class Poster:
             request = httpx2.Request("POST", read_url(url), headers=ours | headers, content=body)
             with httpcore2.ConnectionPool(
                 ssl_context=verified(),
-                network_backend=Wire(self._stop, deadline, self._allowed, self._resolver),
+                network_backend=OutboundConnections(
+                    self._stop, deadline, self._allowed, self._resolver
+                ),
                 max_keepalive_connections=0,
             ) as pool:
                 answer = send(pool, request)

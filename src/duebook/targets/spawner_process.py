@@ -553,21 +553,21 @@ class _Spawner:
         try:
             self._fork_supervisor(fds, status)
         except OSError as error:
-            self._tell(status, {"error": f"cannot fork: {error.strerror}"})
+            self._report(status, {"error": f"cannot fork: {error.strerror}"})
         finally:
             for fd in (request, stdout, stderr, lifeline):
                 os.close(fd)
 
     def _fork_supervisor(self, fds: list[int], status: int) -> None:
         if self._lease_is_over():
-            return self._tell(status, {"ended_by": "lease"})
+            return self._report(status, {"ended_by": "lease"})
         pid = os.fork()
         if pid == 0:
             _supervise(fds, self.alive)
         self.wards[pid] = _Ward(status)
         return None
 
-    def _tell(self, status: int, fields: Mapping[str, object]) -> None:
+    def _report(self, status: int, fields: Mapping[str, object]) -> None:
         _write_status(status, fields)
         os.close(status)
 
@@ -589,7 +589,7 @@ class _Spawner:
 
     def _pay_owed(self) -> None:
         for status, fields in self.owed:
-            self._tell(status, fields)
+            self._report(status, fields)
         self.owed.clear()
 
     def _reap(self) -> None:

@@ -12,9 +12,9 @@ from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.model.serving import ALL, read_serving, serving_of
 from duebook.model.target import TaskTarget, load_target
 from duebook.targets.context import Context
+from duebook.targets.function_signature import FunctionSignature
 from duebook.targets.outcomes import Unfit, failed, returned, stopped, with_published
 from duebook.targets.printing import Printing
-from duebook.targets.signature import Signature
 from duebook.targets.templates import TemplateFailed, rendered
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Task:
     function: Callable[..., Any]
     isolation: Isolation
     is_async: bool
-    signature: Signature
+    signature: FunctionSignature
     schedule: Any = None
     """the trigger of the schedule that is declared with it"""
     policies: Mapping[str, Any] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Tasks:
             function,
             isolation or "thread",
             inspect.iscoroutinefunction(function),
-            Signature(function),
+            FunctionSignature(function),
             schedule,
             dict(policies or {}),
             ALL if namespaces is None else read_serving(namespaces, "namespaces"),
@@ -145,7 +145,7 @@ class Tasks:
         """Tasks of a program in another process: their payloads can be checked here, no more."""
         tasks = cls()
         for form in forms:
-            signature = Signature.load(form["takes"])
+            signature = FunctionSignature.load(form["takes"])
             tasks._known[form["name"]] = Task(
                 form["name"],
                 _elsewhere,

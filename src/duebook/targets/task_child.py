@@ -25,9 +25,9 @@ from duebook.machine import hide_memory
 from duebook.model.enqueued import enqueued_spec
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.targets.context import TaskStop
+from duebook.targets.function_signature import FunctionSignature
 from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.outcomes import raised
-from duebook.targets.signature import Signature
 from duebook.targets.task import Task, perform_task
 from duebook.timetext import parse_instant
 
@@ -167,7 +167,7 @@ def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:
     token = Token(run.id, run.attempt, message["session_id"])
     claim = Claim(run, token, enqueued_spec(message["task"], None), message["user"])
     is_async = iscoroutinefunction(function)
-    task = Task(message["task"], function, "process", is_async, Signature(function))
+    task = Task(message["task"], function, "process", is_async, FunctionSignature(function))
     if not is_async:
         return perform_task(task, claim, stop, line)
     outcomes: SimpleQueue[Outcome] = SimpleQueue()

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from duebook.api.problems import problem_of
+from duebook.web.page_request import wants_page
 from duebook.web.rendering import render
-from duebook.web.visits import wants_page
 
 if TYPE_CHECKING:
     from starlette.types import Scope

@@ -12,8 +12,8 @@ from duebook.api.authenticator import authenticator_of
 from duebook.api.local_token import keep_local_token
 from duebook.api.login_links import LoginLinks
 from duebook.web.csrf import is_right, token_for
+from duebook.web.page_request import local_path
 from duebook.web.site import create_site
-from duebook.web.visits import local_path
 from tests.support.api import BASE
 from tests.support.pages import INLINE, Browser, Page
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from duebook.engine.alarm import Alarm
-from duebook.engine.outage import Outage
+from duebook.engine.outage_log import OutageLog
 from duebook.errors import Unavailable
 from tests.support.waiting import PATIENCE
 
@@ -53,7 +53,7 @@ def test_a_wait_is_shortened_by_who_knows_of_something_earlier() -> None:
 
 def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    outage = Outage(lambda: 100.0)
+    outage = OutageLog(lambda: 100.0)
     outage.ended("ticker")
     for who, since in (("ticker", 10.0), ("keeper", 20.0), ("ticker", 30.0)):
         outage.failed(who, GONE, since)
@@ -70,7 +70,7 @@ def test_an_outage_is_told_once_and_its_end(caplog: pytest.LogCaptureFixture) ->
 def test_what_is_waited_for_is_told_anew_when_it_changes_and_in_the_next_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    outage = Outage(lambda: 100.0)
+    outage = OutageLog(lambda: 100.0)
     starting = Unavailable("the database is starting up")
     for error in (GONE, GONE, starting, GONE, starting):
         outage.failed("keeper", error, 99.5)

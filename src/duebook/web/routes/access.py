@@ -14,7 +14,7 @@ from duebook.errors import Invalid
 from duebook.model.access import Role
 from duebook.model.listing import Listing
 from duebook.timetext import parse_duration
-from duebook.web.visits import Form, Submitted, Visiting
+from duebook.web.page_request import CurrentPage, Form, Submitted
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -34,7 +34,7 @@ Text = Annotated[str | None, Query(max_length=200)]
 
 @operations("GET", "/audit", Role.VIEWER, None)
 def get_audit(
-    visit: Visiting,
+    page: CurrentPage,
     kind: Text = None,
     subject: Text = None,
     by: Text = None,
@@ -43,7 +43,7 @@ def get_audit(
     """Who changed what, the newest first; admins of all namespaces also see what all share."""
     asked: dict[str, Any] = {"kind": kind, "subject": subject, "by": by}
     given = {name: value for name, value in asked.items() if value}
-    everywhere = visit.may(Role.ADMIN) and visit.caller.everywhere
+    everywhere = page.may(Role.ADMIN) and page.caller.everywhere
     wrong, status = None, 200
 
     def load(book: Book) -> tuple[Listing[Change], dict[str, str]]:
@@ -51,10 +51,10 @@ def get_audit(
         return found, book.insights.living([one.subject for one in found if one.kind == "schedule"])
 
     try:
-        found, living = visit.shared(load, everywhere)
+        found, living = page.shared(load, everywhere)
     except Invalid as error:
         found, living, wrong, status = Listing(), {}, str(error), 400
-    return visit.render(
+    return page.render(
         "audit.html",
         status,
         changes=found,
@@ -70,51 +70,51 @@ def get_audit(
 
 
 @operations("GET", "/tokens", Role.ADMIN, None, everywhere=True)
-def get_tokens(visit: Visiting) -> Response:
+def get_tokens(page: CurrentPage) -> Response:
     """Every token, without its secret."""
-    return _page(visit)
+    return _page(page)
 
 
 @operations("GET", "/tokens/new", Role.ADMIN, None, everywhere=True)
-def ask_create_token(visit: Visiting) -> Response:
+def ask_create_token(page: CurrentPage) -> Response:
     """What a new token may do."""
-    return _ask(visit, {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""})
+    return _ask(page, {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""})
 
 
 @operations("POST", "/tokens", Role.ADMIN, None, everywhere=True)
-def do_create_token(visit: Visiting, form: Submitted) -> Response:
+def do_create_token(page: CurrentPage, form: Submitted) -> Response:
     """Make a token; its secret is shown this once."""
 
     def work() -> Response:
         names = form["namespaces"].replace(",", " ").split() or ["*"]
         expires_at = None
         if form["lasts"]:
-            expires_at = visit.book.insights.now() + _length(form["lasts"])
-        token, secret = visit.book.tokens.create(form["name"], form["role"], names, expires_at)
-        return _page(visit, made=token.name, secret=secret)
+            expires_at = page.book.insights.now() + _length(form["lasts"])
+        token, secret = page.book.tokens.create(form["name"], form["role"], names, expires_at)
+        return _page(page, made=token.name, secret=secret)
 
-    return visit.attempt(work, lambda problem, status: _ask(visit, _given(form), problem, status))
+    return page.attempt(work, lambda problem, status: _ask(page, _given(form), problem, status))
 
 
 @operations("GET", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
-def ask_revoke(visit: Visiting, name: str) -> Response:
+def ask_revoke(page: CurrentPage, name: str) -> Response:
     """Whether to revoke it."""
-    found = [token for token in visit.book.tokens.list() if name in (token.name, token.id)]
-    return visit.render("token_revoke.html", 200 if found else 404, name=name, found=bool(found))
+    found = [token for token in page.book.tokens.list() if name in (token.name, token.id)]
+    return page.render("token_revoke.html", 200 if found else 404, name=name, found=bool(found))
 
 
 @operations("POST", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
-def do_revoke(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_revoke(page: CurrentPage, name: str, form: Submitted) -> Response:
     """From now on it opens nothing."""
 
     def work(book: Book) -> Answer:
         book.tokens.revoke(name)
-        return visit.go("tokens")
+        return page.go("tokens")
 
     def again(problem: str, status: int) -> Response:
-        return visit.render("refused.html", status, problem=problem, back=("tokens",))
+        return page.render("refused.html", status, problem=problem, back=("tokens",))
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
 def _length(text: str) -> timedelta:
@@ -128,11 +128,13 @@ def _given(form: Form) -> dict[str, str]:
     return {name: form[name] for name in ("name", "role", "namespaces", "lasts")}
 
 
-def _ask(visit: Visiting, given: dict[str, str], problem: str = "", status: int = 200) -> Response:
+def _ask(
+    page: CurrentPage, given: dict[str, str], problem: str = "", status: int = 200
+) -> Response:
     roles = [str(role) for role in Role]
-    return visit.render("token_new.html", status, given=given, problem=problem, roles=roles)
+    return page.render("token_new.html", status, given=given, problem=problem, roles=roles)
 
 
-def _page(visit: Visiting, made: str = "", secret: str = "") -> Response:
-    tokens = visit.shared(lambda book: book.tokens.list())
-    return visit.render("tokens.html", tokens=tokens, made=made, secret=secret)
+def _page(page: CurrentPage, made: str = "", secret: str = "") -> Response:
+    tokens = page.shared(lambda book: book.tokens.list())
+    return page.render("tokens.html", tokens=tokens, made=made, secret=secret)

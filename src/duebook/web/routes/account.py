@@ -17,9 +17,9 @@ from duebook.api.parameters import Query
 from duebook.api.problems import Malformed
 from duebook.model.access import Role
 from duebook.triggers.zones import zone_name
+from duebook.web.page_request import CurrentPage, Submitted, local_path
 from duebook.web.rendering import render, static
 from duebook.web.times import ZONE_COOKIE
-from duebook.web.visits import Submitted, Visiting, local_path
 
 if TYPE_CHECKING:
     from duebook.api.gate import Authenticator
@@ -81,7 +81,7 @@ def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 
 
 
 @operations("POST", "/zone", Role.VIEWER, None)
-def post_zone(visit: Visiting, form: Submitted) -> Response:
+def post_zone(page: CurrentPage, form: Submitted) -> Response:
     """Read times in another zone, or again in that of the browser; raises InvalidTrigger."""
     answer = RedirectResponse(local_path(form["next"]), 303)
     if not form["zone"]:
@@ -91,7 +91,7 @@ def post_zone(visit: Visiting, form: Submitted) -> Response:
         ZONE_COOKIE,
         zone_name(form["zone"]),
         max_age=A_YEAR,
-        secure=_is_encrypted(visit.request),
+        secure=_is_encrypted(page.request),
         samesite="strict",
     )
     return answer

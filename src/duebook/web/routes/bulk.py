@@ -12,8 +12,8 @@ from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
+from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.routes.schedules import FILTERS, PAGE, read_filters
-from duebook.web.visits import Submitted, Visiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,58 +34,58 @@ NONE_CHOSEN: Final = "none was chosen: go back and tick some, or take all"
 
 @operations("GET", "", Role.OPERATOR, None)
 def ask_bulk(
-    visit: Visiting,
+    page: CurrentPage,
     action: Annotated[Action, Query()] = "pause",
     names: Annotated[list[str] | None, Query(alias="name", max_length=MOST)] = None,
 ) -> Response:
     """Whether to do it, to how many and to which."""
-    query = visit.request.query_params
+    query = page.request.query_params
     filters = {name: query[name] for name in FILTERS if query.get(name)}
     if query.get("all") != "1":
         if names:
-            return _page(visit, action, len(names), names, names=names, filters=filters)
-        return _page(visit, action, 0, (), filters=filters, problem=NONE_CHOSEN, status=422)
+            return _page(page, action, len(names), names, names=names, filters=filters)
+        return _page(page, action, 0, (), filters=filters, problem=NONE_CHOSEN, status=422)
     try:
-        acted = visit.book.insights.would_act(action, _filter(filters), COUNTED)
+        acted = page.book.insights.would_act(action, _filter(filters), COUNTED)
     except Invalid as error:
-        return _page(visit, action, 0, (), filters=filters, problem=str(error), status=422)
-    return _page(visit, action, acted.count, acted.names, filters=filters)
+        return _page(page, action, 0, (), filters=filters, problem=str(error), status=422)
+    return _page(page, action, acted.count, acted.names, filters=filters)
 
 
 @operations("POST", "", Role.OPERATOR, None)
-def do_bulk(visit: Visiting, form: Submitted) -> Response:
+def do_bulk(page: CurrentPage, form: Submitted) -> Response:
     """Do it; raises Invalid for a form that says neither what nor to which."""
     action = _action(form["action"])
     names, reason = form.all("name")[:MOST], form.get("reason")
     filters = {name: form[name] for name in FILTERS if form[name]}
 
     def until() -> datetime | None:
-        return visit.read_time("until", form["until"]) if form["until"] else None
+        return page.read_time("until", form["until"]) if form["until"] else None
 
     def chosen(book: Book) -> Answer:
         done = book.schedules.act_on(action, names, reason, until())
-        return visit.go("schedules", done=f"{action}d", count=len(done), name=done)
+        return page.go("schedules", done=f"{action}d", count=len(done), name=done)
 
     def found(book: Book) -> Answer:
         acted = book.schedules.act(action, _filter(filters), reason=reason, until=until())
         known = acted.names if len(acted.names) == acted.count <= PAGE else ()
-        return visit.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
+        return page.go("schedules", done=f"{action}d", count=acted.count, name=known, **filters)
 
     def again(problem: str, status: int) -> Response:
         shown: Sequence[str] = names
         if not names:
-            shown = visit.book.insights.would_act(action, _filter(filters), COUNTED).names
+            shown = page.book.insights.would_act(action, _filter(filters), COUNTED).names
         given = {"reason": reason or "", "until": form["until"]}
-        return _page(visit, action, len(shown), shown, names, filters, problem, status, given=given)
+        return _page(page, action, len(shown), shown, names, filters, problem, status, given=given)
 
     if names:
-        return visit.write(form, chosen, again)
+        return page.write(form, chosen, again)
     if form["all"] != "1":
         raise Invalid(NONE_CHOSEN)
-    if visit.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
-        return visit.write(form, found, again)
+    if page.book.insights.would_act(action, _filter(filters), MOST).count < MOST:
+        return page.write(form, found, again)
     # in many transactions: who comes again does the rest
-    return visit.attempt(lambda: found(visit.book).response(), again)
+    return page.attempt(lambda: found(page.book).response(), again)
 
 
 def _action(text: str) -> Action:
@@ -112,7 +112,7 @@ def _command(action: Action, filters: dict[str, str]) -> str:
 
 
 def _page(
-    visit: Visiting,
+    page: CurrentPage,
     action: Action,
     count: int,
     shown: Any,
@@ -122,7 +122,7 @@ def _page(
     status: int = 200,
     given: Mapping[str, str] | None = None,
 ) -> Response:
-    return visit.render(
+    return page.render(
         "bulk.html",
         status,
         action=action,

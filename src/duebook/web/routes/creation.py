@@ -14,7 +14,7 @@ from duebook.model.access import Role
 from duebook.model.schedule import InvalidSchedule
 from duebook.web.definitions import ABOUT, BLANK, FIELDS, TZ, EditField, definition_of
 from duebook.web.due_times import due_rows
-from duebook.web.visits import Submitted, Visiting
+from duebook.web.page_request import CurrentPage, Submitted
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -31,55 +31,57 @@ ASKED: Final = (NAME, TZ, *FIELDS)
 
 
 @operations("GET", "/new", Role.OPERATOR, None)
-def ask_new(visit: Visiting) -> Response:
+def ask_new(page: CurrentPage) -> Response:
     """The fields of a definition."""
-    return _page(visit, BLANK | {"name": "", "tz": visit.zone})
+    return _page(page, BLANK | {"name": "", "tz": page.zone})
 
 
 @operations("POST", "/new", Role.OPERATOR, None)
-def do_new(visit: Visiting, form: Submitted) -> Response:
+def do_new(page: CurrentPage, form: Submitted) -> Response:
     """Show when it would be due, or make it."""
     given = {field.name: form[field.name] for field in ASKED}
     name = given["name"]
     try:
         definition = definition_of(given)
         if form["step"] != "save":
-            with visit.ask.computing() as book:
-                return _page(visit, given, book.schedules.preview_create(name, **definition))
-        return visit.write(form, lambda book: _made(visit, book, "create", name, definition))
+            with page.ask.computing() as book:
+                return _page(page, given, book.schedules.preview_create(name, **definition))
+        return page.write(form, lambda book: _made(page, book, "create", name, definition))
     except InvalidSchedule as error:
-        return _page(visit, given, problems=error.problems, status=422)
+        return _page(page, given, problems=error.problems, status=422)
     except Forbidden as error:
-        return _page(visit, given, problems={"target": str(error)}, status=422)
+        return _page(page, given, problems={"target": str(error)}, status=422)
     except DuebookError as error:
         problem = problem_of(error)
-        return _page(visit, given, problems={"": problem.detail}, status=problem.status)
+        return _page(page, given, problems={"": problem.detail}, status=problem.status)
 
 
 @operations("POST", "/schedules/{name}/again", Role.OPERATOR, None)
-def do_again(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_again(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Make one that was deleted again, with its latest definition; `name` is its id."""
-    spec = visit.book.schedules.revisions(name)[-1].spec
+    spec = page.book.schedules.revisions(name)[-1].spec
     if spec is None:
         raise Invalid("its definition was written by a newer Duebook, which can make it again")
     definition = spec.to_json()
-    return visit.write(form, lambda book: _made(visit, book, "again", form["as"], definition))
+    return page.write(form, lambda book: _made(page, book, "again", form["as"], definition))
 
 
-def _made(visit: Visiting, book: Book, done: str, name: str, definition: dict[str, Any]) -> Answer:
+def _made(
+    page: CurrentPage, book: Book, done: str, name: str, definition: dict[str, Any]
+) -> Answer:
     made = book.schedules.create(name, **definition)
-    return visit.go("schedules", made.name, done=done)
+    return page.go("schedules", made.name, done=done)
 
 
 def _page(
-    visit: Visiting,
+    page: CurrentPage,
     given: dict[str, str],
     draft: Drafted | None = None,
     problems: dict[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    now = visit.clock().now
-    return visit.render(
+    now = page.clock().now
+    return page.render(
         "new.html",
         status,
         now=now,

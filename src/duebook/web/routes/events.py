@@ -13,7 +13,7 @@ from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
 from duebook.model.consumer import consumer_form
 from duebook.model.event import EventPage
-from duebook.web.visits import Form, Submitted, Visiting
+from duebook.web.page_request import CurrentPage, Form, Submitted
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -31,7 +31,7 @@ Text = Annotated[str | None, Query(max_length=300)]
 
 @operations("GET", "/events", Role.VIEWER, None)
 def get_events(
-    visit: Visiting,
+    page: CurrentPage,
     topic: Text = None,
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
@@ -39,24 +39,24 @@ def get_events(
 
     def load(book: Book) -> dict[str, Any]:
         events = book.events
-        page, wrong = EventPage((), None, 0), ""
+        found, wrong = EventPage((), None, 0), ""
         try:
-            page = events.page(topic or None, limit=SHOWN, newest=True, cursor=cursor)
+            found = events.page(topic or None, limit=SHOWN, newest=True, cursor=cursor)
         except Invalid as error:
             wrong = str(error)
         return {
-            "end": visit.ask.shown(events.position()),
+            "end": page.ask.shown(events.position()),
             "topics": events.topics()[:TOPICS],
-            "events": page,
-            "next_cursor": page.next_cursor,
+            "events": found,
+            "next_cursor": found.next_cursor,
             "readers": _readers(book),
             "letters": events.dead_letters(limit=LETTERS),
             "wrong": wrong,
         }
 
-    seen = visit.shared(load)
+    seen = page.shared(load)
     status = 400 if seen["wrong"] else 200
-    return visit.render("events.html", status, topic=topic or "", first=cursor is None, **seen)
+    return page.render("events.html", status, topic=topic or "", first=cursor is None, **seen)
 
 
 def _readers(book: Book) -> list[dict[str, Any]]:
@@ -65,13 +65,13 @@ def _readers(book: Book) -> list[dict[str, Any]]:
 
 
 @operations("GET", "/events/{event_id}", Role.VIEWER, None)
-def get_event(visit: Visiting, event_id: str) -> Response:
+def get_event(page: CurrentPage, event_id: str) -> Response:
     """One event, with its data and where it comes from."""
-    return visit.render("event.html", event=visit.shared(lambda book: book.events.get(event_id)))
+    return page.render("event.html", event=page.shared(lambda book: book.events.get(event_id)))
 
 
 @operations("GET", "/readers/{name}", Role.VIEWER, None)
-def get_reader(visit: Visiting, name: str) -> Response:
+def get_reader(page: CurrentPage, name: str) -> Response:
     """A group or a sink: how far it is, and what it did not take."""
 
     def load(book: Book) -> dict[str, Any]:
@@ -80,14 +80,14 @@ def get_reader(visit: Visiting, name: str) -> Response:
             "reader": _reader(book, name),
             "lag": lags[0] if lags else None,
             "partitions": book.events.partitions(name),
-            "end": visit.ask.shown(book.events.position()),
+            "end": page.ask.shown(book.events.position()),
             "letters": book.events.dead_letters(name, LETTERS),
         }
 
-    seen = visit.shared(load)
+    seen = page.shared(load)
     options = consumer_form(seen["reader"])["options"]
-    done = visit.request.query_params.get("done")
-    return visit.render("reader.html", options=options, done=DONE.get(done or ""), **seen)
+    done = page.request.query_params.get("done")
+    return page.render("reader.html", options=options, done=DONE.get(done or ""), **seen)
 
 
 DONE: Final = {
@@ -105,23 +105,23 @@ def _reader(book: Book, name: str) -> Consumer:
 
 
 @operations("GET", "/readers/{name}/{action}", Role.OPERATOR, None)
-def ask_reader(visit: Visiting, name: str, action: str, event: Text = None) -> Response:
+def ask_reader(page: CurrentPage, name: str, action: str, event: Text = None) -> Response:
     """Whether to deliver again, from a place on or what was not taken, or to give that up."""
-    return _ask(visit, name, action, event or "")
+    return _ask(page, name, action, event or "")
 
 
 @operations("POST", "/readers/{name}/{action}", Role.OPERATOR, None)
-def do_reader(visit: Visiting, name: str, action: str, form: Submitted) -> Response:
+def do_reader(page: CurrentPage, name: str, action: str, form: Submitted) -> Response:
     """Do it."""
 
     def work(book: Book) -> Answer:
         _do(book, name, action, form)
-        return visit.go("readers", name, done=action)
+        return page.go("readers", name, done=action)
 
     def again(problem: str, status: int) -> Response:
-        return _ask(visit, name, action, form["event"], problem, status)
+        return _ask(page, name, action, form["event"], problem, status)
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
 def _do(book: Book, name: str, action: str, form: Form) -> None:
@@ -141,14 +141,14 @@ def _do(book: Book, name: str, action: str, form: Form) -> None:
 
 
 def _ask(
-    visit: Visiting, name: str, action: str, event: str, problem: str = "", status: int = 200
+    page: CurrentPage, name: str, action: str, event: str, problem: str = "", status: int = 200
 ) -> Response:
     if action not in DONE:
         raise NotFound(f'"{shorten(action)}" is nothing that can be done with a reader')
-    book = visit.book
+    book = page.book
     reader, letters = _reader(book, name), book.events.dead_letters(name, LETTERS)
     chosen = [letter for letter in letters if event in ("", letter.event.id)]
-    return visit.render(
+    return page.render(
         "reader_action.html",
         status,
         reader=reader,
@@ -156,6 +156,6 @@ def _ask(
         event=event,
         letters=chosen,
         more=not event and len(chosen) == LETTERS,
-        end=visit.ask.shown(book.events.position()),
+        end=page.ask.shown(book.events.position()),
         problem=problem,
     )

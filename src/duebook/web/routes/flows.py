@@ -13,7 +13,7 @@ from duebook.errors import Conflict, NotFound, shorten
 from duebook.flows.shown import show_source
 from duebook.model.access import Role
 from duebook.web.flow_graph import MOST_DRAWN, draw_flow, drawn_steps
-from duebook.web.visits import Submitted, Visiting
+from duebook.web.page_request import CurrentPage, Submitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ LONGEST_TEXT: Final = 200_000
 
 @operations("GET", "", Role.VIEWER, None)
 def get_flows(
-    visit: Visiting,
+    page: CurrentPage,
     text: Annotated[str, Query(max_length=200)] = "",
     cursor: Annotated[str | None, Query(max_length=1000)] = None,
 ) -> Response:
@@ -49,9 +49,9 @@ def get_flows(
     def load(book: Book) -> tuple[Listing[FlowView], Problems]:
         return book.flows.list(limit, cursor=cursor), book.flows.problems()
 
-    flows, problems = visit.shared(load)
+    flows, problems = page.shared(load)
     known, wanted = {flow.place for flow in flows}, text.strip().lower()
-    return visit.render(
+    return page.render(
         "flows.html",
         flows=[flow for flow in flows if wanted in _words(flow)],
         text=text,
@@ -67,7 +67,7 @@ def _words(flow: FlowView) -> str:
 
 
 @operations("GET", "/{name}", Role.VIEWER, None)
-def get_flow(visit: Visiting, name: str) -> Response:
+def get_flow(page: CurrentPage, name: str) -> Response:
     """A flow by its latest run: the graph, its steps, its runs and its text."""
 
     def load(book: Book) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def get_flow(visit: Visiting, name: str) -> Response:
             "schedule": _schedule(book, flow),
         }
 
-    seen = visit.shared(load)
-    done = visit.request.query_params.get("done")
-    return visit.render(
+    seen = page.shared(load)
+    done = page.request.query_params.get("done")
+    return page.render(
         "flow.html",
-        graph=draw_flow(seen["steps"], lambda run: visit.url("runs", run.id)),
+        graph=draw_flow(seen["steps"], lambda run: page.url("runs", run.id)),
         most=MOST_DRAWN,
         lines=marked(seen["source"], [] if seen["broken"] else seen["problems"]),
         current=marked(seen["broken"] or "", seen["problems"]),
@@ -143,13 +143,13 @@ def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
 
 
 @operations("GET", "/{name}/{action}", Role.OPERATOR, None)
-def ask_flow(visit: Visiting, name: str, action: str) -> Response:
+def ask_flow(page: CurrentPage, name: str, action: str) -> Response:
     """Whether to start it, with which params, to stop it, or to begin it anew."""
-    return _ask(visit, name, action)
+    return _ask(page, name, action)
 
 
 @operations("POST", "/{name}/{action}", Role.OPERATOR, None)
-def do_flow(visit: Visiting, name: str, action: str, form: Submitted) -> Response:
+def do_flow(page: CurrentPage, name: str, action: str, form: Submitted) -> Response:
     """Do it."""
     given = {key[6:]: form[key] for key in form.fields if key.startswith("param-")}
 
@@ -157,23 +157,23 @@ def do_flow(visit: Visiting, name: str, action: str, form: Submitted) -> Respons
         flows = book.flows
         if action == "start":
             params = {key: value for key, value in given.items() if value}
-            return visit.go("runs", flows.start(name, params).id, done="start")
+            return page.go("runs", flows.start(name, params).id, done="start")
         if action == "stop":
             flows.stop(name)
         elif action == "restart":
             flows.restart(name)
         else:
             raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
-        return visit.go("flows", name, done=action)
+        return page.go("flows", name, done=action)
 
     def again(problem: str, status: int) -> Response:
-        return _ask(visit, name, action, given, problem, status)
+        return _ask(page, name, action, given, problem, status)
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
 def _ask(
-    visit: Visiting,
+    page: CurrentPage,
     name: str,
     action: str,
     given: dict[str, str] | None = None,
@@ -182,46 +182,46 @@ def _ask(
 ) -> Response:
     if action not in ACTIONS:
         raise NotFound(f'"{shorten(action)}" is nothing that can be done with a flow')
-    flow = visit.book.flows.get(name)
+    flow = page.book.flows.get(name)
     values = {"flow": flow, "action": action, "given": given or {}, "problem": problem}
-    return visit.render("flow_action.html", status, **values)
+    return page.render("flow_action.html", status, **values)
 
 
 files = Operations("/flow-file", "pages")
 
 
 @files("GET", "", Role.VIEWER, None)
-def get_file(visit: Visiting, file: Annotated[str, Query(max_length=1000)] = "") -> Response:
+def get_file(page: CurrentPage, file: Annotated[str, Query(max_length=1000)] = "") -> Response:
     """A file with which something is wrong, also one that never was a flow."""
 
     def load(book: Book) -> tuple[Problems, str | None]:
         return [p for p in book.flows.problems() if p["file"] == file], book.flows.broken_file(file)
 
-    problems, source = visit.shared(load)
+    problems, source = page.shared(load)
     if not problems:
         raise NotFound(f'nothing is wrong with a file "{shorten(file)}"')
     lines = marked(source or "", problems)
-    return visit.render("flow_file.html", file=file, problems=problems, lines=lines)
+    return page.render("flow_file.html", file=file, problems=problems, lines=lines)
 
 
 checking = Operations("/check-flow", "pages")
 
 
 @checking("GET", "", Role.OPERATOR, None)
-def ask_check(visit: Visiting) -> Response:
+def ask_check(page: CurrentPage) -> Response:
     """A text to be checked."""
-    return _checked(visit, "", None)
+    return _checked(page, "", None)
 
 
 @checking("POST", "", Role.OPERATOR, None)
-def do_check(visit: Visiting, form: Submitted) -> Response:
+def do_check(page: CurrentPage, form: Submitted) -> Response:
     """What is wrong with a text, at the lines; nothing is kept."""
     source = form.fields.get("source", [""])[0].replace("\r\n", "\n")[:LONGEST_TEXT]
-    return _checked(visit, source, visit.book.flows.validate(source))
+    return _checked(page, source, page.book.flows.validate(source))
 
 
-def _checked(visit: Visiting, source: str, problems: Problems | None) -> Response:
+def _checked(page: CurrentPage, source: str, problems: Problems | None) -> Response:
     lines: Sequence[Any] = [] if problems is None else marked(source, problems)
     whole = [problem for problem in problems or [] if not problem["line"]]
     values = {"source": source, "problems": problems, "lines": lines, "whole": whole}
-    return visit.render("flow_check.html", **values)
+    return page.render("flow_check.html", **values)

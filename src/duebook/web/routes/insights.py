@@ -13,7 +13,7 @@ from duebook.triggers.zones import local_datetime, tzdata_version
 from duebook.web.analytics import by_day, figures
 from duebook.web.charts import duration_chart, success_chart
 from duebook.web.forecast import HOUR
-from duebook.web.visits import Visiting
+from duebook.web.page_request import CurrentPage
 from duebook.web.week import DAYS, fullest, week_table
 
 if TYPE_CHECKING:
@@ -30,19 +30,19 @@ AMISS: Final = timedelta(seconds=2)
 
 
 @operations("GET", "/calendar", Role.VIEWER, None)
-def get_calendar(visit: Visiting) -> Response:
+def get_calendar(page: CurrentPage) -> Response:
     """The load of each hour, of the week past and of the one to come."""
-    calendar = visit.request.app.state.calendar
+    calendar = page.request.app.state.calendar
 
     def load(_: Book) -> Week:
-        with visit.ask.computing() as book:
-            found: Week = calendar.week(visit.ask.namespace, book.insights, book.budget)
+        with page.ask.computing() as book:
+            found: Week = calendar.week(page.ask.namespace, book.insights, book.budget)
             return found
 
-    week = visit.shared(load)
-    clock = visit.clock()
+    week = page.shared(load)
+    clock = page.clock()
     today = local_datetime(clock.now, clock.zone).date()
-    return visit.render(
+    return page.render(
         "calendar.html",
         now=clock.now,
         week=week,
@@ -56,10 +56,10 @@ def get_calendar(visit: Visiting) -> Response:
 
 
 @operations("GET", "/nodes", Role.VIEWER, None)
-def get_nodes(visit: Visiting) -> Response:
+def get_nodes(page: CurrentPage) -> Response:
     """Who works on the books, and what waits in which queue."""
-    nodes, queues = visit.shared(lambda book: (book.nodes.list(), book.queues.list()))
-    return visit.render(
+    nodes, queues = page.shared(lambda book: (book.nodes.list(), book.queues.list()))
+    return page.render(
         "nodes.html",
         nodes=nodes,
         queues=queues,
@@ -71,14 +71,14 @@ def get_nodes(visit: Visiting) -> Response:
 
 
 @operations("GET", "/schedules/{name}/analytics", Role.VIEWER, None)
-def get_analytics(visit: Visiting, name: str) -> Response:
+def get_analytics(page: CurrentPage, name: str) -> Response:
     """Lateness, percentiles of duration, success over time."""
-    schedule, marks = visit.shared(
+    schedule, marks = page.shared(
         lambda book: (book.schedules.get(name), book.insights.marks(name, MEASURED))
     )
-    clock = visit.clock()
+    clock = page.clock()
     days = by_day(marks, clock.zone)
-    return visit.render(
+    return page.render(
         "analytics.html",
         now=clock.now,
         schedule=schedule,

@@ -13,7 +13,7 @@ from duebook.api.log_stream import ALIVE_EVERY, StillLetIn
 from duebook.api.operations import Operations
 from duebook.errors import DuebookError
 from duebook.model.access import Role
-from duebook.web.visits import Visiting
+from duebook.web.page_request import CurrentPage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -29,17 +29,17 @@ operations = Operations("", "pages")
 
 
 @operations("GET", "/live", Role.VIEWER, None)
-async def get_live(visit: Visiting) -> Response:
+async def get_live(page: CurrentPage) -> Response:
     """An event `changed` with its number, now and whenever a page may look different.
 
     Who does not ask for a stream gets the number alone.
     """
-    state, scope = visit.request.app.state, visit.request.scope
-    if "text/event-stream" not in visit.request.headers.get("accept", ""):
-        return PlainTextResponse(str(await state.watches.of(visit.ask.namespace).look()))
-    who = visit.caller.id
+    state, scope = page.request.app.state, page.request.scope
+    if "text/event-stream" not in page.request.headers.get("accept", ""):
+        return PlainTextResponse(str(await state.watches.of(page.ask.namespace).look()))
+    who = page.caller.id
     state.streams.refuse_more(who, page=True)
-    events = changes(state.watches, visit.ask.namespace, state.streams, scope[STILL], who)
+    events = changes(state.watches, page.ask.namespace, state.streams, scope[STILL], who)
     return StreamingResponse(events, media_type="text/event-stream")
 
 

@@ -14,7 +14,7 @@ from duebook.book.readiness import GRACE
 from duebook.model.access import Role
 from duebook.model.insight import fold_steps
 from duebook.web.charts import time_line
-from duebook.web.visits import Visiting
+from duebook.web.page_request import CurrentPage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,10 +36,10 @@ LISTED: Final = 24
 
 
 @operations("GET", "/", Role.VIEWER, None)
-def get_overview(visit: Visiting) -> Response:
+def get_overview(page: CurrentPage) -> Response:
     """What runs, what is due, what went wrong."""
-    seen = visit.shared(lambda book: book.insights.overview())
-    clock = visit.clock(seen.now)
+    seen = page.shared(lambda book: book.insights.overview())
+    clock = page.clock(seen.now)
     until = min(seen.coming_until, seen.now + HOUR)
     coming = _by_schedule(seen.coming)
     whole = sum(_untold(until, times) for times in coming) <= MOST_FOLLOWED
@@ -59,7 +59,7 @@ def get_overview(visit: Visiting) -> Response:
     }
     running, steps = fold_steps(seen.running)
     values |= {"running": running, "running_steps": steps}
-    return visit.render("overview.html", now=seen.now, coming=coming, listed=LISTED, **values)
+    return page.render("overview.html", now=seen.now, coming=coming, listed=LISTED, **values)
 
 
 def _by_schedule(coming: Sequence[Coming]) -> list[list[Coming]]:
@@ -104,9 +104,9 @@ def _missing(seen: Overview) -> Iterator[str]:
 
 
 @operations("GET", "/namespaces", Role.VIEWER, None)
-def get_namespaces(visit: Visiting) -> Response:
+def get_namespaces(page: CurrentPage) -> Response:
     """The namespaces that the viewer sees."""
-    caller = visit.caller
-    names = [name for name in visit.book.insights.namespaces() if caller.sees(name)]
+    caller = page.caller
+    names = [name for name in page.book.insights.namespaces() if caller.sees(name)]
     own = () if caller.everywhere else caller.namespaces
-    return visit.render("namespaces.html", names=sorted({*names, *own, visit.ask.namespace}))
+    return page.render("namespaces.html", names=sorted({*names, *own, page.ask.namespace}))

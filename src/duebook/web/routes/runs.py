@@ -22,8 +22,8 @@ from duebook.model.run import Origin, RunStatus, overlapped
 from duebook.model.secret import show_payload
 from duebook.web.ansi import stripped
 from duebook.web.flow_graph import HANDLER, draw_flow
+from duebook.web.page_request import CurrentPage, Submitted
 from duebook.web.routes.flows import flow_of_run
-from duebook.web.visits import Submitted, Visiting
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -46,7 +46,7 @@ Text = Annotated[str | None, Query(max_length=300)]
 
 @operations("GET", "", Role.VIEWER, None)
 def get_runs(
-    visit: Visiting,
+    page: CurrentPage,
     schedule: Text = None,
     status: Text = None,
     origin: Text = None,
@@ -69,13 +69,13 @@ def get_runs(
     zones: dict[str, str] = {}
     perhaps: list[str] = []
     try:
-        found, zones = visit.shared(load)
+        found, zones = page.shared(load)
     except (Invalid, NotFound) as error:
         wrong, refused = str(error), problem_of(error).status
-        perhaps = _named(visit.book, schedule or "")
+        perhaps = _named(page.book, schedule or "")
     rows, steps = fold_steps(found)
     query = {name: value for name, value in (asked | {"schedule": schedule}).items() if value}
-    return visit.render(
+    return page.render(
         "runs.html",
         refused,
         runs=rows,
@@ -114,7 +114,7 @@ def _named(book: Book, text: str) -> list[str]:
 
 @operations("GET", "/{run_id}", Role.VIEWER, None)
 def get_run(
-    visit: Visiting,
+    page: CurrentPage,
     run_id: str,
     find: Annotated[str, Query(max_length=200)] = "",
     after: Annotated[str | None, Query(max_length=30)] = None,
@@ -137,14 +137,14 @@ def get_run(
         found = {"run": run, "attempts": attempts, "lines": lines, "flow": flow, "whole": whole}
         return found | {"payload": show_payload(payload), "tz": spec.tz if spec else None}
 
-    seen = visit.shared(load)
+    seen = page.shared(load)
     lines: list[tuple[Page, LogLine]] = seen["lines"]
     more = place_text(lines[-1][0]) if len(lines) == LINES and not (find or last) else None
     shown = [(place.attempt, line) for place, line in lines if _has(line, find)]
     run: Run = seen["run"]
     steps = seen["flow"]["steps"] if seen["flow"] else []
-    stream = visit.url("api", "v1", "runs", run.id, "log") if not find and more is None else ""
-    return visit.render(
+    stream = page.url("api", "v1", "runs", run.id, "log") if not find and more is None else ""
+    return page.render(
         "run.html",
         run=run,
         attempts=seen["attempts"],
@@ -154,7 +154,7 @@ def get_run(
         tz=seen["tz"],
         flow=seen["flow"],
         again=_again(run, seen["whole"]),
-        graph=draw_flow(steps, lambda step: visit.url("runs", step.id)),
+        graph=draw_flow(steps, lambda step: page.url("runs", step.id)),
         shown=shown[:LINES],
         looked=len(lines),
         last=place_text(lines[-1][0]) if lines else "",
@@ -162,7 +162,7 @@ def get_run(
         begun=after is None and not (last and len(lines) == LINES),
         find=find,
         stream=stream if run.is_active else "",
-        done=visit.request.query_params.get("done"),
+        done=page.request.query_params.get("done"),
     )
 
 
@@ -213,10 +213,10 @@ def _definition(book: Book, run: Run) -> ScheduleSpec | None:
 
 
 @operations("GET", "/{run_id}/output", Role.VIEWER, None)
-def get_output(visit: Visiting, run_id: str) -> Response:
+def get_output(page: CurrentPage, run_id: str) -> Response:
     """What a run returned, as a file."""
-    run = visit.book.runs.get(run_id)
-    output = output_shown(run, visit.book.runs.output(run.id))
+    run = page.book.runs.get(run_id)
+    output = output_shown(run, page.book.runs.output(run.id))
     is_text = isinstance(output, str)
     name = f"{run.id}.{'txt' if is_text else 'json'}"
     return Response(
@@ -227,50 +227,50 @@ def get_output(visit: Visiting, run_id: str) -> Response:
 
 
 @operations("GET", "/{run_id}/cancel", Role.OPERATOR, None)
-def ask_cancel(visit: Visiting, run_id: str) -> Response:
+def ask_cancel(page: CurrentPage, run_id: str) -> Response:
     """Whether to cancel it."""
-    return _ask(visit, run_id, "cancel")
+    return _ask(page, run_id, "cancel")
 
 
 @operations("POST", "/{run_id}/cancel", Role.OPERATOR, None)
-def do_cancel(visit: Visiting, run_id: str, form: Submitted) -> Response:
+def do_cancel(page: CurrentPage, run_id: str, form: Submitted) -> Response:
     """Cancel it: at once, or by asking its node."""
 
     def work(book: Book) -> Answer:
         book.runs.cancel(run_id)
-        return visit.go("runs", run_id, done="cancel")
+        return page.go("runs", run_id, done="cancel")
 
-    return visit.write(form, work, lambda *told: _ask(visit, run_id, "cancel", *told))
+    return page.write(form, work, lambda *told: _ask(page, run_id, "cancel", *told))
 
 
 @operations("GET", "/{run_id}/retry", Role.OPERATOR, None)
-def ask_retry(visit: Visiting, run_id: str, step: Text = None) -> Response:
+def ask_retry(page: CurrentPage, run_id: str, step: Text = None) -> Response:
     """Whether to run it again; the run of a flow perhaps from a step on."""
-    return _ask(visit, run_id, "retry", step=step or "")
+    return _ask(page, run_id, "retry", step=step or "")
 
 
 @operations("POST", "/{run_id}/retry", Role.OPERATOR, None)
-def do_retry(visit: Visiting, run_id: str, form: Submitted) -> Response:
+def do_retry(page: CurrentPage, run_id: str, form: Submitted) -> Response:
     """Open it again, as another attempt."""
     step = form["step"]
 
     def work(book: Book) -> Answer:
         run = book.flows.retry(run_id, step) if step else book.runs.retry(run_id)
-        return visit.go("runs", run.id, done="retry")
+        return page.go("runs", run.id, done="retry")
 
     def again(problem: str, status: int) -> Response:
-        return _ask(visit, run_id, "retry", problem, status, step)
+        return _ask(page, run_id, "retry", problem, status, step)
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
 def _ask(
-    visit: Visiting,
+    page: CurrentPage,
     run_id: str,
     action: str,
     problem: str = "",
     status: int = 200,
     step: str = "",
 ) -> Response:
-    values = {"run": visit.book.runs.get(run_id), "action": action, "step": step}
-    return visit.render("run_action.html", status, problem=problem, **values)
+    values = {"run": page.book.runs.get(run_id), "action": action, "step": step}
+    return page.render("run_action.html", status, problem=problem, **values)

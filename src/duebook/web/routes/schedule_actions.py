@@ -24,7 +24,7 @@ from duebook.web.changes import differences
 from duebook.web.definitions import ABOUT, FIELDS, changes_of, plain_lines, texts_of
 from duebook.web.due_times import due_rows
 from duebook.web.notices import LONGEST_REASON
-from duebook.web.visits import Form, Submitted, Visiting
+from duebook.web.page_request import CurrentPage, Form, Submitted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,36 +41,36 @@ SAID: Final = 20
 
 
 def _ask(
-    visit: Visiting, name: str, action: str, problem: str = "", status: int = 200, **values: Any
+    page: CurrentPage, name: str, action: str, problem: str = "", status: int = 200, **values: Any
 ) -> Response:
     """The page that asks whether to do it."""
-    schedule = visit.book.schedules.get(name)
+    schedule = page.book.schedules.get(name)
     common = {"schedule": schedule, "action": action, "problem": problem, "given": {}}
     common["next_due_at"] = schedule.next_due_at
-    return visit.render("action.html", status, **(common | values))
+    return page.render("action.html", status, **(common | values))
 
 
 @operations("GET", "/pause", Role.OPERATOR, None)
-def ask_pause(visit: Visiting, name: str) -> Response:
+def ask_pause(page: CurrentPage, name: str) -> Response:
     """Whether to pause it."""
-    return _ask(visit, name, "pause")
+    return _ask(page, name, "pause")
 
 
 @operations("POST", "/pause", Role.OPERATOR, None)
-def do_pause(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_pause(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Pause it."""
 
     def work(book: Book) -> Answer:
-        until = visit.read_time("until", form["until"]) if form["until"] else None
+        until = page.read_time("until", form["until"]) if form["until"] else None
         paused = book.schedules.pause(name, form.get("reason"), until)
         since = paused.paused_at and format_instant(paused.paused_at)
-        return visit.go("schedules", paused.name, done="pause", since=since)
+        return page.go("schedules", paused.name, done="pause", since=since)
 
-    return visit.write(form, work, _again(visit, name, "pause", form))
+    return page.write(form, work, _again(page, name, "pause", form))
 
 
 @operations("POST", "/resume", Role.OPERATOR, None)
-def do_resume(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_resume(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Let it go on; who undoes a pause does not end one that somebody made since."""
 
     def work(book: Book) -> Answer:
@@ -80,32 +80,32 @@ def do_resume(visit: Visiting, name: str, form: Submitted) -> Response:
             raise Conflict(f"it was paused anew since, at {since}")
         resumed = book.schedules.resume(name)
         why = (was.pause_reason or "")[:LONGEST_REASON]
-        return visit.go("schedules", resumed.name, done="resume", reason=why, until=until)
+        return page.go("schedules", resumed.name, done="resume", reason=why, until=until)
 
-    return visit.write(form, work, _again(visit, name, "resume", form))
+    return page.write(form, work, _again(page, name, "resume", form))
 
 
 @operations("GET", "/resume", Role.OPERATOR, None)
-def ask_resume(visit: Visiting, name: str) -> Response:
+def ask_resume(page: CurrentPage, name: str) -> Response:
     """Whether to let it go on."""
-    return _ask(visit, name, "resume")
+    return _ask(page, name, "resume")
 
 
 @operations("GET", "/run", Role.OPERATOR, None)
-def ask_run(visit: Visiting, name: str) -> Response:
+def ask_run(page: CurrentPage, name: str) -> Response:
     """Whether to run it now, and with which payload."""
-    return _ask(visit, name, "run")
+    return _ask(page, name, "run")
 
 
 @operations("POST", "/run", Role.OPERATOR, None)
-def do_run(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_run(page: CurrentPage, name: str, form: Submitted) -> Response:
     """A run now."""
 
     def work(book: Book) -> Answer:
         run = book.schedules.trigger(name, _payload(form["payload"]))
-        return visit.go("schedules", run.schedule or name, done="run", run=run.id)
+        return page.go("schedules", run.schedule or name, done="run", run=run.id)
 
-    return visit.write(form, work, _again(visit, name, "run", form))
+    return page.write(form, work, _again(page, name, "run", form))
 
 
 def _payload(text: str) -> dict[str, Any] | None:
@@ -121,28 +121,28 @@ def _payload(text: str) -> dict[str, Any] | None:
 
 
 @operations("GET", "/move", Role.OPERATOR, None)
-def ask_move(visit: Visiting, name: str) -> Response:
+def ask_move(page: CurrentPage, name: str) -> Response:
     """When else its next due time should be."""
-    return _ask(visit, name, "move", next_due_at=_upcoming(visit.book, name))
+    return _ask(page, name, "move", next_due_at=_upcoming(page.book, name))
 
 
 @operations("POST", "/move", Role.OPERATOR, None)
-def do_move(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_move(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Move only the next due time."""
 
     def work(book: Book) -> Answer:
         if not form["at"]:
             raise Invalid("at: say when")
-        at, was = visit.read_time("at", form["at"]), _upcoming(book, name)
+        at, was = page.read_time("at", form["at"]), _upcoming(book, name)
         said = book.schedules.exceptions(name)
         moved = book.schedules.reschedule(name, at, form.get("due"))
         if at <= book.insights.now():
-            return visit.go("schedules", moved.name, done="move-now")
+            return page.go("schedules", moved.name, done="move-now")
         twice = any(one.kind == "moved_here" and one.due_at == was for one in said)
         done, back = "move-again" if twice else "move", was and format_instant(was)
-        return visit.go("schedules", moved.name, done=done, at=back, due=format_instant(at))
+        return page.go("schedules", moved.name, done=done, at=back, due=format_instant(at))
 
-    return visit.write(form, work, _again(visit, name, "move", form))
+    return page.write(form, work, _again(page, name, "move", form))
 
 
 def _upcoming(book: Book, name: str) -> datetime | None:
@@ -154,76 +154,76 @@ def _upcoming(book: Book, name: str) -> datetime | None:
 
 
 @operations("GET", "/skip-next", Role.OPERATOR, None)
-def ask_skip_next(visit: Visiting, name: str) -> Response:
+def ask_skip_next(page: CurrentPage, name: str) -> Response:
     """Whether to leave the next due time out."""
-    return _ask(visit, name, "skip-next", next_due_at=_upcoming(visit.book, name))
+    return _ask(page, name, "skip-next", next_due_at=_upcoming(page.book, name))
 
 
 @operations("POST", "/skip-next", Role.OPERATOR, None)
-def do_skip_next(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_skip_next(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Leave the next due time out."""
 
     def work(book: Book) -> Answer:
         schedule, skipped = book.schedules.skip_next(name, form.get("due"))
-        return visit.go("schedules", schedule.name, done="skip-next", at=format_instant(skipped))
+        return page.go("schedules", schedule.name, done="skip-next", at=format_instant(skipped))
 
-    return visit.write(form, work, _again(visit, name, "skip-next", form))
+    return page.write(form, work, _again(page, name, "skip-next", form))
 
 
 @operations("GET", "/restore", Role.OPERATOR, None)
 def ask_restore(
-    visit: Visiting, name: str, at: Annotated[str, Query(max_length=40)] = ""
+    page: CurrentPage, name: str, at: Annotated[str, Query(max_length=40)] = ""
 ) -> Response:
     """Whether to take back what was said about a due time; raises InvalidTime."""
-    schedule = visit.book.schedules.get(name)
+    schedule = page.book.schedules.get(name)
     moment = parse_instant(at)
-    said = visit.book.schedules.exceptions(schedule.id)
+    said = page.book.schedules.exceptions(schedule.id)
     if not any(one.due_at == moment and one.kind in ("skip", "moved_away") for one in said):
         told = f"nothing is said about due time {format_instant(moment)} any more"
         back = ("schedules", schedule.name)
-        return visit.render("refused.html", 409, problem=told, back=back)
-    return _ask(visit, schedule.name, "restore", given={"at": format_instant(moment)})
+        return page.render("refused.html", 409, problem=told, back=back)
+    return _ask(page, schedule.name, "restore", given={"at": format_instant(moment)})
 
 
 @operations("POST", "/restore", Role.OPERATOR, None)
-def do_restore(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_restore(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Take back what was said about a due time to come."""
 
     def work(book: Book) -> Answer:
         restored = book.schedules.restore(name, form["at"])
-        return visit.go("schedules", restored.name, done="restore")
+        return page.go("schedules", restored.name, done="restore")
 
     def again(problem: str, status: int) -> Response:
-        back = ("schedules", visit.book.schedules.get(name).name)
-        return visit.render("refused.html", status, problem=problem, back=back)
+        back = ("schedules", page.book.schedules.get(name).name)
+        return page.render("refused.html", status, problem=problem, back=back)
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
 @operations("GET", "/delete", Role.OPERATOR, None)
-def ask_delete(visit: Visiting, name: str) -> Response:
+def ask_delete(page: CurrentPage, name: str) -> Response:
     """Whether to delete it."""
-    return _ask(visit, name, "delete")
+    return _ask(page, name, "delete")
 
 
 @operations("POST", "/delete", Role.OPERATOR, None)
-def do_delete(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_delete(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Delete it; its history stays."""
 
     def work(book: Book) -> Answer:
         schedule = book.schedules.get(name)
         book.schedules.delete(schedule.id, _version(form))
-        return visit.go("schedules", done="deleted", name=schedule.name, id=schedule.id)
+        return page.go("schedules", done="deleted", name=schedule.name, id=schedule.id)
 
-    return visit.write(form, work, _again(visit, name, "delete", form))
+    return page.write(form, work, _again(page, name, "delete", form))
 
 
-def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:
+def _again(page: CurrentPage, name: str, action: str, form: Form) -> Any:
     given = {field: form[field] for field in form.fields}
 
     def again(problem: str, status: int) -> Response:
-        about = {"next_due_at": _upcoming(visit.book, name), "given": given}
-        return _ask(visit, name, action, problem, status, **about)
+        about = {"next_due_at": _upcoming(page.book, name), "given": given}
+        return _ask(page, name, action, problem, status, **about)
 
     return again
 
@@ -233,23 +233,23 @@ def _again(visit: Visiting, name: str, action: str, form: Form) -> Any:
 
 @operations("GET", "/backfill", Role.OPERATOR, None)
 def ask_backfill(
-    visit: Visiting,
+    page: CurrentPage,
     name: str,
     start: Annotated[str, Query(alias="from", max_length=40)] = "",
     end: Annotated[str, Query(alias="to", max_length=40)] = "",
     reprocess: Annotated[str, Query(max_length=10)] = "",
 ) -> Response:
     """Which past due times should run, and how many those are."""
-    schedule, problem, status = visit.book.schedules.get(name), "", 200
+    schedule, problem, status = page.book.schedules.get(name), "", 200
     found: list[datetime] | None = None
     if start and end:
         try:
-            span = (visit.read_time("from", start), visit.read_time("to", end))
-            listed = visit.book.schedules.backfill(name, *span, reprocess or None, dry_run=True)
+            span = (page.read_time("from", start), page.read_time("to", end))
+            listed = page.book.schedules.backfill(name, *span, reprocess or None, dry_run=True)
             found = [at for at in listed if not hasattr(at, "id")]
         except Invalid as error:
             problem, status = str(error), 422
-    return visit.render(
+    return page.render(
         "backfill.html",
         status,
         schedule=schedule,
@@ -261,60 +261,60 @@ def ask_backfill(
 
 
 @operations("POST", "/backfill", Role.OPERATOR, None)
-def do_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Queue runs for past due times."""
 
     def work(book: Book) -> Answer:
-        span = (visit.read_time("from", form["from"]), visit.read_time("to", form["to"]))
+        span = (page.read_time("from", form["from"]), page.read_time("to", form["to"]))
         runs = book.schedules.backfill(name, *span, form.get("reprocess"))
         queued_at = [run.ready_at for run in runs if isinstance(run, Run)]
         done = {"done": "backfill", "count": str(len(runs))}
         if queued_at:
             since, until = (format_instant(moment) for moment in span)
             done |= {"since": since, "until": until, "at": format_instant(queued_at[0])}
-        return visit.go("schedules", name, **done)
+        return page.go("schedules", name, **done)
 
     def again(problem: str, status: int) -> Response:
-        return visit.render(
+        return page.render(
             "backfill.html",
             status,
-            schedule=visit.book.schedules.get(name),
+            schedule=page.book.schedules.get(name),
             found=None,
             shown=[],
             given={field: form[field] for field in ("from", "to", "reprocess")},
             problem=problem,
         )
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
 @operations("POST", "/undo-backfill", Role.OPERATOR, None)
-def do_undo_backfill(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_undo_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Cancel those of its runs that nobody has begun."""
 
     def work(book: Book) -> Answer:
         schedule, span = book.schedules.get(name), (form["since"], form["until"])
         undone = book.schedules.undo_backfill(schedule.id, *span, form["at"])
         told = {"cancelled": undone.cancelled, "begun": undone.begun}
-        return visit.go("schedules", schedule.name, done="undo-backfill", **told)
+        return page.go("schedules", schedule.name, done="undo-backfill", **told)
 
-    return visit.write(form, work)
+    return page.write(form, work)
 
 
 # -- edit: first what would change, then the new definition
 
 
 @operations("GET", "/edit", Role.OPERATOR, None)
-def ask_edit(visit: Visiting, name: str) -> Response:
+def ask_edit(page: CurrentPage, name: str) -> Response:
     """The fields of its definition."""
-    schedule, spec = _definition(visit, name)
-    return _edit_page(visit, schedule, spec, texts_of(spec))
+    schedule, spec = _definition(page, name)
+    return _edit_page(page, schedule, spec, texts_of(spec))
 
 
 @operations("POST", "/edit", Role.OPERATOR, None)
-def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Show what would change, or put it in force."""
-    schedule, spec = _definition(visit, name)
+    schedule, spec = _definition(page, name)
     given = texts_of(spec) | {
         field.name: form[field.name] for field in FIELDS if field.name in form.fields
     }
@@ -328,31 +328,31 @@ def do_edit(visit: Visiting, name: str, form: Submitted) -> Response:
         book.schedules.update(name, version=version, **changes)
         span = (missed.start, missed.end) if missed else ()
         told = dict(zip(("since", "until"), map(format_instant, span), strict=False))
-        return visit.go("schedules", schedule.name, done="edit", version=schedule.version, **told)
+        return page.go("schedules", schedule.name, done="edit", version=schedule.version, **told)
 
     saves = form["step"] == "save"
     if began is not None and not saves:
-        return _overtaken(visit, schedule, spec, given, began)
+        return _overtaken(page, schedule, spec, given, began)
     try:
         changes = {} if began is not None else changes_of(spec, given)
         if not saves:
-            with visit.ask.computing() as book:
+            with page.ask.computing() as book:
                 edited = book.schedules.preview_update(schedule.id, **changes)
-                return _preview_page(visit, schedule, given, edited)
-        return visit.write(form, work)  # who sends it twice made the newer version himself
+                return _preview_page(page, schedule, given, edited)
+        return page.write(form, work)  # who sends it twice made the newer version himself
     except InvalidSchedule as error:
-        return _edit_page(visit, schedule, spec, given, error.problems, 422)
+        return _edit_page(page, schedule, spec, given, error.problems, 422)
     except (Invalid, Conflict) as error:
         if began is not None:
-            return _overtaken(visit, schedule, spec, given, began)
-        return _edit_page(visit, schedule, spec, given, {"": str(error)}, 409)
+            return _overtaken(page, schedule, spec, given, began)
+        return _edit_page(page, schedule, spec, given, {"": str(error)}, 409)
 
 
 def _overtaken(
-    visit: Visiting, schedule: Schedule, spec: ScheduleSpec, given: dict[str, str], version: int
+    page: CurrentPage, schedule: Schedule, spec: ScheduleSpec, given: dict[str, str], version: int
 ) -> Response:
     """Another version came into force meanwhile: its fields, with what this form changed."""
-    began = texts_of(_revision(visit, schedule.id, str(version)))
+    began = texts_of(_revision(page, schedule.id, str(version)))
     current = texts_of(spec)
     both = {
         name: current[name] if plain_lines(text) == began[name].strip() else text
@@ -362,11 +362,11 @@ def _overtaken(
         f"version {schedule.version} came into force while you edited version {version}; "
         "here it is, with what you changed"
     )
-    return _edit_page(visit, schedule, spec, both, {"": problem}, 409)
+    return _edit_page(page, schedule, spec, both, {"": problem}, 409)
 
 
-def _definition(visit: Visiting, name: str) -> tuple[Schedule, ScheduleSpec]:
-    schedule = visit.book.schedules.get(name)
+def _definition(page: CurrentPage, name: str) -> tuple[Schedule, ScheduleSpec]:
+    schedule = page.book.schedules.get(name)
     if schedule.spec is None:
         raise Conflict(f'schedule "{name}": {schedule.problem}')
     return schedule, schedule.spec
@@ -378,28 +378,28 @@ def _version(form: Form, field: str = "version") -> int | None:
 
 
 def _edit_page(
-    visit: Visiting,
+    page: CurrentPage,
     schedule: Schedule,
     spec: ScheduleSpec,
     given: dict[str, str],
     problems: dict[str, str] | None = None,
     status: int = 200,
 ) -> Response:
-    shown = [field for field in FIELDS if field.name != "target" or visit.may(Role.ADMIN)]
+    shown = [field for field in FIELDS if field.name != "target" or page.may(Role.ADMIN)]
     values = {"schedule": schedule, "fields": shown, "given": given, "problems": problems or {}}
     about = ABOUT - (len(FIELDS) - len(shown))
-    return visit.render("edit.html", status, spec=spec, about=about, **values)
+    return page.render("edit.html", status, spec=spec, about=about, **values)
 
 
 def _preview_page(
-    visit: Visiting,
+    page: CurrentPage,
     schedule: Schedule,
     given: dict[str, str],
     edited: Edited,
     version: str | None = None,
 ) -> Response:
-    now = visit.clock().now
-    return visit.render(
+    now = page.clock().now
+    return page.render(
         "edit_preview.html",
         schedule=schedule,
         given=given,
@@ -418,15 +418,15 @@ def _preview_page(
 
 @operations("GET", "/version", Role.OPERATOR, None)
 def ask_version(
-    visit: Visiting, name: str, version: Annotated[str, Query(max_length=20)] = ""
+    page: CurrentPage, name: str, version: Annotated[str, Query(max_length=20)] = ""
 ) -> Response:
     """Whether to put an earlier definition in force again, and what that changes."""
-    schedule = visit.book.schedules.get(name)
-    earlier = _revision(visit, name, version)
+    schedule = page.book.schedules.get(name)
+    earlier = _revision(page, name, version)
     given = {"over": str(schedule.version), "version": version}
-    with visit.ask.computing() as book:
+    with page.ask.computing() as book:
         edited = _edited(book, schedule, earlier)
-        return _preview_page(visit, schedule, given, edited, version)
+        return _preview_page(page, schedule, given, edited, version)
 
 
 def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
@@ -442,25 +442,25 @@ def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
 
 
 @operations("POST", "/version", Role.OPERATOR, None)
-def do_version(visit: Visiting, name: str, form: Submitted) -> Response:
+def do_version(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Put an earlier definition in force again, over the one that its form was made for."""
-    schedule = visit.book.schedules.get(name)
-    definition = _revision(visit, name, form["version"]).to_json()
+    schedule = page.book.schedules.get(name)
+    definition = _revision(page, name, form["version"]).to_json()
 
     def work(book: Book) -> Answer:
         over = _version(form, "over") or schedule.version
         book.schedules.replace(schedule.id, version=over, **definition)
-        return visit.go("schedules", schedule.name, done="version", version=over)
+        return page.go("schedules", schedule.name, done="version", version=over)
 
     def again(problem: str, status: int) -> Response:
         back = ("schedules", schedule.name)
-        return visit.render("refused.html", status, problem=problem, back=back)
+        return page.render("refused.html", status, problem=problem, back=back)
 
-    return visit.write(form, work, again)
+    return page.write(form, work, again)
 
 
-def _revision(visit: Visiting, name: str, version: str) -> ScheduleSpec:
-    found = [r for r in visit.book.schedules.revisions(name) if str(r.version) == version]
+def _revision(page: CurrentPage, name: str, version: str) -> ScheduleSpec:
+    found = [r for r in page.book.schedules.revisions(name) if str(r.version) == version]
     if not found or found[0].spec is None:
         raise Invalid(f'version "{shorten(version)}" is none of this schedule')
     return found[0].spec

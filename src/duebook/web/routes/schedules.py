@@ -22,8 +22,8 @@ from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
 from duebook.web.labels import LONGEST, read_labels
 from duebook.web.notices import count_of, notice_of
+from duebook.web.page_request import CurrentPage
 from duebook.web.times import Clock
-from duebook.web.visits import Visiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def read_filters(**given: str | None) -> dict[str, Any]:
 
 @operations("GET", "/schedules", Role.VIEWER, None)
 def get_schedules(
-    visit: Visiting,
+    page: CurrentPage,
     text: Text = None,
     label: Annotated[str | None, Query(max_length=LONGEST)] = None,
     status: Text = None,
@@ -81,12 +81,12 @@ def get_schedules(
         return found, dict(book.insights.strips(found, STRIP))
 
     try:
-        found, marks = visit.shared(load)
+        found, marks = page.shared(load)
     except Invalid as error:
         found, marks, wrong = Listing(), {}, str(error)
         refused = problem_of(error).status
     rows = [(schedule, strip(marks.get(schedule.id, ()), STRIP)) for schedule in found]
-    return visit.render(
+    return page.render(
         "schedules.html",
         refused,
         rows=rows,
@@ -98,15 +98,15 @@ def get_schedules(
         wrong=wrong,
         first=cursor is None,
         query={name: value for name, value in asked.items() if value},
-        notice=_bulk_notice(visit),
+        notice=_bulk_notice(page),
     )
 
 
-def _bulk_notice(visit: Visiting) -> dict[str, Any] | None:
-    given = visit.request.query_params
+def _bulk_notice(page: CurrentPage) -> dict[str, Any] | None:
+    given = page.request.query_params
     done, count = given.get("done"), count_of(given.get("count"))
     if done == "deleted":
-        again = _made_again(visit, given.get("id", "")[:40])
+        again = _made_again(page, given.get("id", "")[:40])
         return {"done": done, "name": given.get("name", "")[:200], "id": again}
     if done not in ("paused", "resumed"):
         return None
@@ -114,20 +114,20 @@ def _bulk_notice(visit: Visiting) -> dict[str, Any] | None:
     return {"done": done, "count": count, "undo": undo, "names": given.getlist("name")[:PAGE]}
 
 
-def _made_again(visit: Visiting, schedule_id: str) -> str:
+def _made_again(page: CurrentPage, schedule_id: str) -> str:
     """The id of a deleted schedule if the viewer may make it again, otherwise nothing."""
-    if not schedule_id or not visit.may(Role.OPERATOR):
+    if not schedule_id or not page.may(Role.OPERATOR):
         return ""
     try:
-        latest = visit.book.schedules.revisions(schedule_id)[-1]
+        latest = page.book.schedules.revisions(schedule_id)[-1]
     except NotFound:
         return ""
-    return schedule_id if visit.may_define(latest.spec) else ""
+    return schedule_id if page.may_define(latest.spec) else ""
 
 
 @operations("GET", "/schedules/{name}", Role.VIEWER, None)
 def get_schedule(
-    visit: Visiting,
+    page: CurrentPage,
     name: str,
     at: Text = None,
     start: Annotated[str | None, Query(alias="from", max_length=40)] = None,
@@ -138,13 +138,13 @@ def get_schedule(
     and tells times of its zone, and not of the viewer's."""
 
     def load(_: Book) -> dict[str, Any]:
-        with visit.ask.computing() as book:
+        with page.ask.computing() as book:
             return look(book)
 
     def look(book: Book) -> dict[str, Any]:
         schedule, now = book.schedules.get(name), book.insights.now()
         spec = schedule.spec
-        zone = spec.tz if spec and times == "schedule" else visit.zone
+        zone = spec.tz if spec and times == "schedule" else page.zone
         due = [] if spec is None or schedule.status == "completed" else book.schedules.preview(name)
         return {
             "now": now,
@@ -159,11 +159,11 @@ def get_schedule(
             "explained": _explained(book, schedule, now, zone, at, start, end),
         }
 
-    seen = visit.shared(load, visit.zone)
-    spec, clock = seen["schedule"].spec, visit.clock(seen["now"])
+    seen = page.shared(load, page.zone)
+    spec, clock = seen["schedule"].spec, page.clock(seen["now"])
     told, wrong = seen.pop("explained")
     asking = Clock(seen["now"], seen.pop("zone"))
-    return visit.render(
+    return page.render(
         "schedule.html",
         spec=spec,
         form=definition_form(spec) if spec else {},
@@ -173,21 +173,21 @@ def get_schedule(
         wrong=wrong,
         asking=asking,
         spans=_spans(asking, times),
-        beside=visit.zone if asking.zone != visit.zone else spec.tz if spec else None,
+        beside=page.zone if asking.zone != page.zone else spec.tz if spec else None,
         asked={"at": at or "", "from": start or "", "to": end or ""},
-        allowed=_allowed(visit, seen["revisions"], spec),
-        notice=notice_of(seen["schedule"], visit.request.query_params),
+        allowed=_allowed(page, seen["revisions"], spec),
+        notice=notice_of(seen["schedule"], page.request.query_params),
         **seen,
     )
 
 
 def _allowed(
-    visit: Visiting, revisions: Sequence[Revision], current: ScheduleSpec | None
+    page: CurrentPage, revisions: Sequence[Revision], current: ScheduleSpec | None
 ) -> set[int]:
     """The versions that the viewer may put in force again."""
-    if not visit.may(Role.OPERATOR):
+    if not page.may(Role.OPERATOR):
         return set()
-    return {one.version for one in revisions if visit.may_define(one.spec, current)}
+    return {one.version for one in revisions if page.may_define(one.spec, current)}
 
 
 def _spans(clock: Clock, chosen: str | None) -> dict[str, dict[str, str | None]]:

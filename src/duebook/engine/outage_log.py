@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from duebook.errors import DuebookError
 
-__all__ = ["Outage"]
+__all__ = ["OutageLog"]
 
 log = logging.getLogger(__name__)
 
 
-class Outage:
+class OutageLog:
     """Shared by the loops of a node. A reason that was not told yet is told as well, once."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

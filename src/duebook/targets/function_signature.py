@@ -1,4 +1,4 @@
-"""Which payloads a function takes: names, and types as far as JSON has them; calls nothing.
+"""Reads the signature of a function: which names and JSON types its payload has; calls nothing.
 
 A signature has a JSON form, so that a process without the function can check payloads, too.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-__all__ = ["Signature", "fits"]
+__all__ = ["FunctionSignature", "fits"]
 
 _LISTS: Final = (list, Sequence, Iterable)
 _OBJECTS: Final = (dict, Mapping)
@@ -43,7 +43,7 @@ _ANYTHING: Final[Shape] = {"kinds": list(_KINDS.values())}
 _INSTEAD: Final = "a str, number, bool, list or dict"
 
 
-class Signature:
+class FunctionSignature:
     """The parameters that a payload may fill; the first one is the context when it is named
     `ctx` or has that type.
 

@@ -1,4 +1,4 @@
-"""A visit: a request of a person as the handler of a page sees it, and a form that they sent."""
+"""A request for a page, as its handler sees it, and the form that came with it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Form", "Submitted", "Visit", "Visiting", "local_path", "wants_page"]
+__all__ = ["CurrentPage", "Form", "PageRequest", "Submitted", "local_path", "wants_page"]
 
 MOST_FIELDS: Final = 2_000
 KEY: Final = "key"
@@ -49,7 +49,7 @@ SENT_BEFORE: Final = "before"
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageRequest:
     """Somebody who looks at a page of a namespace."""
 
     ask: Ask
@@ -105,7 +105,7 @@ class Visit:
     def render(self, template: str, status: int = 200, /, **values: Any) -> Response:
         values.setdefault("now", utc_now())
         common = {
-            "visit": self,
+            "page": self,
             "url": self.url,
             "clock": Clock(values["now"], self.zone),
             "csrf": token_for(_session(self.request)),
@@ -194,8 +194,8 @@ def _session(request: Request) -> str:
     return read_cookie(request.headers, COOKIE) or request.headers.get("authorization", "")
 
 
-async def _visit(ask: Here) -> Visit:
-    return Visit(ask, ask.request.app.state.watches.number(ask.namespace))
+async def _page_request(ask: Here) -> PageRequest:
+    return PageRequest(ask, ask.request.app.state.watches.number(ask.namespace))
 
 
 async def _form(request: Request) -> Form:
@@ -244,5 +244,5 @@ def caller_of(request: Request) -> Caller | None:
     return caller
 
 
-Visiting = Annotated[Visit, Depends(_visit)]
+CurrentPage = Annotated[PageRequest, Depends(_page_request)]
 Submitted = Annotated[Form, Depends(_form)]

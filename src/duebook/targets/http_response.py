@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Output = Callable[[Literal["stdout", "stderr"], bytes], None]
 
-__all__ = ["MOST_SHOWN", "Answer"]
+__all__ = ["MOST_SHOWN", "HttpResponse"]
 
 MOST_SHOWN: Final = 10_000
 """Characters of a body that go into the log."""
@@ -30,7 +30,7 @@ _WESTERN: Final = frozenset({"iso-8859-1", "latin1", "us-ascii", "windows-1252"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What came back, as far as it was read."""
 
     url: httpx2.URL

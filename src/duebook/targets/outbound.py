@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     """family and address of a socket"""
     Resolver = Callable[[str, int], list[Endpoint]]
 
-__all__ = ["Interrupted", "Refused", "Wire", "resolve"]
+__all__ = ["Interrupted", "OutboundConnections", "Refused", "resolve"]
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def resolve(host: str, port: int) -> list[Endpoint]:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class TimeLeft:
     """How long anything may still take."""
 
     stop: Stop
@@ -86,7 +86,7 @@ class Patience:
         return left
 
 
-class Wire(httpcore2.NetworkBackend):
+class OutboundConnections(httpcore2.NetworkBackend):
     """Connects to judged addresses only; for the one request that `stop` and `deadline` are of."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Wire(httpcore2.NetworkBackend):
         allowed: tuple[Network, ...] = (),
         resolver: Resolver = resolve,
     ) -> None:
-        self._patience = Patience(stop, deadline)
+        self._time_left = TimeLeft(stop, deadline)
         self._allowed = allowed
         self._resolver = resolver
 
@@ -115,7 +115,7 @@ class Wire(httpcore2.NetworkBackend):
                 refused.append(f"{address[0]} is {why}")
                 continue
             try:
-                return _Stream(self._connect(family, address), self._patience)
+                return _Stream(self._connect(family, address), self._time_left)
             except OSError as error:
                 failed.append(f"{address[0]}: {error.strerror or error}")
         if failed or not refused:
@@ -136,7 +136,7 @@ class Wire(httpcore2.NetworkBackend):
 
         with here:
             threading.Thread(target=ask, name="duebook-resolver", daemon=True).start()
-            self._patience.wait(here.fileno(), select.POLLIN)
+            self._time_left.wait(here.fileno(), select.POLLIN)
         answer = answers[0]
         if isinstance(answer, OSError):
             raise httpcore2.ConnectError(answer.strerror or str(answer))
@@ -148,7 +148,7 @@ class Wire(httpcore2.NetworkBackend):
             sock.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 sock.connect(address)
-            if not self._patience.wait(sock.fileno(), select.POLLOUT, CONNECT_WITHIN):
+            if not self._time_left.wait(sock.fileno(), select.POLLOUT, CONNECT_WITHIN):
                 raise TimeoutError(f"no answer within {CONNECT_WITHIN:.0f} s")
             if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(code, os.strerror(code))
@@ -160,9 +160,9 @@ class Wire(httpcore2.NetworkBackend):
 class _Stream(httpcore2.NetworkStream):
     """A socket that never blocks by itself."""
 
-    def __init__(self, sock: socket.socket, patience: Patience) -> None:
+    def __init__(self, sock: socket.socket, time_left: TimeLeft) -> None:
         self._sock = sock
-        self._patience = patience
+        self._time_left = time_left
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
         try:
@@ -192,7 +192,7 @@ class _Stream(httpcore2.NetworkStream):
                 sock = ssl_context.wrap_socket(
                     self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
                 )
-                secure = _Stream(undo.enter_context(sock), self._patience)
+                secure = _Stream(undo.enter_context(sock), self._time_left)
                 secure._repeat(sock.do_handshake, select.POLLIN)
             except ssl.SSLError:
                 raise
@@ -210,12 +210,12 @@ class _Stream(httpcore2.NetworkStream):
         A peer that always has something to say must not keep us longer than one that is silent.
         """
         while True:
-            self._patience.check()
+            self._time_left.check()
             try:
                 return work()
             except ssl.SSLWantReadError:
-                self._patience.wait(self._sock.fileno(), select.POLLIN)
+                self._time_left.wait(self._sock.fileno(), select.POLLIN)
             except ssl.SSLWantWriteError:
-                self._patience.wait(self._sock.fileno(), select.POLLOUT)
+                self._time_left.wait(self._sock.fileno(), select.POLLOUT)
             except BlockingIOError:
-                self._patience.wait(self._sock.fileno(), events)
+                self._time_left.wait(self._sock.fileno(), events)

@@ -23,7 +23,7 @@ import pytest
 
 from duebook import Context
 from duebook.errors import Invalid
-from duebook.targets.signature import Signature, fits
+from duebook.targets.function_signature import FunctionSignature, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ async def waiting(ctx: Context, rows: list[int]) -> None: ...
     ],
 )
 def test_a_payload_that_fits(function: Callable[..., Any], payload: dict[str, Any]) -> None:
-    Signature(function).check(payload)
+    FunctionSignature(function).check(payload)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_payload_that_does_not_fit_says_why(
     function: Callable[..., Any], payload: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(Invalid) as caught:
-        Signature(function).check(payload)
+        FunctionSignature(function).check(payload)
     assert str(caught.value) == told
 
 
@@ -123,14 +123,14 @@ def test_a_payload_that_does_not_fit_says_why(
 def test_a_function_gets_the_context_when_it_asks_for_it(
     function: Callable[..., Any], expected: bool
 ) -> None:
-    assert Signature(function).takes_context is expected
+    assert FunctionSignature(function).takes_context is expected
 
 
 def test_a_parameter_that_no_payload_can_name_is_refused() -> None:
     def nameless(ctx: Context, audience: str, /) -> None: ...
 
     with pytest.raises(Invalid, match="audience has no name"):
-        Signature(nameless)
+        FunctionSignature(nameless)
 
 
 class Shop:
@@ -159,7 +159,7 @@ def test_a_function_that_no_payload_could_call_is_refused(
     function: Callable[..., Any], told: str
 ) -> None:
     with pytest.raises(Invalid, match=told):
-        Signature(function)
+        FunctionSignature(function)
 
 
 def test_what_no_payload_need_fill_may_be_of_any_type() -> None:
@@ -169,25 +169,25 @@ def test_what_no_payload_need_fill_may_be_of_any_type() -> None:
 
     def chooses(mode: Literal["a", "b"], day: dt.date | str) -> None: ...
 
-    Signature(reports).check({"mode": "a", "day": None})
-    Signature(chooses).check({"mode": "b", "day": "2026-01-01"})
+    FunctionSignature(reports).check({"mode": "a", "day": None})
+    FunctionSignature(chooses).check({"mode": "b", "day": "2026-01-01"})
     with pytest.raises(Invalid, match='payload out "/tmp" is no Path'):
-        Signature(reports).check({"out": "/tmp"})  # noqa: S108
+        FunctionSignature(reports).check({"out": "/tmp"})  # noqa: S108
 
 
 def test_hints_that_only_a_type_checker_knows_are_no_obstacle() -> None:
     def odd(ctx: Context, frame: DataFrame, rows: int) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
-    Signature(odd).check({"frame": 1, "rows": 2})
+    FunctionSignature(odd).check({"frame": 1, "rows": 2})
     with pytest.raises(Invalid, match='payload rows "2" is no int'):
-        Signature(odd).check({"frame": 1, "rows": "2"})
+        FunctionSignature(odd).check({"frame": 1, "rows": "2"})
 
 
 def test_the_context_is_known_by_its_name_when_only_a_type_checker_imports_it() -> None:
     names: dict[str, Any] = {}
     text = "from __future__ import annotations\ndef odd(run: Context, rows: int): ..."
     exec(text, names)  # noqa: S102
-    assert Signature(names["odd"]).takes_context
+    assert FunctionSignature(names["odd"]).takes_context
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_signature_checks_the_same_payloads_in_another_process() -> None:
         **rest: str,
     ) -> None: ...
 
-    told = Signature.load(json.loads(json.dumps(Signature(reports).to_json())))
+    told = FunctionSignature.load(json.loads(json.dumps(FunctionSignature(reports).to_json())))
     assert told.takes_context
     right: list[dict[str, Any]] = [
         {"rows": [1]},
@@ -248,7 +248,7 @@ def test_a_signature_checks_the_same_payloads_in_another_process() -> None:
         told.check(payload)
     for payload in wrong:
         with pytest.raises(Invalid) as here:
-            Signature(reports).check(payload)
+            FunctionSignature(reports).check(payload)
         with pytest.raises(Invalid) as there:
             told.check(payload)
         assert str(there.value) == str(here.value)
