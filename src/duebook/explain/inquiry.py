@@ -13,12 +13,10 @@ from duebook.explain.facts import Facts
 from duebook.explain.runs import explain_overlaps, explain_run, ran_briefly
 from duebook.explain.skips import Skipped, skip_text
 from duebook.explain.undue import (
-    Asked,
     check_years,
     gap_text,
     in_fold,
     omitted_at,
-    read_asked,
     undue_text,
     zone_of,
 )
@@ -27,6 +25,7 @@ from duebook.model.plan import Defer, Fire, Reason, Skip
 from duebook.planner import DueTimes, instant_before
 from duebook.settings import RETENTION
 from duebook.store.values import LedgerEntry
+from duebook.triggers.typed_time import read_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
+    from duebook.triggers.typed_time import TypedTime
 
 __all__ = ["explain_at", "explain_between"]
 
@@ -57,9 +57,9 @@ def explain_at(
     `tz`, or in that one. Raises InvalidTime, and OverBudget when it takes longer than `budget`.
     """
     facts = Facts(tx, schedule_id, tz, budget)
-    asked = read_asked(at, zone_of(facts.schedule.spec))
+    asked = read_time(at, zone_of(facts.schedule.spec))
     check_years(asked.at)
-    asked = read_asked(at, zone_of(facts.spec_at(asked.at)))
+    asked = read_time(at, zone_of(facts.spec_at(asked.at)))
     told = _explain_gap(facts, asked) if asked.wall else _explain(facts, asked.at)
     told = _with_controls(told, explain_controls_at(facts, asked.at))
     return replace(told, tz=facts.zone_at(asked.at))
@@ -138,7 +138,7 @@ def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:
     return Explanation(skipped.due_at, "skipped", text, entry.reason, other_run_id=other)
 
 
-def _explain_gap(facts: Facts, asked: Asked) -> Explanation:
+def _explain_gap(facts: Facts, asked: TypedTime) -> Explanation:
     """About a wall time that no clock showed."""
     spec, gap = facts.spec_at(asked.at), gap_text(asked, facts.now)
     known, left_out = omitted_at(spec, asked) if spec else (False, None)

@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import InvalidTime
 from duebook.explain.words import Clock, day_text, wall_text
 from duebook.planner import DueTimes, instant_before
-from duebook.timetext import format_duration, format_instant, parse_instant
+from duebook.timetext import format_duration, format_instant
 from duebook.triggers.at import At
 from duebook.triggers.cron import Cron
 from duebook.triggers.every import Every
-from duebook.triggers.zones import (
-    FIRST_SECOND,
-    LAST_SECOND,
-    Jump,
-    from_seconds,
-    to_seconds,
-    wall_datetime,
-    wall_second,
-    zone,
-)
+from duebook.triggers.zones import from_seconds, to_seconds, wall_datetime, wall_second, zone
 
 if TYPE_CHECKING:
     from duebook.budget import Budget
     from duebook.model.schedule import ScheduleSpec
     from duebook.triggers import Trigger
+    from duebook.triggers.typed_time import TypedTime
 
 __all__ = [
-    "Asked",
     "check_years",
     "gap_text",
     "in_fold",
     "omitted_at",
     "raw_due_times",
-    "read_asked",
     "undue_text",
     "zone_of",
 ]
 
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a person asked about: an instant, or a wall time that clocks jumped over."""
-
-    at: datetime
-    wall: datetime | None = None
-    """what no clock ever showed; `at` is when it was jumped over"""
-    jump: Jump | None = None
 
 
 def zone_of(spec: ScheduleSpec | None) -> str:
@@ -66,32 +46,7 @@ def check_years(instant: datetime) -> None:
         raise InvalidTime(f"{format_instant(instant)} is outside the years 1900 to 9000")
 
 
-def read_asked(at: str | datetime, tz: str) -> Asked:
-    """An instant, or a wall time of the zone when it has no offset; raises InvalidTime."""
-    wall = _naive(at)
-    if wall is None:
-        return Asked(parse_instant(at))
-    place, clocks = wall_second(wall), zone(tz)
-    second = clocks.last_at(place) if wall.fold else clocks.first_at(place)
-    second = min(max(second, FIRST_SECOND), LAST_SECOND)
-    if clocks.wall_at(second) == place:
-        return Asked(from_seconds(second) + timedelta(microseconds=wall.microsecond))
-    second = clocks.first_at(place)
-    jump = next(clocks.jumps(second - 1, second), None)
-    return Asked(from_seconds(second), wall if jump else None, jump)
-
-
-def _naive(at: str | datetime) -> datetime | None:
-    """The wall time, where there is no offset."""
-    if isinstance(at, datetime):
-        return at if at.utcoffset() is None else None
-    try:
-        return parse_instant(f"{at}Z").replace(tzinfo=None)
-    except InvalidTime:
-        return None
-
-
-def gap_text(asked: Asked, now: datetime) -> str:
+def gap_text(asked: TypedTime, now: datetime) -> str:
     """`02:30 did not exist on 9 March (clocks moved from 02:00 to 03:00)`"""
     assert asked.wall is not None and asked.jump is not None  # noqa: S101, PT018 - a gap
     before, after = (wall_text(wall_datetime(at)) for at in (asked.jump.before, asked.jump.after))
@@ -100,7 +55,7 @@ def gap_text(asked: Asked, now: datetime) -> str:
     return f"{wall} (clocks {move} from {before} to {after})"
 
 
-def omitted_at(spec: ScheduleSpec, asked: Asked) -> tuple[bool, str | None]:
+def omitted_at(spec: ScheduleSpec, asked: TypedTime) -> tuple[bool, str | None]:
     """Whether the wall time is one of the definition's, and what left it out, if anything did."""
     why = None
     for trigger in spec.triggers:

@@ -22,8 +22,8 @@ from duebook.api.permissions import choose_namespace
 from duebook.api.problems import Malformed, problem_of
 from duebook.clock import utc_now
 from duebook.errors import DuebookError, Forbidden, Invalid
-from duebook.explain.undue import read_asked
 from duebook.model.access import Role
+from duebook.triggers.typed_time import read_time
 from duebook.version import __version__
 from duebook.web.csrf import FIELD, is_right, token_for
 from duebook.web.rendering import render
@@ -146,7 +146,7 @@ class PageRequest:
         """A time that somebody wrote: with an offset, or as their own clock shows it; raises
         Invalid."""
         try:
-            return read_asked(text, self.zone).at
+            return read_time(text, self.zone).at
         except Invalid as error:
             raise Invalid(f"{field}: {error}") from None
 

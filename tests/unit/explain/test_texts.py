@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from duebook.explain.skips import Outage, Skipped, skip_text
-from duebook.explain.undue import read_asked
 from duebook.explain.words import Clock, length_text
 from duebook.model.plan import Reason
 from duebook.model.schedule import load_spec
@@ -115,15 +114,3 @@ def test_the_first_field_that_excludes_a_wall_time_is_named(
     assert Cron(expression).why_not(moment) == why
     due = Cron(expression).next_after(moment.replace(tzinfo=UTC) - timedelta(seconds=1))
     assert (due == moment.replace(tzinfo=UTC)) == (why is None), "as the evaluator has it"
-
-
-def test_a_wall_time_is_read_in_the_zone_and_an_instant_as_it_is() -> None:
-    tz = "America/New_York"
-    assert read_asked("2025-03-09T01:30", tz).at == datetime(2025, 3, 9, 6, 30, tzinfo=UTC)
-    assert read_asked("2025-03-09T06:30Z", tz).at == datetime(2025, 3, 9, 6, 30, tzinfo=UTC)
-    jumped = read_asked("2025-03-09T02:30", tz)
-    assert jumped.at == datetime(2025, 3, 9, 7, tzinfo=UTC)
-    assert jumped.wall == datetime(2025, 3, 9, 2, 30)
-    first = read_asked("2025-11-02T01:30", tz).at
-    second = read_asked(datetime(2025, 11, 2, 1, 30, fold=1), tz).at
-    assert second - first == timedelta(hours=1)

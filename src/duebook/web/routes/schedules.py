@@ -12,11 +12,11 @@ from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
 from duebook.errors import Invalid, NotFound
 from duebook.explain import Explanation
-from duebook.explain.undue import read_asked
 from duebook.model.access import Role
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.forms import definition_form
 from duebook.model.listing import Listing
+from duebook.triggers.typed_time import read_time
 from duebook.triggers.zones import local_datetime
 from duebook.web.charts import duration_chart, strip
 from duebook.web.due_times import due_rows, earlier_due_times
@@ -217,11 +217,11 @@ def _explained(
     try:
         if at:
             own = schedule.spec is not None and schedule.spec.tz == zone
-            asked = at if own else read_asked(at, zone).at
+            asked = at if own else read_time(at, zone).at
             told = book.schedules.explain(schedule.id, asked, tz=zone)
             return ([told] if isinstance(told, Explanation) else told), None
         if start and end:
-            since, until = (read_asked(text, zone).at for text in (start, end))
+            since, until = (read_time(text, zone).at for text in (start, end))
         elif schedule.spec is not None:
             since = earlier_due_times(schedule.spec, now, SHOWN) or now - timedelta(days=1)
             since, until = max(since, schedule.created_at), now
