@@ -3,14 +3,12 @@ are queued, and which of them can still be taken back."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import Invalid
 from duebook.model.plan import Fire, Lane
-from duebook.planner import DueTimes, instant_before
+from duebook.planner import DueTimes, ended_fire, instant_before
 from duebook.settings import RETENTION
-from duebook.targets.event import end_at_once
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -55,9 +53,8 @@ def fill(
 ) -> list[str]:
     """The ids of the runs that are made and opened again for them."""
     if snapshot.spec.instant:
-        fires = [Fire(at, "backfill") for at in missing]
-        ended = [replace(f, ended=end_at_once(snapshot, f, tx.now)) for f in fires]
-        ids = tx.create_ended(snapshot, ended)
+        fires = (Fire(at, "backfill") for at in missing)
+        ids = tx.create_ended(snapshot, [ended_fire(f, snapshot, tx.now) for f in fires])
     else:
         ids = tx.create_backfill(snapshot, missing)
     for run in again:

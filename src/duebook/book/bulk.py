@@ -13,7 +13,7 @@ from duebook.book.checks import (
     refuse_circle,
     refuse_past,
 )
-from duebook.book.manual_runs import begin, plan_now
+from duebook.book.manual_runs import begin
 from duebook.book.quotas import admit
 from duebook.book.templates import target_of
 from duebook.errors import Invalid, NotFound, quoted, shorten
@@ -26,6 +26,7 @@ from duebook.planner import (
     first_plan,
     next_control,
     pause_unread,
+    plan,
     plan_end,
     plan_pause,
     plan_resume,
@@ -422,7 +423,7 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
             tx.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
             skipped[snapshot.schedule_id] = next_due_at
     changed = tx.snapshots(list(skipped))
-    plans = [plan_now(snapshot, tx.now) for snapshot in changed]
+    plans = [plan(snapshot, tx.now) for snapshot in changed]
     tx.commit(plans, None)
     for snapshot, planned in zip(changed, plans, strict=True):
         was = skipped[snapshot.schedule_id]

@@ -28,7 +28,7 @@ from duebook.book.checks import (
     refuse_templates,
 )
 from duebook.book.editing import current_spec, find_unreadable, form_after, target_in_force
-from duebook.book.manual_runs import begin, plan_now
+from duebook.book.manual_runs import begin
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.rights import UNLIMITED, Rights
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
@@ -47,6 +47,7 @@ from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,
     pause_unread,
+    plan,
     plan_edit,
     plan_end,
     plan_pause,
@@ -424,7 +425,7 @@ class Schedules(ScheduleReader):
             snapshot, next_due_at = self._next(tx, name)
             _refuse_other(next_due_at, meant)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
-                tx.commit([plan_now(snapshot, tx.now)], None)
+                tx.commit([plan(snapshot, tx.now)], None)
             refuse_decided(tx, snapshot, moment)
             moved = {_where_from(snapshot, next_due_at)}
             if next_due_at not in moved:
@@ -584,7 +585,7 @@ class Schedules(ScheduleReader):
         """Record what a person said about due times, and plan anew with it."""
         for exception in exceptions:
             tx.add_exception(snapshot.schedule_id, exception)
-        tx.commit([plan_now(tx.snapshot(snapshot.schedule_id), tx.now)], None)
+        tx.commit([plan(tx.snapshot(snapshot.schedule_id), tx.now)], None)
         return with_latest(tx, tx.get_schedule(snapshot.schedule_id))
 
 

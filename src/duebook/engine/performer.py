@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -12,10 +13,10 @@ from duebook.engine.steps import Ready, StepPreparer
 from duebook.errors import Invalid, Unavailable
 from duebook.flows.flow_cache import FlowCache
 from duebook.model.run import Outcome
-from duebook.model.target import EventTarget, HttpTarget, TaskTarget
+from duebook.model.target import CommandTarget, EventTarget, HttpTarget, TaskTarget
 from duebook.targets.command import perform_command
 from duebook.targets.context import TaskStop
-from duebook.targets.event import perform_event, perform_filled_event
+from duebook.targets.event import perform_event
 from duebook.targets.hiding import hidden_outcome, variable_secrets
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks, perform_task
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from duebook.engine.steps import Write
     from duebook.model.flow_run import StepContext
     from duebook.model.run import Claim
+    from duebook.model.target import Target
     from duebook.store.base import Store
     from duebook.targets.addresses import Network
     from duebook.targets.loop import EventLoop
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from duebook.targets.task import Task
 
     AnyStop = Stop | TaskStop
+    Perform = Callable[[Claim, AnyStop, Ready | None], Outcome]
+    Execute = Callable[[Claim, Stop, RunLog, Write], Outcome]
 
 __all__ = ["TargetPerformer"]
 
@@ -65,6 +69,12 @@ class TargetPerformer:
         self._processes = TaskProcesses(spawner, self._tasks.process_env)
         self._passed = variable_secrets(spawner.setup.inherited.items())
         self._steps = StepPreparer(store, spawner, flow_cache or FlowCache())
+        self._performers: dict[type[Target], Perform] = {
+            CommandTarget: partial(self._perform_logged, self._spawn),
+            HttpTarget: partial(self._perform_logged, self._send),
+            TaskTarget: self._perform_task,
+            EventTarget: self._perform_event,
+        }
 
     def new_stop(self, claim: Claim) -> AnyStop:
         return TaskStop() if self.is_cooperative(claim) else Stop()
@@ -115,45 +125,13 @@ class TargetPerformer:
 
     def perform(self, claim: Claim, stop: AnyStop) -> Outcome:
         if claim.step_context is not None:
-            return self._perform_step(claim, claim.step_context, stop)
-        if isinstance(claim.spec.target, TaskTarget):
-            return self._perform_task(claim, stop)
-        if isinstance(claim.spec.target, EventTarget):
-            return hidden_outcome(claim, perform_event(claim))
-        assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
-        claim = claim._replace(secrets=claim.secrets | self._passed)
-        try:
-            filled = rendered(claim)
-        except TemplateFailed as error:
-            outcome = hidden_outcome(claim, Outcome("failed", "template", str(error)))
-            self._note(claim, outcome)
-            return outcome
-        return self._perform(filled, stop)
+            with OutputFiles(self._spawner.setup.user) as files:
+                return self._perform_step(claim, claim.step_context, stop, files)
+        return self._performers[type(claim.spec.target)](claim, stop, None)
 
-    def _perform(self, claim: Claim, stop: Stop, ready: Ready | None = None) -> Outcome:
-        """The log knows the values that are filled in, so that it can hide them."""
-        log = self._desk.open_log(claim)
-        try:
-            if ready is None:
-                outcome = self._execute(claim, stop, log, log.write)
-            else:
-                printed = ready.watch(log.write)
-                outcome = ready.outcome(self._execute(claim, stop, log, printed), printed)
-            outcome = hidden_outcome(claim, outcome)
-            if outcome.error:
-                log.note(outcome.error)
-        finally:
-            self._desk.close_log(log, lambda: stop.reason == "lost")
-        return outcome
-
-    def _perform_step(self, claim: Claim, context: StepContext, stop: AnyStop) -> Outcome:
-        with OutputFiles(self._spawner.setup.user) as files:
-            return self._perform_with(claim, context, stop, files)
-
-    def _perform_with(
+    def _perform_step(
         self, claim: Claim, context: StepContext, stop: AnyStop, files: OutputFiles
     ) -> Outcome:
-        """What has come with the values of its flow is never rendered again."""
         asked = stop if isinstance(stop, Stop) else None
         try:
             ready = self._steps.prepare(claim, context, files, asked)
@@ -161,41 +139,66 @@ class TargetPerformer:
             self._revive()
             return Outcome("cancelled", "spawner")
         if isinstance(ready, Outcome):
-            self._note(claim, ready)
-            return ready
-        if isinstance(ready.claim.spec.target, TaskTarget):
-            return self._perform_task(ready.claim, stop)
-        if isinstance(ready.claim.spec.target, EventTarget):
-            return hidden_outcome(ready.claim, perform_filled_event(ready.claim))
-        assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
-        return self._perform(ready.claim, stop, ready)
+            return self._noted(claim, ready)
+        return self._performers[type(ready.claim.spec.target)](ready.claim, stop, ready)
 
-    def _note(self, claim: Claim, outcome: Outcome) -> None:
-        """Why a step did not run, where people look for it."""
+    def _perform_logged(
+        self, execute: Execute, claim: Claim, stop: AnyStop, ready: Ready | None
+    ) -> Outcome:
+        """What prints. The values of a step are in its claim, and never rendered again; the log
+        knows all that are filled in, so that it can hide them."""
+        assert isinstance(stop, Stop)  # noqa: S101 - only tasks have another
+        if ready is None:
+            claim = claim._replace(secrets=claim.secrets | self._passed)
+            try:
+                claim = rendered(claim)
+            except TemplateFailed as error:
+                failed = Outcome("failed", "template", str(error))
+                return self._noted(claim, hidden_outcome(claim, failed))
+        log = self._desk.open_log(claim)
+        try:
+            if ready is None:
+                outcome = execute(claim, stop, log, log.write)
+            else:
+                printed = ready.watch(log.write)
+                outcome = ready.outcome(execute(claim, stop, log, printed), printed)
+            outcome = hidden_outcome(claim, outcome)
+            if outcome.error:
+                log.note(outcome.error)
+        finally:
+            self._desk.close_log(log, lambda: stop.reason == "lost")
+        return outcome
+
+    def _noted(self, claim: Claim, outcome: Outcome) -> Outcome:
+        """Why a run did not begin, where people look for it."""
         if outcome.error:
             log = self._desk.open_log(claim)
             log.note(outcome.error)
             self._desk.close_log(log, lambda: True)
+        return outcome
 
-    def _execute(self, claim: Claim, stop: Stop, log: RunLog, write: Write) -> Outcome:
-        if isinstance(claim.spec.target, HttpTarget):
-            from duebook.targets.http import perform_http  # a node without requests starts quicker
+    def _send(self, claim: Claim, stop: Stop, log: RunLog, write: Write) -> Outcome:
+        from duebook.targets.http import perform_http  # a node without requests starts quicker
 
-            return perform_http(claim, stop, write, log.note, self._http_allow)
+        return perform_http(claim, stop, write, log.note, self._http_allow)
+
+    def _spawn(self, claim: Claim, stop: Stop, _log: RunLog, write: Write) -> Outcome:
         try:
             return perform_command(claim, self._spawner, stop, write)
         except Unavailable:  # the spawner is gone, which says nothing about the work
             self._revive()
             return Outcome("cancelled", "spawner")
 
-    def _perform_task(self, claim: Claim, stop: AnyStop) -> Outcome:
+    def _perform_event(self, claim: Claim, _stop: AnyStop, _ready: Ready | None) -> Outcome:
+        return hidden_outcome(claim, perform_event(claim))
+
+    def _perform_task(self, claim: Claim, stop: AnyStop, _ready: Ready | None) -> Outcome:
         task = self._tasks.find(claim.run.task)
         if task is None:
             told = f'task "{claim.run.task}" is not declared on this node'
             return Outcome("failed", "missing_target", told)
         if (refused := _refusal(task, claim)) is not None:
-            self._note(claim, refused)
-            return refused
+            return self._noted(claim, refused)
         reports = TaskReports(claim, stop, self._desk)
         try:
             if isinstance(stop, TaskStop) and task.kind == "loop":

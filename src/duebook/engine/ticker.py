@@ -12,7 +12,6 @@ from duebook.engine.measures import Measures
 from duebook.engine.verbose import tell_plans
 from duebook.errors import DuebookError, shorten
 from duebook.planner import plan
-from duebook.targets.event import with_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,7 +125,7 @@ class Ticker:
             self._names = {snapshot.schedule_id: snapshot.name for snapshot in snapshots}
         for snapshot in snapshots:
             try:
-                plans.append(with_events(plan(snapshot, tx.now), snapshot, tx.now))
+                plans.append(plan(snapshot, tx.now))
             except Exception as error:  # it never holds up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot.schedule_id, error)

@@ -9,6 +9,7 @@ from duebook.planner.controls import (
     next_control,
 )
 from duebook.planner.due import DueTimes, instant_before
+from duebook.planner.events import ended_fire
 from duebook.planner.lifecycle import (
     first_plan,
     plan_edit,
@@ -29,6 +30,7 @@ __all__ = [
     "control_due_times",
     "control_spec",
     "decided_controls",
+    "ended_fire",
     "first_plan",
     "instant_before",
     "mean_rate",

@@ -9,6 +9,7 @@ from duebook.model.plan import Fire, Plan
 from duebook.planner.backlog import pieces_until
 from duebook.planner.controls import decide_controls
 from duebook.planner.due import DueTimes
+from duebook.planner.events import with_events
 from duebook.planner.lifecycle import plan_resume
 from duebook.planner.unattended import deferral
 from duebook.planner.walk import Walk
@@ -28,8 +29,12 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     wait as well. A clock that stepped back behind the watermark finds nothing pending. A schedule
     that is paused resumes when its time has come; otherwise its plan changes nothing. While no node
     reads the directory of the flow that it starts, everything waits, and counts as not seen yet.
+    Runs that write an event have ended with the plan.
     """
-    return _on_time(snapshot, now) or decide_controls(_by_all_rules(snapshot, now), snapshot, now)
+    planned = _on_time(snapshot, now)
+    if planned is None:
+        planned = decide_controls(_by_all_rules(snapshot, now), snapshot, now)
+    return with_events(planned, snapshot, now) if snapshot.spec.instant else planned
 
 
 def _on_time(snapshot: Snapshot, now: datetime) -> Plan | None:

@@ -16,7 +16,6 @@ from duebook.model.event import (
     data_text,
     json_text,
 )
-from duebook.model.plan import Fire
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.model.target import EventTarget
 from duebook.targets.hiding import hiding_run
@@ -25,23 +24,9 @@ from duebook.targets.templates import TemplateFailed, rendered
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duebook.model.plan import Plan, Snapshot
-    from duebook.model.schedule import ScheduleSpec
+    from duebook.model.plan import Fire, Snapshot
 
-__all__ = ["end_at_once", "new_run", "perform_event", "perform_filled_event", "with_events"]
-
-
-def with_events(plan: Plan, snapshot: Snapshot, now: datetime) -> Plan:
-    """The plan, in which runs that write an event have ended already; others are as they were."""
-    if not snapshot.spec.instant:
-        return plan
-    decisions = tuple(
-        Fire(d.due_at, d.origin, False, d.cancels, end_at_once(snapshot, d, now))
-        if isinstance(d, Fire)
-        else d
-        for d in plan.decisions
-    )
-    return plan.deciding(decisions)
+__all__ = ["end_at_once", "new_run", "perform_event"]
 
 
 def end_at_once(
@@ -77,13 +62,10 @@ def _draft(snapshot: Snapshot, target: EventTarget, data: str, meta: dict[str, A
 
 
 def make_draft(claim: Claim) -> Draft:
-    """The event of a run whose target is one; raises TemplateFailed and Invalid."""
-    return _filled_draft(claim, rendered(claim).spec)
-
-
-def _filled_draft(claim: Claim, spec: ScheduleSpec) -> Draft:
-    """Of a definition without templates."""
+    """The event of a run whose target is one. The values of a step are in it, and never read as
+    templates. Raises TemplateFailed and Invalid."""
     run = claim.run
+    spec = rendered(claim).spec if claim.step_context is None else claim.spec
     target = spec.target
     assert isinstance(target, EventTarget)  # noqa: S101 - the caller looked
     payload = spec.payload if run.payload is None else run.payload
@@ -101,19 +83,12 @@ def _filled_draft(claim: Claim, spec: ScheduleSpec) -> Draft:
 
 
 def perform_event(claim: Claim) -> Outcome:
-    """A run that was queued all the same: opened again, or planned by an older node."""
+    """A step of a flow, or a run that was queued all the same: opened again, or planned by an
+    older node."""
     try:
         return Outcome("succeeded", events=(make_draft(claim),))
     except TemplateFailed as error:
         return Outcome("failed", "template", str(error))
-    except Invalid as error:
-        return Outcome("failed", "event", str(error))
-
-
-def perform_filled_event(claim: Claim) -> Outcome:
-    """A step of a flow, whose values are in it and are never read as templates."""
-    try:
-        return Outcome("succeeded", events=(_filled_draft(claim, claim.spec),))
     except Invalid as error:
         return Outcome("failed", "event", str(error))
 
