@@ -25,7 +25,7 @@ from bench.drain import execute
 from bench.nodes import node
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.alarm import Alarm
-from duebook.flows.keeping import FlowKeeper
+from duebook.flows.directory_keeper import FlowKeeper
 from duebook.ids import new_id
 from duebook.model.flow import Revision
 from duebook.model.flow_target import FlowTarget

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from duebook.book.schedules import Declared
     from duebook.engine.measures import Measures
     from duebook.engine.node import Node, NodeOptions
-    from duebook.flows.keeping import FlowKeeper
+    from duebook.flows.directory_keeper import FlowKeeper
     from duebook.model.policies import AnyTrigger, Policies
     from duebook.settings import Settings
     from duebook.store.base import Store
@@ -350,7 +350,7 @@ class Duebook(Book):
 
     def _flow_keeper(self, roots: Sequence[Path]) -> FlowKeeper:
         from duebook.book.flow_registry import FlowRegistry  # most nodes have no such directory
-        from duebook.flows.keeping import FlowKeeper
+        from duebook.flows.directory_keeper import FlowKeeper
 
         return FlowKeeper(roots, FlowRegistry(self.store, self.namespace))
 

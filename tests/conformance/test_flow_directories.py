@@ -11,7 +11,7 @@ from duebook.balance import check_books
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.ticker import Ticker
 from duebook.explain import Explanation
-from duebook.flows.keeping import scan_once
+from duebook.flows.directory_keeper import scan_once
 from tests.support.builders import LEASE, MINUTE, SECOND, begin, tick
 from tests.support.flow_builders import Folder
 

@@ -9,7 +9,7 @@ import pytest
 
 from duebook.book.flow_registry import FlowRegistry
 from duebook.errors import Conflict, NotFound
-from duebook.flows.keeping import RENEW, FlowKeeper
+from duebook.flows.directory_keeper import RENEW, FlowKeeper
 from tests.support.builders import LEASE, MINUTE, begin, get_runs, tick
 from tests.support.flow_builders import Folder
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ import pytest
 from duebook.clock import utc_now
 from duebook.flows.check import check_files, unknown_calls
 from duebook.flows.drawing import draw_lines
-from duebook.flows.dry import dry_run
+from duebook.flows.dry_run import dry_run
 
 if TYPE_CHECKING:
     from duebook.model.flow import Flow

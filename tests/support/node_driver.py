@@ -84,7 +84,7 @@ def _tasks(options: dict[str, Any]) -> Any:
 
 def _chores(store: Store, options: dict[str, Any]) -> list[Any]:
     from duebook.book.flow_registry import FlowRegistry
-    from duebook.flows.keeping import FlowKeeper
+    from duebook.flows.directory_keeper import FlowKeeper
 
     roots = [Path(options["flows"])] if "flows" in options else []
     return [FlowKeeper(roots, FlowRegistry(store, "default"))] if roots else []

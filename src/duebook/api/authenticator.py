@@ -12,7 +12,7 @@ from uuid import UUID
 from duebook.api.local_token import LocalToken
 from duebook.api.login_links import LoginLinks
 from duebook.api.permissions import Caller
-from duebook.api.recent_tokens import RecentTokens
+from duebook.api.token_cache import TokenCache
 from duebook.book.tokens import Tokens
 from duebook.model.access import (
     Role,
@@ -59,7 +59,7 @@ class BookAuthenticator:
         self._local = local
         self._clock = clock
         self._links = links
-        self._recent = RecentTokens(store)
+        self._cached = TokenCache(store)
 
     def check(self, text: str, again: bool = False) -> Caller | None:
         """Raises Unavailable when the books do not answer."""
@@ -73,9 +73,9 @@ class BookAuthenticator:
         """As `Tokens.check`, with an answer for all who ask at the same time."""
         if (claimed := split_secret(text)) is None:
             return None
-        if not self._recent.knows(claimed[0]) and self._tokens.check(text) is None:
+        if not self._cached.knows(claimed[0]) and self._tokens.check(text) is None:
             return None
-        found, now, _ = self._recent.get(claimed[0])
+        found, now, _ = self._cached.get(claimed[0])
         if found is None or not hmac.compare_digest(found[1], claimed[1]):
             return None
         return found[0] if found[0].opens(now) else None
@@ -95,7 +95,7 @@ class BookAuthenticator:
         token_id, expiry = text.split(".")[:2]
         until = datetime.fromtimestamp(int(expiry), UTC)
         self._store.transact(lambda tx: tx.end_login(session_digest(text), token_id, until))
-        self._recent.forget()
+        self._cached.forget()
 
     def use_link(self, code: str) -> str | None:
         """A session for the first who comes with the code of a login link, within a minute."""
@@ -112,8 +112,8 @@ class BookAuthenticator:
             found, now, is_over = self._store.read(
                 lambda tx: (tx.get_token(token_id), tx.now, bool(tx.list_ended_logins([session])))
             )
-        elif self._recent.knows(token_id, session) or self.check_session(text) is not None:
-            found, now, is_over = self._recent.get(token_id, session)
+        elif self._cached.knows(token_id, session) or self.check_session(text) is not None:
+            found, now, is_over = self._cached.get(token_id, session)
         else:
             return None
         if is_over:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.concurrency import run_in_threadpool
 
 from duebook.api.limits import CONNECTIONS
+from duebook.api.log_tails import LOOK_EVERY, LogTails
 from duebook.api.problems import Busy, Malformed, Unauthorized, problem_of
-from duebook.api.tails import LOOK_EVERY, Tails
 from duebook.errors import DuebookError, Unavailable, shorten
 from duebook.model.forms import log_form, run_form
 from duebook.store.values import START, Page
@@ -23,8 +23,8 @@ from duebook.store.values import START, Page
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from duebook.api.log_tails import LogTail
     from duebook.api.permissions import Caller
-    from duebook.api.tails import Tail
     from duebook.book import Book
     from duebook.model.run import LogLine, Run
 
@@ -69,7 +69,7 @@ class Streams:
     def __init__(self, connections: int = CONNECTIONS) -> None:
         self._of: Counter[tuple[str, bool]] = Counter()
         self.connections = connections
-        self.tails = Tails()
+        self.tails = LogTails()
         self.ending = False
 
     @property
@@ -211,7 +211,7 @@ class LogStream(Stream):
         self._runs = book.runs
         self._run_id = run_id
         self._place = place
-        self._tail: Tail
+        self._tail: LogTail
 
     async def events(self) -> AsyncIterator[str]:
         """Ends with the run, with the server, or with an event `problem`."""

@@ -23,7 +23,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 
-from duebook.api.recent import Recent
+from duebook.api.timed_cache import TimedCache
 from duebook.errors import DuebookError
 from duebook.version import __version__
 
@@ -146,7 +146,7 @@ class _Books:
         self._store = store
         self._census = _Census()
         self._lags: list[Lag] = []
-        self._load = Recent(self._ask, KEEP, monotonic)
+        self._load = TimedCache(self._ask, KEEP, monotonic)
 
     def describe(self) -> Iterator[Metric]:
         """As above."""

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from duebook.api.recent import Recent
+from duebook.api.timed_cache import TimedCache
 from duebook.closing import Closing
 from duebook.engine.measures import Measures
 from duebook.errors import Unavailable
@@ -84,7 +84,7 @@ class NodeLink:
         self._within = within
         self._lock = threading.Lock()
         self._waiting: dict[str, Future[Any]] = {}
-        self._recent = Recent(self._ask_measures, KEEP)
+        self._cached = TimedCache(self._ask_measures, KEEP)
         self._soon: Callable[[Callable[[], None]], None] | None = None
 
     def answer_pings(self, soon: Callable[[Callable[[], None]], None]) -> None:
@@ -130,7 +130,7 @@ class NodeLink:
 
     def measures(self) -> Measures | None:
         """What the node counted, up to a second old; None when it does not answer."""
-        return self._recent.get()
+        return self._cached.get()
 
     def _ask_measures(self) -> Measures | None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from duebook.api.metrics import Metrics
-from duebook.api.recent import Recent
+from duebook.api.timed_cache import TimedCache
 from duebook.book.readiness import look_here
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class Watch:
         trouble: Callable[[], str | None] | None = None,
         node_pid: int | None = None,
     ) -> None:
-        self._recent = Recent(lambda: look_here(store, trouble), KEEP)
+        self._cached = TimedCache(lambda: look_here(store, trouble), KEEP)
         self._metrics = Metrics(store, measures, node_pid=node_pid)
 
     def readiness(self) -> Readiness:
         """Of this node; up to a second old."""
-        return self._recent.get()
+        return self._cached.get()
 
     def metrics(self) -> bytes:
         return self._metrics.text()

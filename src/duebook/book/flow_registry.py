@@ -13,7 +13,7 @@ from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
 from duebook.flows.problems import Problem
 from duebook.flows.reconcile import Kept
-from duebook.flows.shown import show_source
+from duebook.flows.redacted_source import show_source
 from duebook.ids import new_id
 from duebook.model.flow import root_of
 from duebook.planner import UNATTENDED_AGAIN
@@ -56,7 +56,7 @@ class _Made(NamedTuple):
 
 
 class FlowRegistry:
-    """Implements flows.keeping.LeasedRegistry for a namespace."""
+    """Implements flows.directory_keeper.LeasedRegistry for a namespace."""
 
     def __init__(self, store: Store, namespace: str, lease: timedelta = LEASE) -> None:
         self._store = store

@@ -16,7 +16,7 @@ from duebook.clock import utc_now
 from duebook.errors import Invalid, counted, printable
 from duebook.flows.check import Checked, check_files, unknown_calls
 from duebook.flows.drawing import draw_lines, draw_svg
-from duebook.flows.dry import DryStep, dry_run
+from duebook.flows.dry_run import DryStep, dry_run
 from duebook.flows.problems import did_you_mean
 from duebook.ids import new_id
 from duebook.model.flow import FlowTarget

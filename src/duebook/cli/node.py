@@ -341,12 +341,12 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
     """
     from duebook.book.flow_registry import FlowRegistry
     from duebook.cli.opening import open_database
+    from duebook.engine.gone_nodes import bury_gone
     from duebook.engine.measures import Measures
-    from duebook.engine.neighbours import bury_gone
     from duebook.engine.node import new_session
     from duebook.engine.sequencer import Sequencer
     from duebook.engine.ticker import Ticker
-    from duebook.flows.keeping import scan_once
+    from duebook.flows.directory_keeper import scan_once
 
     if verbose:
         begin_log(log_level(quiet=False, verbose=True))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from duebook.engine.books_clock import BooksClock
 from duebook.engine.clock_watch import note_step
 from duebook.engine.due_cursor import DueCursor
+from duebook.engine.gone_nodes import TAKE_OVER_BATCH, find_gone
 from duebook.engine.healing import wake_asleep
 from duebook.engine.measures import Measures
-from duebook.engine.neighbours import TAKE_OVER_BATCH, find_gone
 from duebook.machine import process_is_gone
 from duebook.model.serving import ALL
 from duebook.settings import RETENTION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from duebook.explain.answer import Explanation
+from duebook.explain.explanation import Explanation
 from duebook.explain.words import Clock, as_moment, length_text, short_id
 from duebook.model.plan import Defer, Reason
 from duebook.timetext import parse_duration

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from duebook.explain.ahead import pause_text, unread_text
-from duebook.explain.answer import Explanation
+from duebook.explain.explanation import Explanation
 from duebook.explain.skips import skip_text, why_missed
 from duebook.explain.words import as_moment, length_text, short_id
 from duebook.model.plan import CONTROLS, Reason

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from duebook.errors import counted
 from duebook.explain.ahead import explain_coming, explain_deferred, explain_paused, explain_said
-from duebook.explain.answer import Explanation
 from duebook.explain.controls import explain_controls_at, explain_controls_between
+from duebook.explain.explanation import Explanation
 from duebook.explain.facts import Facts
 from duebook.explain.runs import explain_overlaps, explain_run, ran_briefly
 from duebook.explain.skips import Skipped, skip_text

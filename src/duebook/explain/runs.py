@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import shorten
-from duebook.explain.answer import Explanation
+from duebook.explain.explanation import Explanation
 from duebook.explain.words import Clock, length_text
 from duebook.model.run import lateness, overlapped
 

@@ -11,8 +11,8 @@ from duebook.flows.actions import SHELL, read_shell
 from duebook.flows.graph import before, circle, in_order
 from duebook.flows.parse import Node, parse, plain
 from duebook.flows.problems import Enough, Problem, Problems, Refused, did_you_mean
+from duebook.flows.redacted_source import with_lines
 from duebook.flows.section import Section, read_description, text_of, whole_of
-from duebook.flows.shown import with_lines
 from duebook.flows.steps import (
     Defaults,
     Draft,

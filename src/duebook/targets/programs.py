@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.errors import Invalid, shorten
-from duebook.targets.heads import Head, head_of
+from duebook.targets.launchers import Launcher, launcher_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,21 +111,21 @@ class _Line:
             self._decides(word)
             self._is_found(word.text)
             name = word.text.rpartition("/")[2]
-            head = head_of(name)
-            if head is None:
+            launcher = launcher_of(name)
+            if launcher is None:
                 self._others(name)
                 return True
-            if (name == "command" and self._asks()) or self._begins(name, head):
+            if (name == "command" and self._asks()) or self._begins(name, launcher):
                 return True
-            if self._options(head):
+            if self._options(launcher):
                 return True
-            self._places(head)
-            if head.places and self._options(head):  # flock FILE -c TEXT
+            self._places(launcher)
+            if launcher.places and self._options(launcher):  # flock FILE -c TEXT
                 return True
-            if head.joins:
+            if launcher.joins:
                 self._refuse_joined(name)
-            if head.runs_scripts:
-                return self._script(head)
+            if launcher.runs_scripts:
+                return self._script(launcher)
         return True
 
     def _refuse_joined(self, name: str) -> None:
@@ -137,15 +137,15 @@ class _Line:
                     "value through its input"
                 )
 
-    def _begins(self, name: str, head: Head) -> bool:
+    def _begins(self, name: str, launcher: Launcher) -> bool:
         """What some programs have before their options; returns whether all words say what runs."""
         if name in ("xargs", "parallel"):
             self._add_input()
-        if head.all_decide or (name == "runuser" and not self._has("-u", "--user")):
+        if launcher.all_decide or (name == "runuser" and not self._has("-u", "--user")):
             self._all_decide()
             return True
         word = self._peek()
-        if word is not None and word.text in head.subcommands:
+        if word is not None and word.text in launcher.subcommands:
             self._at += 1
         return False
 
@@ -164,8 +164,8 @@ class _Line:
             elif name == "kubectl" and word.text == "--" and place >= end:
                 end = len(self._words)
                 self._inner(self._words[place + 1 :])
-            elif (head := head_of(word.text.rpartition("/")[2])) is not None:
-                self._text_behind(head, place + 1)
+            elif (launcher := launcher_of(word.text.rpartition("/")[2])) is not None:
+                self._text_behind(launcher, place + 1)
 
     def _found(self, start: int) -> int:
         """find -exec: the command line up to ; or +, and where that is."""
@@ -179,14 +179,14 @@ class _Line:
     def _inner(self, words: Sequence[Word]) -> None:
         _Line(words, self._refuse_text, self._directory, self._piped, self._depth + 1).refuse()
 
-    def _text_behind(self, head: Head, at: int) -> None:
+    def _text_behind(self, launcher: Launcher, at: int) -> None:
         """sh -c TEXT somewhere among the arguments of another program."""
         for place in range(at, len(self._words) - 1):
             option = self._words[place].text
             if not option.startswith("-"):
                 return
-            if head.means(option) == "text":
-                self._text(head, self._words[place + 1], place + 2)
+            if launcher.means(option) == "text":
+                self._text(launcher, self._words[place + 1], place + 2)
                 return
 
     def _peek(self) -> Word | None:
@@ -248,14 +248,14 @@ class _Line:
         self._words = [*words, Word("…", self._piped, leads=True)]
         self._piped = None
 
-    def _options(self, head: Head) -> bool:
+    def _options(self, launcher: Launcher) -> bool:
         """Goes past the options; returns whether one of them had the text that runs."""
         has_text = False
         while (word := self._peek()) is not None:
             name = assigned(word.text)
             if name is not None:
                 self._decides(word, only_if_split=not steers(name))
-            elif head.is_option(word.text):
+            elif launcher.is_option(word.text):
                 self._decides(word)
             else:
                 break
@@ -263,8 +263,8 @@ class _Line:
             if word.text == "--":
                 return has_text
             if name is None:
-                has_text |= self._value_of(word.text, head)
-            if has_text and head.ends_options:
+                has_text |= self._value_of(word.text, launcher)
+            if has_text and launcher.ends_options:
                 return True
         if has_text and word is not None and word.leads:
             raise Chosen(
@@ -273,11 +273,11 @@ class _Line:
             )
         return has_text
 
-    def _value_of(self, option: str, head: Head) -> bool:
+    def _value_of(self, option: str, launcher: Launcher) -> bool:
         """The next word, if it belongs to an option; returns whether it is the text that runs."""
-        meaning = head.means(option)
+        meaning = launcher.means(option)
         if meaning == "text":
-            self._text(head, self._next(), self._at)
+            self._text(launcher, self._next(), self._at)
             return True
         if meaning == "deciding":
             self._decides(self._next())
@@ -287,9 +287,9 @@ class _Line:
             self._refuse_behind(option)
         return meaning == "attached text"
 
-    def _text(self, head: Head, text: Word | None, at: int) -> None:
+    def _text(self, launcher: Launcher, text: Word | None, at: int) -> None:
         self._decides(text)
-        if text is not None and head.is_shell:
+        if text is not None and launcher.is_shell:
             self._refuse_text(text.text, any(word.value is not None for word in self._words[at:]))
 
     def _refuse_behind(self, option: str) -> None:
@@ -305,19 +305,19 @@ class _Line:
                     "put the command into a script, and pass the value to that as an argument"
                 )
 
-    def _places(self, head: Head) -> None:
+    def _places(self, launcher: Launcher) -> None:
         after_dashes = self._at > 0 and self._words[self._at - 1].text == "--"
-        for _ in range(head.places):
+        for _ in range(launcher.places):
             word = self._next()
             may_be_option = word is not None and word.leads and not after_dashes
-            self._decides(word, only_if_split=not (head.fixed_places and may_be_option))
+            self._decides(word, only_if_split=not (launcher.fixed_places and may_be_option))
 
-    def _script(self, head: Head) -> bool:
+    def _script(self, launcher: Launcher) -> bool:
         word = self._next()
         if word is None or word.text == "-":
             return False
         self._decides(word)
-        if head.is_text_first:
+        if launcher.is_text_first:
             return True
         self._is_found(word.text if "/" in word.text else f"./{word.text}")
         return True

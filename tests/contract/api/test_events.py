@@ -13,9 +13,9 @@ import pytest
 from duebook.api import log_stream
 from duebook.api.app import create_app
 from duebook.api.authenticator import BookAuthenticator
-from duebook.api.recent_tokens import FRESH
+from duebook.api.log_tails import LOOK_EVERY
 from duebook.api.server import Server, bind
-from duebook.api.tails import LOOK_EVERY
+from duebook.api.token_cache import FRESH
 from duebook.book import Book
 from duebook.delivery.courier import Courier
 from duebook.model.consumer import Report

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.api.authenticator import SESSION_LASTS, BookAuthenticator
-from duebook.api.recent_tokens import RecentTokens
+from duebook.api.token_cache import TokenCache
 from duebook.book.tokens import Tokens
 from duebook.clock import utc_now
 from duebook.errors import Unavailable
@@ -113,7 +113,7 @@ def test_a_session_that_was_ended_opens_nothing_on_any_server(
     text = LOCAL if kind == "local" else Tokens(store).create("ci", "admin", "*")[1]
     door, other = (BookAuthenticator(store, lambda: LOCAL) for _ in range(2))
     seconds = 0.0
-    monkeypatch.setattr(other, "_recent", RecentTokens(store, lambda: seconds))
+    monkeypatch.setattr(other, "_recent", TokenCache(store, lambda: seconds))
     mine, another = door.open_session(text), door.open_session(text)
     assert mine is not None
     assert another is not None
@@ -144,7 +144,7 @@ def test_a_token_that_has_ended_is_seen_half_a_second_later_by_streams(
 ) -> None:
     tokens, seconds = Tokens(store), 0.0
     door = BookAuthenticator(store)
-    recent = RecentTokens(store, lambda: seconds)
+    recent = TokenCache(store, lambda: seconds)
     monkeypatch.setattr(door, "_recent", recent)
     until = utc_now() + timedelta(hours=1)
     token, text = tokens.create("ci", "viewer", ["*"], expires_at=until)
@@ -172,7 +172,7 @@ def test_sessions_that_look_again_are_one_question_a_second(
 ) -> None:
     tokens, now = Tokens(store), 0.0
     door = BookAuthenticator(store)
-    monkeypatch.setattr(door, "_recent", RecentTokens(store, lambda: now))
+    monkeypatch.setattr(door, "_recent", TokenCache(store, lambda: now))
     texts = [tokens.create(f"t{number}", "viewer", ["*"])[1] for number in range(5)]
     sessions = [session for text in texts if (session := door.open_session(text))]
     asked: list[object] = []
@@ -207,7 +207,7 @@ def test_who_waits_for_a_question_that_fails_does_not_repeat_it(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, asked = 0.0, 0
-    recent = RecentTokens(store, lambda: now)
+    recent = TokenCache(store, lambda: now)
     token, _ = Tokens(store).create("ci", "viewer", ["*"])
     read = store.read
 
@@ -240,10 +240,10 @@ def test_a_session_that_is_made_up_lengthens_nobodys_question(
     session = door.open_session(LOCAL if kind == "local" else text)
     assert session is not None
     forged = session[:-1] + ("0" if session[-1] != "0" else "1")
-    monkeypatch.setattr(door._recent, "get", lambda *_: pytest.fail("it was asked for"))
+    monkeypatch.setattr(door._cached, "get", lambda *_: pytest.fail("it was asked for"))
     assert door.check_session(forged, again=True) is None
     assert door.check(text[:-1] + ("a" if text[-1] != "a" else "b"), again=True) is None
-    assert not door._recent.knows(token.id)
+    assert not door._cached.knows(token.id)
     if kind == "local":  # its signature is checked without the books
         monkeypatch.setattr(store, "read", lambda _: pytest.fail("the books were asked"))
         assert door.check_session(forged) is None

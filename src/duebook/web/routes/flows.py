@@ -10,7 +10,7 @@ from duebook.api.answers import Answer
 from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.errors import Conflict, NotFound, shorten
-from duebook.flows.shown import show_source
+from duebook.flows.redacted_source import show_source
 from duebook.model.access import Role
 from duebook.web.flow_graph import MOST_DRAWN, draw_flow, drawn_steps
 from duebook.web.page_request import CurrentPage, Submitted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.api.tails import Tail, Tails
+from duebook.api.log_tails import LogTail, LogTails
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.model.run import LogLine
@@ -41,8 +41,8 @@ class Printing:
         later = [(p, t) for p, t in self.lines if (p.attempt, p.seq) > (place.attempt, place.seq)]
         return self.run, later[:limit]
 
-    def tail(self) -> Tail:
-        return Tail(self.look, lambda: self.now)
+    def tail(self) -> LogTail:
+        return LogTail(self.look, lambda: self.now)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def printing(tmp_path: Path) -> Printing:
         return Printing(replace(book.schedules.trigger("job"), status="running"))
 
 
-async def read(tail: Tail, place: Page = START) -> tuple[Page, int]:
+async def read(tail: LogTail, place: Page = START) -> tuple[Page, int]:
     """All there is after a place: the last place, and how many lines."""
     number = 0
     while lines := (await tail.after(place))[1]:
@@ -104,7 +104,7 @@ def test_a_run_that_has_ended_is_said_to_only_with_its_last_lines(printing: Prin
 
 
 def test_tails_are_forgotten_with_their_last_reader(printing: Printing) -> None:
-    known = Tails()
+    known = LogTails()
     with known.of("a", printing.look) as first:
         with known.of("a", printing.look) as second, known.of("b", printing.look) as other:
             assert second is first

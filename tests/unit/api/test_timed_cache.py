@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duebook.api.recent import Recent
+from duebook.api.timed_cache import TimedCache
 
 
 def test_it_asks_again_only_when_the_answer_is_old() -> None:
@@ -15,7 +15,7 @@ def test_it_asks_again_only_when_the_answer_is_old() -> None:
         asked += 1
         return asked
 
-    recent = Recent(ask, 5.0, lambda: seconds)
+    recent = TimedCache(ask, 5.0, lambda: seconds)
     assert [recent.get(), recent.get()] == [1, 1]
     seconds = 4.9
     assert recent.get() == 1
@@ -31,7 +31,7 @@ def test_an_error_is_not_kept() -> None:
             raise ValueError("no")
         return 7
 
-    recent = Recent(ask, 5.0, lambda: 0.0)
+    recent = TimedCache(ask, 5.0, lambda: 0.0)
     with pytest.raises(ValueError, match="no"):
         recent.get()
     failing = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Look = Callable[[Page, int], tuple[Run, Lines]]
     """reads the run first: when it had ended, the lines that follow are all there are"""
 
-__all__ = ["Tail", "Tails"]
+__all__ = ["LogTail", "LogTails"]
 
 LOOK_EVERY: Final = 0.25
 """Seconds between two looks at the books while nothing is new."""
@@ -28,7 +28,7 @@ KEPT: Final = 4_000
 """Lines that are kept for readers who are a little behind."""
 
 
-class Tail:
+class LogTail:
     """The newest lines of a run under way, from the place of its first reader on."""
 
     def __init__(self, look: Look, clock: Callable[[], float] = time.monotonic) -> None:
@@ -73,16 +73,16 @@ def _order(place: Page) -> tuple[int, int]:
     return place.attempt, place.seq
 
 
-class Tails:
+class LogTails:
     """Those that somebody reads, by the id of their run."""
 
     def __init__(self) -> None:
-        self._tails: dict[str, tuple[Tail, int]] = {}
+        self._tails: dict[str, tuple[LogTail, int]] = {}
 
     @contextmanager
-    def of(self, run_id: str, look: Look) -> Iterator[Tail]:
+    def of(self, run_id: str, look: Look) -> Iterator[LogTail]:
         """The one of a run, for as long as it is read; `look` is how its first reader asks."""
-        tail, readers = self._tails.get(run_id) or (Tail(look), 0)
+        tail, readers = self._tails.get(run_id) or (LogTail(look), 0)
         self._tails[run_id] = (tail, readers + 1)
         try:
             yield tail

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Found = tuple[AccessToken, str] | None
 
-__all__ = ["RecentTokens"]
+__all__ = ["TokenCache"]
 
 FRESH: Final = 0.4
 """Seconds that an answer holds: so long after its revocation a token may still be let in."""
@@ -26,7 +26,7 @@ KEPT: Final = 60.0
 MOST: Final = 1_000
 
 
-class RecentTokens:
+class TokenCache:
     """What the books said about the tokens and sessions that were asked for lately.
 
     Only those that were let in before are asked for here: all others would make everybody's

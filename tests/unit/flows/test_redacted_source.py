@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from duebook.flows.build import build
 from duebook.flows.problems import lines_of
-from duebook.flows.shown import show_source
+from duebook.flows.redacted_source import show_source
 from tests.support.waiting import takes_less_than
 
 MARK = "s3cretMARK"

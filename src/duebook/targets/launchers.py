@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["Head", "head_of"]
+__all__ = ["Launcher", "launcher_of"]
 
 Meaning = Literal["text", "attached text", "deciding", "valued", "flag", "unknown"]
 
 
-class Head(NamedTuple):
+class Launcher(NamedTuple):
     """What is known of the options of such a program."""
 
     deciding: frozenset[str] = frozenset()
@@ -84,9 +84,9 @@ class Head(NamedTuple):
         return "flag"
 
 
-def head_of(name: str) -> Head | None:
+def launcher_of(name: str) -> Launcher | None:
     """What is known of a program by its name; None when its arguments are data."""
-    return _PYTHON_HEAD if _PYTHON.fullmatch(name) else _HEADS.get(name)
+    return _PYTHON_LAUNCHER if _PYTHON.fullmatch(name) else _LAUNCHERS.get(name)
 
 
 def _set(words: str) -> frozenset[str]:
@@ -94,14 +94,14 @@ def _set(words: str) -> frozenset[str]:
 
 
 _PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*")
-_PYTHON_HEAD: Final = Head(
+_PYTHON_LAUNCHER: Final = Launcher(
     _set("-W -X"),
     _set("--check-hash-based-pycs"),
     "bBdEhiIOPqRsStuvVx",
     text="cm",
     runs_scripts=True,
 )
-_SHELL: Final = Head(
+_SHELL: Final = Launcher(
     _set("--rcfile --init-file"),
     _set("-o -O +o +O"),
     "abefhiklmnprstuvxBCDEHPT",
@@ -111,7 +111,7 @@ _SHELL: Final = Head(
     runs_scripts=True,
     is_shell=True,
 )
-_AWK: Final = Head(
+_AWK: Final = Launcher(
     _set("-f --file -i --include -l --load -E --exec"),
     _set("-F -v --field-separator --assign"),
     "bcCdghLMnNOPrsStV",
@@ -122,8 +122,8 @@ _AWK: Final = Head(
     is_text_first=True,
     ends_options=False,
 )
-_SCRIPTED: Final = Head(runs_scripts=True, ends_options=False)
-_POWERSHELL: Final = Head(
+_SCRIPTED: Final = Launcher(runs_scripts=True, ends_options=False)
+_POWERSHELL: Final = Launcher(
     long_flags=_set("-NoProfile -NonInteractive -NoLogo -nop -noni -nol"),
     valued=_set("-ExecutionPolicy -ep -ex"),
     long_texts=_set("-File -file -f"),
@@ -137,8 +137,8 @@ _NODE: Final = _SCRIPTED._replace(
     text="ep",
     long_texts=_set("--eval --print"),
 )
-_USER: Final = Head(places=1)
-_HEADS: Final[dict[str, Head]] = {
+_USER: Final = Launcher(places=1)
+_LAUNCHERS: Final[dict[str, Launcher]] = {
     **dict.fromkeys(_set("sh ash bash dash ksh mksh zsh fish"), _SHELL),
     **dict.fromkeys(_set("awk gawk mawk nawk original-awk"), _AWK),
     **dict.fromkeys(_set("node nodejs"), _NODE),
@@ -166,37 +166,39 @@ _HEADS: Final[dict[str, Head]] = {
     **dict.fromkeys(_set("pwsh powershell"), _POWERSHELL),
     **dict.fromkeys(
         _set("eval trap alias coproc enable hash complete compgen bind su parallel"),
-        Head(all_decide=True),
+        Launcher(all_decide=True),
     ),
-    **dict.fromkeys(_set("nohup builtin source . busybox fakeroot"), Head()),
-    **dict.fromkeys(_set("npx uvx bunx"), Head(flags="y", long_flags=_set("--yes --quiet"))),
+    **dict.fromkeys(_set("nohup builtin source . busybox fakeroot"), Launcher()),
+    **dict.fromkeys(_set("npx uvx bunx"), Launcher(flags="y", long_flags=_set("--yes --quiet"))),
     **dict.fromkeys(
         _set("uv poetry pipenv hatch conda"),
-        Head(
+        Launcher(
             valued=_set("-p --with --python --project --directory -n --name"),
             flags="qv",
             subcommands=_set("run"),
         ),
     ),
-    "exec": Head(valued=_set("-a"), flags="cl"),
-    "command": Head(flags="p"),
-    "setsid": Head(flags="cfw", long_flags=_set("--ctty --fork --wait")),
-    "tini": Head(valued=_set("-p -e"), flags="sgvw"),
-    "dumb-init": Head(valued=_set("-r --rewrite"), flags="cv", long_flags=_set("--single-child")),
-    "unbuffer": Head(flags="p"),
-    "watch": Head(
+    "exec": Launcher(valued=_set("-a"), flags="cl"),
+    "command": Launcher(flags="p"),
+    "setsid": Launcher(flags="cfw", long_flags=_set("--ctty --fork --wait")),
+    "tini": Launcher(valued=_set("-p -e"), flags="sgvw"),
+    "dumb-init": Launcher(
+        valued=_set("-r --rewrite"), flags="cv", long_flags=_set("--single-child")
+    ),
+    "unbuffer": Launcher(flags="p"),
+    "watch": Launcher(
         valued=_set("-n --interval -q --equexit"),
         flags="bcdegtwx",
         long_flags=_set("--differences --errexit --chgexit --no-title --exec --color"),
         joins=True,
     ),
-    "unshare": Head(
+    "unshare": Launcher(
         _set("-R --root -w --wd"),
         _set("-S --setuid -G --setgid --propagation"),
         "mupinUCTfrc",
         _set("--mount --uts --pid --ipc --net --user --cgroup --fork --map-root-user"),
     ),
-    "setpriv": Head(
+    "setpriv": Launcher(
         valued=_set(
             "--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits"
         )
@@ -205,13 +207,13 @@ _HEADS: Final[dict[str, Head]] = {
             "--clear-groups --keep-groups --init-groups --no-new-privs --nnp --reset-env"
         ),
     ),
-    "nsenter": Head(
+    "nsenter": Launcher(
         valued=_set("-t --target -S --setuid -G --setgid"),
         flags="amuinpUCTFeZ",
         attached="rw",
         long_flags=_set("--all --mount --uts --ipc --net --pid --user --cgroup --no-fork"),
     ),
-    "systemd-run": Head(
+    "systemd-run": Launcher(
         _set("--working-directory"),
         _set("-p --property -u --unit --slice -E --setenv -M --machine -H --host --uid --gid")
         | _set("--nice --description --service-type --on-active --on-calendar"),
@@ -219,7 +221,7 @@ _HEADS: Final[dict[str, Head]] = {
         _set("--pty --pipe --quiet --user --system --scope --remain-after-exit --collect --wait")
         | _set("--no-block --same-dir --no-ask-password --send-sighup"),
     ),
-    "chrt": Head(
+    "chrt": Launcher(
         valued=_set("-T -P -D --sched-runtime --sched-period --sched-deadline"),
         flags="abdfimorRv",
         long_flags=_set(
@@ -227,21 +229,21 @@ _HEADS: Final[dict[str, Head]] = {
         ),
         places=1,
     ),
-    "env": Head(
+    "env": Launcher(
         _set("-C -S --chdir --split-string"),
         _set("-u --unset"),
         "i0v",
         _set("- --ignore-environment --null --debug"),
     ),
-    "sudo": Head(
+    "sudo": Launcher(
         _set("-D -R --chdir --chroot"),
         _set("-u -g -p -C -r -t -T -U -h --user --group --prompt --close-from --role --type")
         | _set("--command-timeout --other-user --host"),
         "AbBEHiKklnPSsVv",
         _set("--preserve-env --set-home --non-interactive --stdin --background --login --shell"),
     ),
-    "doas": Head(_set("-C"), _set("-u -a"), "Lns"),
-    "runuser": Head(
+    "doas": Launcher(_set("-C"), _set("-u -a"), "Lns"),
+    "runuser": Launcher(
         _set("-s --shell"),
         _set("-u --user -g --group -G --supp-group -w --whitelist-environment"),
         "flmpP",
@@ -251,32 +253,34 @@ _HEADS: Final[dict[str, Head]] = {
         is_shell=True,
     ),
     **dict.fromkeys(_set("gosu su-exec"), _USER),
-    "taskset": Head(flags="acp", long_flags=_set("--all-tasks --cpu-list"), places=1),
-    "numactl": Head(
+    "taskset": Launcher(flags="acp", long_flags=_set("--all-tasks --cpu-list"), places=1),
+    "numactl": Launcher(
         valued=_set("-i -N -m -C -p -l -P -w --interleave --cpunodebind --membind --physcpubind")
         | _set("--preferred"),
         flags="aHs",
         long_flags=_set("--all --localalloc"),
     ),
-    "nice": Head(valued=_set("-n --adjustment")),
-    "ionice": Head(
+    "nice": Launcher(valued=_set("-n --adjustment")),
+    "ionice": Launcher(
         valued=_set("-c -n --class --classdata"), flags="t", long_flags=_set("--ignore")
     ),
-    "timeout": Head(
+    "timeout": Launcher(
         valued=_set("-k -s --kill-after --signal"),
         flags="fpv",
         long_flags=_set("--foreground --preserve-status --verbose"),
         places=1,
         fixed_places=False,
     ),
-    "stdbuf": Head(valued=_set("-i -o -e --input --output --error")),
-    "time": Head(
+    "stdbuf": Launcher(valued=_set("-i -o -e --input --output --error")),
+    "time": Launcher(
         valued=_set("-f -o --format --output"),
         flags="apqv",
         long_flags=_set("--append --portability --quiet --verbose"),
     ),
-    "chroot": Head(valued=_set("--userspec --groups"), long_flags=_set("--skip-chdir"), places=1),
-    "flock": Head(
+    "chroot": Launcher(
+        valued=_set("--userspec --groups"), long_flags=_set("--skip-chdir"), places=1
+    ),
+    "flock": Launcher(
         valued=_set("-w -E --timeout --wait --conflict-exit-code"),
         flags="enosuxF",
         long_flags=_set(
@@ -287,21 +291,21 @@ _HEADS: Final[dict[str, Head]] = {
         places=1,
         is_shell=True,
     ),
-    "xargs": Head(
+    "xargs": Launcher(
         valued=_set("-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs")
         | _set("--max-chars --max-lines"),
         flags="0rtpxo",
         long_flags=_set("--null --no-run-if-empty --verbose --interactive --exit --replace"),
         attached="iel",
     ),
-    "ssh": Head(
+    "ssh": Launcher(
         _set("-F -o -S -I -O -Q"),
         _set("-b -B -c -i -J -l -L -p -P -R -D -W -w -m -e -E"),
         "46AaCfGgKkMNnqsTtVvXxYy",
         places=1,
         joins=True,
     ),
-    "strace": Head(
+    "strace": Launcher(
         valued=_set("-e -o -s -u -E -a -p -P -I -O -S -b -X"), flags="cCdDfFhiknqrtTvVwxyYzZ"
     ),
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from duebook.flows.build import build
 from duebook.flows.drawing import draw_lines
-from duebook.flows.dry import DryStep, dry_run
+from duebook.flows.dry_run import DryStep, dry_run
 
 AT = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 TEXT = """

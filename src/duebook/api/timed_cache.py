@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Recent"]
+__all__ = ["TimedCache"]
 
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
+class TimedCache(Generic[T]):
     """One asks at a time; the others get what it finds. An error is kept by nobody."""
 
     def __init__(
