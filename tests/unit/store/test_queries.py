@@ -12,6 +12,7 @@ from duebook.store import queries
 from duebook.store.postgres import statements as postgres
 from duebook.store.queries import load_queries, names_of, percent_named, repeated
 from duebook.store.sql.auditing import NewChange
+from duebook.store.sql.dialects import POSTGRES, SQLITE, Dialect
 from duebook.store.sql.rows import MovedState, NewRun
 from duebook.store.sql.statements import COMMON
 from duebook.store.sqlite import statements as sqlite
@@ -54,6 +55,90 @@ def test_every_query_that_is_used_exists(dialect: str) -> None:
 def test_a_statement_stands_in_one_file(dialect: str) -> None:
     own = load_queries(HOME / dialect / "queries.sql")
     assert sorted(set(own) & set(COMMON)) == []
+
+
+def plain(sql: str) -> str:
+    """A statement of either dialect without idioms: no SQL, but equal where only they differ."""
+    rows = re.sub(
+        r"SELECT ([^()]*) FROM unnest\([^()]*\) AS v \([^()]*\)",
+        lambda m: f"VALUES ({m[1].replace('v.', ':')})",
+        " ".join(sql.split()),
+    )
+    return re.sub(r"\s*([(),])\s*", r"\1", SQLITE.translate(POSTGRES.translate(rows)))
+
+
+def test_what_differs_only_in_idioms_stands_once() -> None:
+    one, other = (load_queries(HOME / dialect / "queries.sql") for dialect in DIALECTS)
+    both = one.keys() & other.keys()
+    assert [name for name in sorted(both) if plain(one[name]) == plain(other[name])] == []
+
+
+@pytest.mark.parametrize("name", ["list_exceptions", "list_events", "insert_log", "list_running"])
+def test_idioms_would_be_found_in_the_files_of_both_dialects(name: str) -> None:
+    assert sqlite.QUERIES[name] != postgres.QUERIES[name]
+    assert plain(sqlite.QUERIES[name]) == plain(postgres.QUERIES[name])
+
+
+IDIOMS: Final = [
+    (
+        "DELETE FROM t WHERE a = ANY (:ids::text[])",
+        "DELETE FROM t WHERE a = ANY (:ids::text[])",
+        "DELETE FROM t WHERE a IN (SELECT value FROM json_each(:ids))",
+    ),
+    (
+        "SELECT w.value FROM unnest(:ids::text[]) AS w (value)",
+        "SELECT w.value FROM unnest(:ids::text[]) AS w (value)",
+        "SELECT w.value FROM json_each(:ids) AS w",
+    ),
+    (
+        "SELECT octet_length(t.a) FROM t WHERE b > :now::timestamptz\nFOR UPDATE OF t SKIP LOCKED",
+        "SELECT octet_length(t.a) FROM t WHERE b > :now::timestamptz\nFOR UPDATE OF t SKIP LOCKED",
+        "SELECT length(CAST(t.a AS BLOB)) FROM t WHERE b > :now",
+    ),
+    (
+        "INSERT INTO t (a, b, c) VALUES (:a::text[], 1, :c::int[])",
+        "INSERT INTO t (a, b, c) SELECT v.a, 1, v.c FROM unnest(:a::text[], :c::int[]) AS v (a, c)",
+        "INSERT INTO t (a, b, c) VALUES (:a, 1, :c)",
+    ),
+    (
+        "INSERT INTO t (a, b) VALUES (:now::int[], :now::int[])",
+        "INSERT INTO t (a, b) SELECT v.now, v.now FROM unnest(:now::int[]) AS v (now)",
+        "INSERT INTO t (a, b) VALUES (:now, :now)",
+    ),
+    (
+        "SELECT r.rowid FROM runs AS r INDEXED BY runs_active WHERE r.id = :id",
+        "SELECT r.place FROM runs AS r WHERE r.id = :id",
+        "SELECT r.rowid FROM runs AS r INDEXED BY runs_active WHERE r.id = :id",
+    ),
+]
+
+
+@pytest.mark.parametrize(("shared", "of_postgres", "of_sqlite"), IDIOMS)
+def test_an_idiom_becomes_what_each_database_reads(
+    shared: str, of_postgres: str, of_sqlite: str
+) -> None:
+    assert POSTGRES.read({"get_a": shared}) == {"get_a": of_postgres}
+    assert SQLITE.read({"get_a": shared}) == {"get_a": of_sqlite}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "word"),
+    [
+        (SQLITE, "SELECT a FROM t WHERE b = ANY (:ids)", "ANY"),
+        (SQLITE, "SELECT w.id FROM unnest(:ids::text[]) AS w (id)", "unnest"),
+        (SQLITE, "SELECT a::text FROM t", "::"),
+        (SQLITE, "SELECT a FROM t FOR NO KEY UPDATE", "FOR NO"),
+        (SQLITE, "SELECT a FROM t FOR UPDATE NOWAIT", "NOWAIT"),
+        (SQLITE, "SELECT least(a, b) FROM t", "least"),
+        (POSTGRES, "SELECT value FROM json_each(:ids)", "json_each"),
+        (POSTGRES, "INSERT INTO t (a) VALUES (lower(:a::text[]))", "VALUES"),
+    ],
+)
+def test_what_a_database_would_not_understand_is_refused(
+    dialect: Dialect, sql: str, word: str
+) -> None:
+    with pytest.raises(ValueError, match=f'^get_a: {dialect.name} does not .* "{word}'):
+        dialect.read({"get_a": sql})
 
 
 @pytest.mark.parametrize(("name", "body"), blocks())

@@ -1,14 +1,5 @@
--- The statements that only PostgreSQL reads; the others are in ../sql/queries.sql. Statements for
--- many rows take each of their values as an array.
-
--- name: take_due
--- What wants to be looked at, the most overdue first; not the dead entries of what was taken.
-SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay, wake_at
-FROM schedule_state
-WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
-ORDER BY wake_at, schedule_id
-LIMIT :limit
-FOR UPDATE SKIP LOCKED
+-- The statements that PostgreSQL needs in other words; those it shares are in ../sql/queries.sql.
+-- Statements for many rows take each of their values as an array.
 
 -- name: lock_state
 -- One schedule's state, for what people do to it.
@@ -37,17 +28,6 @@ UPDATE schedule_state AS st SET problem = v.problem, wake_at = v.wake_at
 FROM unnest(:id::text[], :problem::text[], :wake_at::timestamptz[]) AS v (id, problem, wake_at)
 WHERE st.schedule_id = v.id
 
--- name: wake_asleep
--- Wake schedules that no node would ever look at again.
-UPDATE schedule_state SET wake_at = coalesce(paused_until, :now)
-WHERE schedule_id IN (
-    SELECT schedule_id FROM schedule_state
-    WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL)
-    ORDER BY schedule_id
-    LIMIT :limit
-    FOR UPDATE SKIP LOCKED)
-RETURNING schedule_id
-
 -- name: insert_clock_step
 -- The database's clock stepped back; when another node has noticed that already, nothing.
 INSERT INTO clock_steps (before, earliest, noticed, place, active)
@@ -55,73 +35,6 @@ SELECT :before::timestamptz, :earliest::timestamptz, :noticed::timestamptz, coal
 WHERE NOT EXISTS (
     SELECT 1 FROM clock_steps AS c
     WHERE c.earliest <= :noticed::timestamptz AND c.noticed >= :earliest::timestamptz)
-
--- name: rebase_sessions
--- Nodes that were seen before the clock stepped back count as seen now; so do their leases.
-UPDATE node_sessions
-SET expires_at = CASE WHEN ended_at IS NULL
-        THEN :now::timestamptz + (expires_at - seen_at) ELSE expires_at END,
-    seen_at = :now::timestamptz
-WHERE seen_at > :now::timestamptz
-
--- name: rebase_runs
--- Runs from before the clock stepped back wait no longer than they would have.
-UPDATE runs SET ready_at = ready_at - (:before::timestamptz - :now::timestamptz),
-    expires_at = expires_at - (:before::timestamptz - :now::timestamptz)
-WHERE id IN (
-    SELECT id FROM runs
-    WHERE status IN ('queued', 'running') AND ready_at > :now::timestamptz
-        AND (created_at > :now::timestamptz OR claimed_at > :now::timestamptz)
-    ORDER BY id
-    FOR UPDATE SKIP LOCKED)
-
--- name: rebase_leases
--- Leadership that was taken before the clock stepped back ends within a lease.
-UPDATE leases SET expires_at = :until::timestamptz WHERE expires_at > :until::timestamptz
-
--- name: rebase_members
--- Members of groups that joined before the clock stepped back leave within a lease.
-UPDATE members SET expires_at = :until::timestamptz WHERE expires_at > :until::timestamptz
-
--- name: list_repeated_spans
--- Attempts that exclude each other and touch the stretches that the clock showed twice.
-SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.place, r.created_at, r.started_at,
-    r.finished_at
-FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.exclusive AND r.started_at IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM run_attempts AS a WHERE a.run_id = r.id AND a.attempt = r.attempt)
-    AND (r.finished_at >= :since OR r.status = 'running')
-    AND ((r.started_at <= :before AND (r.finished_at IS NULL OR r.finished_at >= :earliest))
-        OR r.finished_at BETWEEN :earliest AND :before)
-UNION ALL
-SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.place, r.created_at, a.started_at,
-    a.finished_at
-FROM run_attempts AS a
-JOIN runs AS r ON r.id = a.run_id JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.exclusive AND a.started_at IS NOT NULL AND a.finished_at >= :since
-    AND ((a.started_at <= :before AND a.finished_at >= :earliest)
-        OR a.finished_at BETWEEN :earliest AND :before)
-LIMIT :limit
-
--- name: check_planned_early
--- Nothing is planned before it is due.
-SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END,
-    r.due_at, r.id, r.created_at, r.place, r.created_at
-FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.created_at < r.due_at AND r.origin <> 'backfill' AND r.id IN (
-    SELECT id FROM runs WHERE finished_at >= :since
-    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
-LIMIT :limit
-
--- name: check_early
--- Nothing starts before it is due.
-SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END,
-    r.due_at, r.id, r.started_at, r.place, r.created_at
-FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.started_at < r.due_at AND r.id IN (
-    SELECT id FROM runs WHERE finished_at >= :since
-    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
-LIMIT :limit
 
 -- name: list_definitions
 -- The definitions of the given ids, each with the version at the same place.
@@ -164,13 +77,6 @@ CROSS JOIN LATERAL (
         ORDER BY created_at DESC, place DESC LIMIT 100) AS newest
     ORDER BY started_at DESC LIMIT 1) AS r
 
--- name: list_settled
--- When the latest run of each of the given schedules ended.
-SELECT wanted.id, (
-    SELECT max(finished_at) FROM runs
-    WHERE schedule_id = wanted.id AND finished_at IS NOT NULL)
-FROM unnest(:ids::text[]) AS wanted (id)
-
 -- name: list_upstreams
 -- The schedules that the given ones depend on, and when each succeeded last.
 SELECT d.schedule_id, d.upstream, s.id IS NOT NULL, (
@@ -181,16 +87,6 @@ FROM schedule_deps AS d
 LEFT JOIN schedules AS s
     ON s.namespace = d.namespace AND s.name = d.upstream AND s.deleted_at IS NULL
 WHERE d.schedule_id = ANY (:ids::text[])
-
--- name: list_exceptions
--- What people said about single due times of the given schedules.
-SELECT schedule_id, due_at, kind, moved_to
-FROM schedule_exceptions
-WHERE schedule_id = ANY (:ids::text[])
-
--- name: list_versions
--- Which definition of each of the given schedules is in force.
-SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 
 -- name: move_state
 -- Active schedules that stay active move on; only the version that was planned.
@@ -250,45 +146,12 @@ FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::tim
         max_takeovers)
 ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 
--- name: insert_ended_run
--- Due times that only write an event become runs that have ended, once.
-INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
-    finished_at, attempt)
-SELECT v.id, v.schedule_id, v.version, v.due_at, v.origin, v.lane, v.wakes, v.payload, v.created_at,
-    v.ready_at, v.expires_at, v.namespace, v.trigger, v.queue, v.priority, v.task, v.exclusive,
-    v.max_concurrent, v.max_takeovers, v.status, v.reason, v.error, v.session_id,
-    v.failures, v.claimed_at, v.started_at, v.finished_at, 1
-FROM unnest(:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
-    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[], :created_at::timestamptz[],
-    :ready_at::timestamptz[], :expires_at::timestamptz[], :namespace::text[], :trigger::text[],
-    :queue::text[], :priority::integer[], :task::text[], :exclusive::boolean[],
-    :max_concurrent::integer[], :max_takeovers::integer[], :status::text[], :reason::text[],
-    :error::text[], :session_id::text[], :failures::integer[], :claimed_at::timestamptz[],
-    :started_at::timestamptz[], :finished_at::timestamptz[])
-    AS v (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
-        expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
-        max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
-        finished_at)
-ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
-
 -- name: count_events
 -- Schedules that write so many events each; returns the version of the last of each.
 UPDATE schedule_state AS st SET emitted = st.emitted + v.count
 FROM unnest(:ids::text[], :counts::integer[]) AS v (id, count)
 WHERE st.schedule_id = v.id
 RETURNING st.schedule_id, st.emitted
-
--- name: insert_event
--- What happened; its position is stamped once it can be seen.
-INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
-SELECT v.id, v.namespace, v.topic, v.type, v.key, v.slot, v.aggregate, v.version, v.data, v.meta,
-    v.at
-FROM unnest(:id::text[], :namespace::text[], :topic::text[], :type::text[], :key::text[],
-    :slot::integer[], :aggregate::text[], :version::integer[], :data::text[], :meta::text[],
-    :at::timestamptz[])
-    AS v (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
 
 -- name: lock_log
 -- One sequencer at a time; the others leave it the work.
@@ -304,62 +167,6 @@ fresh AS MATERIALIZED (
 UPDATE events AS e SET position = last.position + fresh.step
 FROM fresh, last WHERE e.id = fresh.id
 
--- name: list_event_versions
--- The latest version of each of the given aggregates that has events.
-SELECT aggregate, max(version) FROM events
-WHERE aggregate = ANY (:aggregates::text[])
-GROUP BY aggregate
-
--- name: list_events
--- A stretch of the log, up to so many bytes: events of some topics and partitions.
-SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
-FROM (
-    SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
-        octet_length(data) AS size, sum(octet_length(data)) OVER (ORDER BY position) AS bytes
-    FROM (
-        SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
-        FROM events
-        WHERE position > :after AND position <= :until AND namespace = :namespace
-            AND slot % :partitions = ANY (:parts::integer[])
-            AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
-                OR topic = ANY (:topics::text[]))
-            AND (:type::text IS NULL OR type = :type::text)
-            AND (:any_key OR key = ANY (:keys::text[]))
-        ORDER BY position
-        LIMIT :limit) AS page) AS sized
-WHERE bytes - size < :most
-ORDER BY position
-
--- name: list_events_back
--- As list_events, the newest first, of all partitions.
-SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
-FROM (
-    SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
-        octet_length(data) AS size, sum(octet_length(data)) OVER (ORDER BY position DESC) AS bytes
-    FROM (
-        SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
-        FROM events
-        WHERE position > :after AND position <= :until AND namespace = :namespace
-            AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
-                OR topic = ANY (:topics::text[]))
-            AND (:type::text IS NULL OR type = :type::text) AND (:key::text IS NULL OR key = :key::text)
-        ORDER BY position DESC
-        LIMIT :limit) AS page) AS sized
-WHERE bytes - size < :most
-ORDER BY position DESC
-
--- name: insert_cursor
--- Where a consumer begins.
-INSERT INTO cursors (namespace, name, part, position)
-SELECT v.namespace, v.name, v.part, v.position
-FROM unnest(:namespace::text[], :name::text[], :part::integer[], :position::bigint[])
-    AS v (namespace, name, part, position)
-
--- name: lock_consumer
--- The partitions of a consumer are shared out by one at a time.
-SELECT name FROM consumers WHERE namespace = :namespace AND name = :name
-FOR UPDATE
-
 -- name: take_cursor
 -- A partition that nobody owns any more, unless the one who did is still at it.
 UPDATE cursors SET owner = :member, term = term + 1
@@ -370,110 +177,14 @@ WHERE (namespace, name, part) IN (
     FOR UPDATE SKIP LOCKED)
 RETURNING part
 
--- name: hold_cursors
--- What a member owns, kept from others until the transaction ends.
-SELECT part, term, position FROM cursors
-WHERE namespace = :namespace AND name = :name AND owner = :member AND part = ANY (:parts::integer[])
-ORDER BY part
-FOR UPDATE
-
--- name: hold_key
--- A key waits by itself, before an event that was not delivered; it never goes back.
-INSERT INTO held_keys (namespace, name, part, key, position, failures, tries, retry_at, error)
-SELECT v.namespace, v.name, v.part, v.key, v.position, v.failures, v.tries, v.retry_at, v.error
-FROM unnest(:namespace::text[], :name::text[], :part::integer[], :key::text[], :position::bigint[],
-    :failures::integer[], :tries::integer[], :retry_at::timestamptz[], :error::text[])
-    AS v (namespace, name, part, key, position, failures, tries, retry_at, error)
-ON CONFLICT (namespace, name, key) DO UPDATE
-SET position = excluded.position, failures = excluded.failures, tries = excluded.tries,
-    retry_at = excluded.retry_at, error = excluded.error
-WHERE held_keys.position <= excluded.position
-
--- name: free_keys
--- Keys that have caught up with their cursor.
-DELETE FROM held_keys
-WHERE namespace = :namespace AND name = :name AND key = ANY (:keys::text[])
-
--- name: take_letters
--- Dead letters that shall be delivered once more, the oldest first, up to so many bytes.
-SELECT event
-FROM (
-    SELECT event, at, event_id, octet_length(event) AS size,
-        sum(octet_length(event)) OVER (ORDER BY at, event_id) AS bytes
-    FROM (
-        SELECT event, at, event_id FROM dead_letters
-        WHERE namespace = :namespace AND name = :name AND again
-            AND slot % :partitions = ANY (:parts::integer[])
-        ORDER BY at, event_id
-        LIMIT :limit) AS page) AS sized
-WHERE bytes - size < :most
-ORDER BY at, event_id
-
--- name: keep_letter
--- A dead letter could not be delivered this time either.
-UPDATE dead_letters SET again = false, error = :error, at = :now, attempts = attempts + 1
-WHERE namespace = :namespace AND name = :name AND event_id = :event_id
-
--- name: replay_letters
--- Somebody wants a dead letter to be delivered, or all of a consumer.
-UPDATE dead_letters SET again = true
-WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
-
--- name: drop_letters
--- Somebody gives a dead letter up, or all of a consumer.
-DELETE FROM dead_letters
-WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
-
--- name: list_letters
--- The dead letters of a consumer, or of all, the newest first, up to so many bytes.
-SELECT name, event, error, attempts, at, again, bytes
-FROM (
-    SELECT name, event_id, event, error, attempts, at, again, octet_length(event) AS size,
-        sum(octet_length(event)) OVER (ORDER BY at DESC, event_id DESC, name DESC) AS bytes
-    FROM (
-        SELECT name, event_id, event, error, attempts, at, again FROM dead_letters
-        WHERE namespace = :namespace AND (:name::text IS NULL OR name = :name::text)
-            AND (at, event_id, name) < (:before_at, :before_id, :before_name)
-        ORDER BY at DESC, event_id DESC, name DESC
-        LIMIT :limit) AS page) AS sized
-WHERE bytes - size < :most
-ORDER BY at DESC, event_id DESC, name DESC
-
--- name: list_told_runs
--- What is told of the given runs.
-SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
-    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step, r.queue = '@flow'
-FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
-WHERE r.id = ANY (:ids::text[])
-ORDER BY r.id
-
--- name: list_told_schedules
--- What is told of the given schedules.
-SELECT id, namespace, name, created_by, title FROM schedules WHERE id = ANY (:ids::text[])
-
 -- name: list_missing_runs
 -- Which of the given new runs were not inserted, because their due time had one.
 SELECT wanted.id FROM unnest(:ids::text[]) AS wanted (id)
 WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.id = wanted.id)
 
--- name: sum_definitions
--- How large the definitions of some schedules are that are not deleted; definitions are ASCII.
-SELECT s.namespace, count(*), sum(length(r.spec))
-FROM schedules AS s
-JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
-WHERE s.id = ANY (:ids::text[]) AND s.deleted_at IS NULL
-GROUP BY s.namespace
-
 -- name: lock_use
 -- Whoever changed what a namespace holds has committed, or waits.
 LOCK TABLE namespace_use IN EXCLUSIVE MODE
-
--- name: lock_quota
--- The limits of a namespace that has any; who counts next waits until this transaction ends.
-SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
-FROM quotas
-WHERE namespace = :namespace
-FOR UPDATE
 
 -- name: rate_revision
 -- How often definitions are due.
@@ -481,31 +192,6 @@ UPDATE schedule_revisions AS r SET fires_per_minute = v.rate
 FROM unnest(:rate::float8[], :schedule_id::text[], :version::integer[])
     AS v (rate, schedule_id, version)
 WHERE r.schedule_id = v.schedule_id AND r.version = v.version
-
--- name: insert_change
--- Who did what.
-INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id, before, after)
-SELECT v.at, v.by, v.namespace, v.action, v.kind, v.subject, v.subject_id, v.before, v.after
-FROM unnest(:at::timestamptz[], :by::text[], :namespace::text[], :action::text[], :kind::text[],
-    :subject::text[], :subject_id::text[], :before::text[], :after::text[])
-    AS v (at, by, namespace, action, kind, subject, subject_id, before, after)
-
--- name: list_changes_by_id
--- Several changes.
-SELECT id, at, by, namespace, action, kind, subject, subject_id, before, after FROM audit
-WHERE id = ANY (:ids::bigint[])
-
--- name: insert_ledger
--- Due times that did not become runs, and why.
-INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason,
-    facts, session_id, at)
-SELECT v.schedule_id, v.version, v.due_from, v.due_to, v.count, v.exact, v.verdict, v.kind,
-    v.reason, v.facts, v.session_id, v.at
-FROM unnest(:schedule_id::text[], :version::integer[], :due_from::timestamptz[],
-    :due_to::timestamptz[], :count::bigint[], :exact::boolean[], :verdict::text[], :kind::text[],
-    :reason::text[], :facts::text[], :session_id::text[], :now::timestamptz[])
-    AS v (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason, facts,
-        session_id, at)
 
 -- name: extend_ledger
 -- The latest entries go on, where the next due time met the same fate for the same reason.
@@ -586,12 +272,6 @@ SELECT at.now, EXISTS (SELECT 1 FROM me),
             AND n.machine = (SELECT mine.machine FROM node_sessions AS mine WHERE mine.id = :id))
 FROM at
 
--- name: get_session_alive
--- A node that lives, and can renew but not be buried until the commit; if the queue has limits.
-SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
-FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
-FOR KEY SHARE
-
 -- name: end_expired_sessions
 -- Nodes whose lease ran out are dead, unless they are claiming; then they are looked at again.
 UPDATE node_sessions SET ended_at = :now
@@ -616,11 +296,6 @@ WHERE name IN (
     FOR UPDATE SKIP LOCKED)
 RETURNING term
 
--- name: get_term
--- Whether this node leads under its term; it can renew, but nobody take over, until the commit.
-SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :term
-FOR KEY SHARE
-
 -- name: get_any_queued
 -- Whether anything waits in the given queues, of the given namespaces or of any.
 SELECT 1 FROM runs WHERE status = 'queued' AND queue = ANY (:queues::text[])
@@ -630,31 +305,6 @@ LIMIT 1
 -- name: read_clock
 -- What time it is now, and not when the transaction began.
 SELECT clock_timestamp()
-
--- name: get_gate
--- The limits of a queue; one claim at a time passes through.
-SELECT name, concurrency, rate_count, rate_seconds, begun
-FROM queues WHERE name = :queue
-FOR UPDATE
-
--- name: count_running
--- How many runs of a queue are under way.
-SELECT count(*) FROM runs WHERE status = 'running' AND queue = :queue
-
--- name: insert_lost_attempts
--- The attempts that ended with their node.
-INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
-    outcome, error)
-SELECT id, attempt, session_id, claimed_at, started_at, :now, 'lost', :error
-FROM runs WHERE id = ANY (:ids::text[])
-ON CONFLICT DO NOTHING
-
--- name: requeue_runs
--- Others take the runs over as new attempts; they keep their places in their queues.
-UPDATE runs
-SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    losses = losses + 1
-WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
 
 -- name: list_claimable
 -- Ready work by priority, within its limits; its lane and limits. IS NULL, for EXISTS may read a table.
@@ -780,18 +430,6 @@ RETURNING r.id, r.namespace, r.schedule_id, r.version, r.due_at, r.origin, r.tri
     r.priority, r.attempt, r.failures, r.losses, r.payload, r.created_at, r.ready_at,
     r.expires_at, r.task, r.parent_run_id, r.step, r.flow
 
--- name: wake_dependents
--- Look again at schedules that wait for the success of the given ones.
-UPDATE schedule_state SET wake_at = :now
-WHERE status = 'active' AND wake_at > :now
-    AND (seen IS NOT NULL OR EXISTS (
-        SELECT 1 FROM schedule_exceptions AS e
-        WHERE e.schedule_id = schedule_state.schedule_id AND e.kind = 'moved_here'))
-    AND schedule_id IN (
-    SELECT d.schedule_id FROM schedules AS s
-    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
-    WHERE s.id = ANY (:ids::text[]))
-
 -- name: settle_run
 -- Only the current token ends a run; says also whether others waited for that.
 UPDATE runs AS r
@@ -825,20 +463,6 @@ RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, v.status = '
         SELECT 1 FROM runs AS other
         WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
             AND other.status IN ('queued', 'running'))
-
--- name: wake_schedules
--- Look at these schedules again now.
-UPDATE schedule_state SET wake_at = :now
-WHERE schedule_id = ANY (:ids::text[]) AND status = 'active'
-    AND (wake_at IS NULL OR wake_at > :now)
-
--- name: get_own_run
--- The run under way under this token: why it shall end, and whether its schedule was deleted.
-SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, EXISTS (
-        SELECT 1 FROM schedules AS s WHERE s.id = runs.schedule_id AND s.deleted_at IS NOT NULL)
-FROM runs
-WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
-FOR UPDATE
 
 -- name: expire_runs
 -- Work that nobody began in time is not begun any more.
@@ -911,34 +535,9 @@ CROSS JOIN LATERAL (
         ORDER BY created_at DESC, place DESC LIMIT 1)
     ORDER BY at DESC, place DESC LIMIT 1) AS r
 
--- name: list_paused
--- As list_by_name, those that are paused.
-SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
-    st.problem, s.namespace, s.title
-FROM schedule_state AS st JOIN schedules AS s ON s.id = st.schedule_id
-WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
-    AND s.name > :after AND s.name < :before
-ORDER BY s.name
-LIMIT :limit
-
--- name: list_tokens_by_id
--- Several tokens, with the digests of their secrets.
-SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,
-    t.last_used_at, t.revoked_at, t.digest
-FROM unnest(:ids::text[]) AS wanted (id) JOIN tokens AS t ON t.id = wanted.id
-
--- name: list_ended_logins
--- Which of these sessions were ended.
-SELECT e.digest FROM unnest(:ids::text[]) AS wanted (digest)
-JOIN ended_logins AS e ON e.digest = wanted.digest
-
 -- name: delete_old_changes
 -- Retention: a small batch of changes made long ago, a row for each; nodes may not delete others.
 SELECT generate_series(1, forget_audit(:before, :limit))
-
--- name: list_runs_by_id
--- Several runs.
-SELECT d.* FROM unnest(:ids::text[]) AS wanted (id) JOIN run_details AS d ON d.id = wanted.id
 
 -- name: list_runs_by_place
 -- The runs of a namespace, the newest first, as far as filters ask for them.
@@ -951,22 +550,6 @@ LIMIT :limit
 -- The runs of a namespace that ended so, the newest first, as far as filters ask for them.
 SELECT id, namespace, status, origin, queue, created_at, place FROM runs
 WHERE namespace = :namespace AND status = :status AND status IN ('failed', 'cancelled')
-    AND place >= :first AND place < :before
-ORDER BY place DESC
-LIMIT :limit
-
--- name: list_runs_of_flow
--- The runs of a flow, the newest first, as far as filters ask for them; not those that steps called.
-SELECT id, namespace, status, origin, queue, created_at, place FROM runs
-WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
-    AND place >= :first AND place < :before
-ORDER BY place DESC
-LIMIT :limit
-
--- name: list_runs_of_task
--- The runs that were enqueued for a task, the newest first, as far as filters ask for them.
-SELECT id, namespace, status, origin, queue, created_at, place FROM runs
-WHERE namespace = :namespace AND task = :task AND origin = 'enqueue'
     AND place >= :first AND place < :before
 ORDER BY place DESC
 LIMIT :limit
@@ -995,31 +578,6 @@ LIMIT 1
 -- The place of the newest run of a namespace.
 SELECT max(place) FROM runs WHERE namespace = :namespace
 
--- name: insert_schedule
--- New schedules, unless their names are taken.
-INSERT INTO schedules (id, namespace, name, version, labels, target, title, created_at, created_by)
-SELECT v.id, v.namespace, v.name, 1, v.labels, v.target, v.title, v.created_at, v.created_by
-FROM unnest(:id::text[], :namespace::text[], :name::text[], :labels::text[], :target::text[],
-    :title::text[], :created_at::timestamptz[], :created_by::text[])
-    AS v (id, namespace, name, labels, target, title, created_at, created_by)
-ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
-
--- name: insert_revision
--- Definitions that come into force.
-INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
-SELECT v.schedule_id, v.version, v.spec, v.valid_from, v.by
-FROM unnest(:schedule_id::text[], :version::integer[], :spec::text[],
-    :valid_from::timestamptz[], :by::text[]) AS v (schedule_id, version, spec, valid_from, by)
-
--- name: insert_state
--- The states that schedules begin with.
-INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at,
-    paused_at)
-SELECT v.schedule_id, 1, v.status, v.watermark, v.next_due_at, v.wake_at, v.paused_at
-FROM unnest(:schedule_id::text[], :status::text[], :watermark::timestamptz[],
-    :next_due_at::timestamptz[], :wake_at::timestamptz[], :paused_at::timestamptz[])
-    AS v (schedule_id, status, watermark, next_due_at, wake_at, paused_at)
-
 -- name: list_taken
 -- Which of the given names live schedules have.
 SELECT name, id FROM schedules
@@ -1032,47 +590,11 @@ FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
 ORDER BY schedule_id
 FOR UPDATE
 
--- name: delete_dependencies
--- What schedules depended on before.
-DELETE FROM schedule_deps WHERE schedule_id = ANY (:ids::text[])
-
--- name: delete_labels
--- What schedules could be found by before.
-DELETE FROM schedule_labels WHERE schedule_id = ANY (:ids::text[])
-
--- name: delete_exceptions
--- What was said about due times that will not come.
-DELETE FROM schedule_exceptions WHERE schedule_id = ANY (:ids::text[])
-
--- name: delete_states
--- Deleted schedules are never looked at again.
-DELETE FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
-
--- name: delete_schedules
--- Their names are free again; their history stays.
-UPDATE schedules SET deleted_at = :now
-WHERE id = ANY (:ids::text[]) AND deleted_at IS NULL
-
 -- name: cancel_queued_runs
 -- The queued runs of schedules that are deleted.
 UPDATE runs SET status = 'cancelled', finished_at = :now, reason = :reason, cancel_requested_at = :now
 WHERE schedule_id = ANY (:ids::text[]) AND status = 'queued'
 RETURNING id
-
--- name: insert_label
--- What a schedule is found by.
-INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
-SELECT v.schedule_id, v.label, v.value, v.namespace, v.name
-FROM unnest(:schedule_id::text[], :label::text[], :value::text[], :namespace::text[],
-    :name::text[]) AS v (schedule_id, label, value, namespace, name)
-
--- name: insert_log
--- What runs printed.
-INSERT INTO run_logs (run_id, attempt, seq, at, stream, text)
-SELECT v.run_id, v.attempt, v.seq, v.at, v.stream, v.text
-FROM unnest(:run_id::text[], :attempt::integer[], :seq::integer[], :at::timestamptz[],
-    :stream::text[], :text::text[]) AS v (run_id, attempt, seq, at, stream, text)
-ON CONFLICT DO NOTHING
 
 -- name: lock_schedules
 -- Nobody else makes schedules before this transaction ends.
@@ -1140,13 +662,6 @@ CROSS JOIN LATERAL (
         WHERE schedule_id = wanted.id AND due_at IS NULL
         ORDER BY created_at DESC, place DESC LIMIT :each)) AS r
 
--- name: list_running
--- What a namespace has under way, the oldest first.
-SELECT id FROM runs
-WHERE status = 'running' AND namespace = :namespace
-ORDER BY claimed_at
-LIMIT :limit
-
 -- name: list_late
 -- Of the newest runs of a namespace those that began late, by the rule of `lateness`.
 SELECT id FROM (
@@ -1198,85 +713,11 @@ JOIN runs AS r ON r.id = v.id
 UPDATE runs SET flow = v.flow FROM unnest(:flow::text[], :id::text[]) AS v (flow, id)
 WHERE runs.id = v.id
 
--- name: wake_flow
--- Runs of flows want to be looked at; nothing is locked for it.
-INSERT INTO flow_wakes (run_id) SELECT v.id FROM unnest(:run_id::text[]) AS v (id)
-
--- name: take_flows
--- Runs of flows whose time has come, and that nobody else looks at.
-SELECT run_id FROM flow_runs WHERE wake_at <= :now
-ORDER BY wake_at, run_id
-LIMIT :limit
-FOR UPDATE SKIP LOCKED
-
--- name: take_woken
--- Runs of flows with steps that ended, and that nobody else looks at.
-SELECT run_id FROM flow_runs
-WHERE run_id IN (SELECT w.run_id FROM flow_wakes AS w ORDER BY w.id LIMIT :limit)
-ORDER BY run_id
-FOR UPDATE SKIP LOCKED
-
--- name: lock_flow_run
--- Nobody advances this run of a flow before the transaction ends.
-SELECT run_id FROM flow_runs WHERE run_id = :id
-FOR UPDATE
-
--- name: use_wakes
--- What is looked at after this need not be woken any more.
-DELETE FROM flow_wakes WHERE run_id = ANY (:ids::text[])
-
--- name: list_parents
--- The given runs of flows.
-SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
-    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, c.status, r.ready_at, r.failures,
-    CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END
-FROM flow_runs AS f
-JOIN runs AS r ON r.id = f.run_id
-LEFT JOIN runs AS c ON c.id = r.parent_run_id
-WHERE f.run_id = ANY (:ids::text[])
-
--- name: list_steps
--- How far the steps of the given runs of flows have come.
-SELECT parent_run_id, step, id, status, reason, exit_code,
-    CASE WHEN reason = 'precondition' THEN error END
-FROM runs
-WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
-
--- name: list_outputs
--- What the steps of the given runs of flows returned.
-SELECT parent_run_id, step, status, reason, exit_code, id, output, output_size FROM runs
-WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL AND finished_at IS NOT NULL
-
--- name: list_step_contexts
--- What the steps of the given runs may know of their flows' runs.
-SELECT r.id, p.flow, f.digest, f.params, p.id, p.origin, p.trigger, p.due_at, p.created_at,
-    p.schedule_id, s.name, coalesce(s.created_by, ''), r.options
-FROM runs AS r
-JOIN runs AS p ON p.id = r.parent_run_id
-JOIN flow_runs AS f ON f.run_id = p.id
-LEFT JOIN schedules AS s ON s.id = p.schedule_id
-WHERE r.id = ANY (:ids::text[])
-
--- name: lock_beginning
--- Runs of flows that wait to begin, with the limits of their schedules.
-SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
-    created_at
-FROM runs
-WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
-ORDER BY id
-FOR UPDATE
-
 -- name: lock_flow_names
 -- Of flows with limits, those that nobody else counts the runs of.
 SELECT v.namespace, v.flow FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
 WHERE pg_try_advisory_xact_lock(
     hashtextextended((v.namespace || '/' || v.flow) COLLATE "C", :salt))
-
--- name: count_under_way
--- How many runs of the given schedules are under way.
-SELECT schedule_id, count(*) FROM runs
-WHERE schedule_id = ANY (:ids::text[]) AND status = 'running' AND status IN ('queued', 'running')
-GROUP BY schedule_id
 
 -- name: count_flows_under_way
 -- How many runs of each of these flows are under way, whoever started them.
@@ -1285,23 +726,6 @@ SELECT v.namespace, v.flow, (
     WHERE r.queue = '@flow' AND r.status IN ('queued', 'running') AND r.status = 'running'
         AND r.namespace = v.namespace AND r.flow = v.flow)
 FROM unnest(:namespaces::text[], :flows::text[]) AS v (namespace, flow)
-
--- name: list_yielding
--- Of the given runs those that give way to others of their schedule, or to due times that wait.
-SELECT r.id FROM runs AS r
-WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
-    EXISTS (
-        SELECT 1 FROM runs AS other
-        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
-            AND other.status IN ('queued', 'running') AND other.lane < r.lane
-            AND (r.exclusive OR (r.lane = 2 AND other.ready_at <= :now)))
-    OR (r.exclusive AND r.lane = 2 AND EXISTS (
-        SELECT 1 FROM schedule_state AS st
-        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
-            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
-                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
-                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
-                        AND e.due_at <= :now)))))
 
 -- name: begin_flow_run
 -- Runs of flows begin; they are nobody's.
@@ -1323,18 +747,6 @@ FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::t
         now)
 ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
 
--- name: insert_skipped_run
--- Steps that will not run.
-INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
-    exclusive, wakes, max_takeovers, status, reason, created_at, ready_at, finished_at)
-SELECT v.id, v.namespace, 'flow', v.trigger, v.parent_run_id, v.step, v.flow, v.queue, v.priority,
-    false, true, 0, 'cancelled', v.reason, v.now, v.now, v.now
-FROM unnest(:id::text[], :namespace::text[], :trigger::text[], :parent_run_id::text[],
-    :step::text[], :flow::text[], :queue::text[], :priority::integer[], :reason::text[],
-    :now::timestamptz[])
-    AS v (id, namespace, trigger, parent_run_id, step, flow, queue, priority, reason, now)
-ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
-
 -- name: end_flow_runs
 -- Runs of flows that are over, and whom that wakes.
 UPDATE runs AS r
@@ -1348,113 +760,11 @@ WHERE r.id = ANY (:id::text[]) AND r.id = v.id AND r.session_id = '' AND r.statu
 RETURNING r.id, r.wakes, r.schedule_id, r.parent_run_id, v.status = 'succeeded',
     r.exclusive OR r.max_concurrent IS NOT NULL
 
--- name: list_waiting_flows
--- Runs of flows that may begin once others of their schedules have ended.
-SELECT id FROM runs
-WHERE schedule_id = ANY (:ids::text[]) AND queue = '@flow' AND status = 'queued'
-    AND status IN ('queued', 'running')
-
 -- name: rest_flow
 -- When runs of flows want to be looked at next, should nothing happen before.
 UPDATE flow_runs AS f SET wake_at = v.wake_at
 FROM unnest(:wake_at::timestamptz[], :run_id::text[]) AS v (wake_at, run_id)
 WHERE f.run_id = v.run_id
-
--- name: call_flow
--- A step that calls a flow becomes a run of it that waits to begin, by its token.
-UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
-    attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
-WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
-RETURNING namespace, parent_run_id
-
--- name: delete_skipped_steps
--- Steps that were not to run, and may do so now.
-DELETE FROM runs WHERE parent_run_id = :id AND step = ANY (:steps::text[]) AND attempt = 0
-
--- name: forget_steps
--- Steps that begin again: what became of them before stays, and their names as what began them.
-UPDATE runs SET step = NULL, trigger = trigger || ':' || step
-WHERE parent_run_id = :id AND step = ANY (:steps::text[])
-
--- name: list_callers
--- The flows by which runs of flows were called.
-WITH RECURSIVE callers (id, flow, parent_run_id) AS (
-    SELECT r.id, p.flow, p.parent_run_id FROM runs AS r JOIN runs AS p ON p.id = r.parent_run_id
-    WHERE r.id = ANY (:ids::text[])
-    UNION ALL
-    SELECT c.id, p.flow, p.parent_run_id FROM callers AS c JOIN runs AS p ON p.id = c.parent_run_id)
-SELECT id, flow FROM callers
-
--- name: insert_command
--- Stops and restarts that somebody has to carry out.
-INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
-SELECT v.schedule_id, v.namespace, v.flow, v.kind, v.due_at
-FROM unnest(:schedule_id::text[], :namespace::text[], :flow::text[], :kind::text[],
-    :due_at::timestamptz[])
-    AS v (schedule_id, namespace, flow, kind, due_at)
-
--- name: take_commands
--- Stops and restarts to carry out, the oldest first, of those that nobody else does.
-SELECT c.id, c.schedule_id, c.namespace, c.flow, f.digest, c.kind, c.due_at
-FROM flow_commands AS c LEFT JOIN flows AS f ON f.namespace = c.namespace AND f.name = c.flow
-ORDER BY c.id
-LIMIT :limit
-FOR UPDATE OF c SKIP LOCKED
-
--- name: delete_commands
--- Stops and restarts that were carried out.
-DELETE FROM flow_commands WHERE id = ANY (:ids::bigint[])
-
--- name: save_controls
--- Up to where stops and restarts are decided.
-INSERT INTO schedule_controls (schedule_id, decided_until)
-SELECT v.schedule_id, v.decided_until
-FROM unnest(:schedule_id::text[], :decided_until::timestamptz[]) AS v (schedule_id, decided_until)
-ON CONFLICT (schedule_id) DO UPDATE SET decided_until = excluded.decided_until
-
--- name: list_controls
--- Up to where stops and restarts of the given schedules are decided.
-SELECT schedule_id, decided_until FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
-
--- name: delete_controls
--- Deleted schedules stop and restart nothing.
-DELETE FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
-
--- name: take_controls
--- Flows whose restart wants to be gone on with.
-SELECT namespace, name, digest, restarting FROM flows
-WHERE control_at <= :now
-ORDER BY control_at
-LIMIT :limit
-FOR UPDATE SKIP LOCKED
-
--- name: save_flow
--- Flows, or other revisions of them; a restart under way goes on.
-INSERT INTO flows (namespace, name, place, digest, updated_at)
-SELECT v.namespace, v.name, v.place, v.digest, v.now
-FROM unnest(:namespace::text[], :name::text[], :place::text[], :digest::text[],
-    :now::timestamptz[])
-    AS v (namespace, name, place, digest, now)
-ON CONFLICT (namespace, name) DO UPDATE
-SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at
-
--- name: save_flow_revision
--- The files of flows as they are now.
-INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
-SELECT v.namespace, v.flow, v.digest, v.place, v.source, v.now
-FROM unnest(:namespace::text[], :flow::text[], :digest::text[], :place::text[], :source::text[],
-    :now::timestamptz[])
-    AS v (namespace, flow, digest, place, source, now)
-ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
-
--- name: remove_flows
--- Nothing starts them any more; their revisions stay with their runs.
-DELETE FROM flows WHERE namespace = :namespace AND name = ANY (:names::text[])
-
--- name: list_flows_named
--- Flows as they are known now.
-SELECT name, place, digest, updated_at FROM flows
-WHERE namespace = :namespace AND name = ANY (:names::text[])
 
 -- name: list_flow_revisions
 -- Flows as they once were: each with the digest at the same place.
@@ -1462,15 +772,6 @@ SELECT r.flow, r.place, r.digest, r.source
 FROM unnest(:flows::text[], :digests::text[]) AS wanted (flow, digest)
 JOIN flow_revisions AS r
     ON r.namespace = :namespace AND r.flow = wanted.flow AND r.digest = wanted.digest
-
--- name: list_directory_leases
--- Until when other nodes attend directories, unless they prolong it: no longer than they live.
-SELECT d.name, CASE
-    WHEN n.ended_at < d.expires_at THEN n.ended_at
-    WHEN n.expires_at < d.expires_at THEN n.expires_at
-    ELSE d.expires_at END
-FROM flow_directories AS d LEFT JOIN node_sessions AS n ON n.id = d.session_id
-WHERE d.namespace = :namespace AND d.name = ANY (:names::text[]) AND d.session_id <> :id
 
 -- name: list_flow_roots
 -- In which directories the given flows are.
@@ -1508,12 +809,3 @@ JOIN schedules AS s
 JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE f.namespace = :namespace AND split_part(f.place, '/', 1) = :name
     AND st.status = 'active' AND st.next_due_at <= :now
-
--- name: list_latest_flow_runs
--- The newest run of each of the given flows.
-SELECT * FROM run_details WHERE id IN (
-    SELECT (
-        SELECT r.id FROM runs AS r
-        WHERE r.namespace = :namespace AND r.flow = wanted.value AND r.parent_run_id IS NULL
-        ORDER BY r.place DESC LIMIT 1)
-    FROM unnest(:names::text[]) AS wanted (value))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
 from duebook.store.queries import load_queries, names_of, percent_named
+from duebook.store.sql.dialects import POSTGRES
 from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
 from duebook.store.values import News
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
-QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
+QUERIES: Final = POSTGRES.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
 QUERIES["take_claimable"] = f"{QUERIES['list_claimable']}\nFOR UPDATE OF r SKIP LOCKED"
 QUERIES["share_directories"] = f"{QUERIES['list_directories']}\nFOR SHARE OF d SKIP LOCKED"
 _HERE: Final = {"queue": "spot.queue", "namespace": "spot.namespace", "now": "at.now", "limit": "1"}

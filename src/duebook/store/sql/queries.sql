@@ -1,5 +1,16 @@
--- The statements that read the same in every database. A run that is named is found by its id:
--- `status || ''` keeps planners from indexes that they believe to be small.
+-- The statements that stand once for every database: PostgreSQL's SQL and a few idioms that
+-- dialects.py turns into what each database reads. Statements for many rows take each of their values as
+-- an array. A run that is named is found by its id: `status || ''` keeps planners from indexes that
+-- they believe to be small.
+
+-- name: take_due
+-- What wants to be looked at, the most overdue first; not the dead entries of what was taken.
+SELECT schedule_id, version, status, watermark, seen, considered_at, fired, paused_until, delay, wake_at
+FROM schedule_state
+WHERE wake_at <= :now AND (wake_at, schedule_id) > (:after, :after_id)
+ORDER BY wake_at, schedule_id
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
 
 -- name: get_earliest_wake
 -- When the next schedule wants to be looked at.
@@ -30,6 +41,60 @@ FROM schedule_state WHERE schedule_id = :id
 -- Whether anybody said anything about any due time; mostly not.
 SELECT 1 FROM schedule_exceptions LIMIT 1
 
+-- name: list_settled
+-- When the latest run of each of the given schedules ended.
+SELECT wanted.value, (
+    SELECT max(finished_at) FROM runs
+    WHERE schedule_id = wanted.value AND finished_at IS NOT NULL)
+FROM unnest(:ids::text[]) AS wanted (value)
+
+-- name: list_controls
+-- Up to where stops and restarts of the given schedules are decided.
+SELECT schedule_id, decided_until FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
+
+-- name: list_exceptions
+-- What people said about single due times of the given schedules.
+SELECT schedule_id, due_at, kind, moved_to
+FROM schedule_exceptions
+WHERE schedule_id = ANY (:ids::text[])
+
+-- name: save_controls
+-- Up to where stops and restarts are decided.
+INSERT INTO schedule_controls (schedule_id, decided_until)
+VALUES (:schedule_id::text[], :decided_until::timestamptz[])
+ON CONFLICT (schedule_id) DO UPDATE SET decided_until = excluded.decided_until
+
+-- name: insert_command
+-- Stops and restarts that somebody has to carry out.
+INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
+VALUES (:schedule_id::text[], :namespace::text[], :flow::text[], :kind::text[],
+    :due_at::timestamptz[])
+
+-- name: insert_schedule
+-- New schedules, unless their names are taken.
+INSERT INTO schedules (id, namespace, name, version, labels, target, title, created_at, created_by)
+VALUES (:id::text[], :namespace::text[], :name::text[], 1, :labels::text[], :target::text[],
+    :title::text[], :created_at::timestamptz[], :created_by::text[])
+ON CONFLICT (namespace, name) WHERE deleted_at IS NULL DO NOTHING
+
+-- name: insert_revision
+-- Definitions that come into force.
+INSERT INTO schedule_revisions (schedule_id, version, spec, valid_from, by)
+VALUES (:schedule_id::text[], :version::integer[], :spec::text[], :valid_from::timestamptz[],
+    :by::text[])
+
+-- name: insert_state
+-- The states that schedules begin with.
+INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at,
+    paused_at)
+VALUES (:schedule_id::text[], 1, :status::text[], :watermark::timestamptz[],
+    :next_due_at::timestamptz[], :wake_at::timestamptz[], :paused_at::timestamptz[])
+
+-- name: insert_label
+-- What a schedule is found by.
+INSERT INTO schedule_labels (schedule_id, label, value, namespace, name)
+VALUES (:schedule_id::text[], :label::text[], :value::text[], :namespace::text[], :name::text[])
+
 -- name: insert_exception
 -- What a person says about one due time; saying it again changes it.
 INSERT INTO schedule_exceptions (schedule_id, due_at, kind, moved_to)
@@ -44,6 +109,26 @@ WHERE schedule_id = :schedule_id AND status = 'active' AND (wake_at IS NULL OR w
 -- name: get_any_dependency
 -- Whether any schedule depends on another.
 SELECT 1 FROM schedule_deps LIMIT 1
+
+-- name: wake_dependents
+-- Look again at schedules that wait for the success of the given ones.
+UPDATE schedule_state SET wake_at = :now
+WHERE status = 'active' AND wake_at > :now
+    AND (seen IS NOT NULL OR EXISTS (
+        SELECT 1 FROM schedule_exceptions AS e
+        WHERE e.schedule_id = schedule_state.schedule_id AND e.kind = 'moved_here'))
+    AND schedule_id IN (
+    SELECT d.schedule_id FROM schedules AS s
+    JOIN schedule_deps AS d ON d.namespace = s.namespace AND d.upstream = s.name
+    WHERE s.id = ANY (:ids::text[]))
+
+-- name: insert_ledger
+-- Due times that did not become runs, and why.
+INSERT INTO ledger (schedule_id, version, due_from, due_to, count, exact, verdict, kind, reason,
+    facts, session_id, at)
+VALUES (:schedule_id::text[], :version::integer[], :due_from::timestamptz[], :due_to::timestamptz[],
+    :count::bigint[], :exact::boolean[], :verdict::text[], :kind::text[], :reason::text[],
+    :facts::text[], :session_id::text[], :now::timestamptz[])
 
 -- name: insert_dependency
 -- A schedule asks to be woken by the success of another.
@@ -64,6 +149,14 @@ WHERE id = :id
 -- name: update_state_version
 -- The state follows the definition.
 UPDATE schedule_state SET version = :version WHERE schedule_id = :id
+
+-- name: delete_dependencies
+-- What schedules depended on before.
+DELETE FROM schedule_deps WHERE schedule_id = ANY (:ids::text[])
+
+-- name: delete_labels
+-- What schedules could be found by before.
+DELETE FROM schedule_labels WHERE schedule_id = ANY (:ids::text[])
 
 -- name: find_schedule
 -- The live schedule of that name in the namespace.
@@ -90,6 +183,16 @@ SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at
     st.problem, s.namespace, s.title
 FROM schedules AS s JOIN schedule_state AS st ON st.schedule_id = s.id
 WHERE s.namespace = :namespace AND s.deleted_at IS NULL AND s.name > :after AND s.name < :before
+ORDER BY s.name
+LIMIT :limit
+
+-- name: list_paused
+-- As list_by_name, those that are paused.
+SELECT s.id, s.name, s.created_at, s.labels, s.target, st.status, st.next_due_at, st.wake_at,
+    st.problem, s.namespace, s.title
+FROM schedule_state AS st INDEXED BY schedule_state_paused JOIN schedules AS s ON s.id = st.schedule_id
+WHERE st.status = 'paused' AND s.namespace = :namespace AND s.deleted_at IS NULL
+    AND s.name > :after AND s.name < :before
 ORDER BY s.name
 LIMIT :limit
 
@@ -153,11 +256,48 @@ WHERE st.wake_at IS NOT NULL AND (st.wake_at, st.schedule_id) > (:at, :id)
 ORDER BY st.wake_at, st.schedule_id
 LIMIT :limit
 
+-- name: list_runs_of_flow
+-- The runs of a flow, the newest first, as far as filters ask for them; not those that steps called.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_of_flow
+WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
+    AND rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
+LIMIT :limit
+
+-- name: list_runs_of_task
+-- The runs that were enqueued for a task, the newest first, as far as filters ask for them.
+SELECT id, namespace, status, origin, queue, created_at, rowid FROM runs INDEXED BY runs_of_task
+WHERE namespace = :namespace AND task = :task AND origin = 'enqueue'
+    AND rowid >= :first AND rowid < :before
+ORDER BY rowid DESC
+LIMIT :limit
+
+-- name: list_runs_by_id
+-- Several runs.
+SELECT d.* FROM unnest(:ids::text[]) AS wanted (value) JOIN run_details AS d ON d.id = wanted.value
+
 -- name: list_made_by
 -- The names of the schedules that somebody made.
 SELECT name FROM schedules
 WHERE namespace = :namespace AND created_by = :by AND deleted_at IS NULL
 ORDER BY name
+
+-- name: delete_exceptions
+-- What was said about due times that will not come.
+DELETE FROM schedule_exceptions WHERE schedule_id = ANY (:ids::text[])
+
+-- name: delete_controls
+-- Deleted schedules stop and restart nothing.
+DELETE FROM schedule_controls WHERE schedule_id = ANY (:ids::text[])
+
+-- name: delete_states
+-- Deleted schedules are never looked at again.
+DELETE FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
+
+-- name: delete_schedules
+-- Their names are free again; their history stays.
+UPDATE schedules SET deleted_at = :now
+WHERE id = ANY (:ids::text[]) AND deleted_at IS NULL
 
 -- name: get_last_seen
 -- The latest time that any node has seen on the database's clock.
@@ -175,6 +315,33 @@ DELETE FROM clock_steps WHERE id IN (
 -- name: list_unended
 -- Runs that have not ended, up to a number of them.
 SELECT id FROM runs WHERE status IN ('queued', 'running') LIMIT :limit
+
+-- name: rebase_runs
+-- Runs from before the clock stepped back wait no longer than they would have.
+UPDATE runs SET ready_at = ready_at - (:before::timestamptz - :now::timestamptz),
+    expires_at = expires_at - (:before::timestamptz - :now::timestamptz)
+WHERE id IN (
+    SELECT id FROM runs
+    WHERE status IN ('queued', 'running') AND ready_at > :now::timestamptz
+        AND (created_at > :now::timestamptz OR claimed_at > :now::timestamptz)
+    ORDER BY id
+    FOR UPDATE SKIP LOCKED)
+
+-- name: rebase_sessions
+-- Nodes that were seen before the clock stepped back count as seen now; so do their leases.
+UPDATE node_sessions
+SET expires_at = CASE WHEN ended_at IS NULL
+        THEN :now::timestamptz + (expires_at - seen_at) ELSE expires_at END,
+    seen_at = :now::timestamptz
+WHERE seen_at > :now::timestamptz
+
+-- name: rebase_leases
+-- Leadership that was taken before the clock stepped back ends within a lease.
+UPDATE leases SET expires_at = :until::timestamptz WHERE expires_at > :until::timestamptz
+
+-- name: rebase_members
+-- Members of groups that joined before the clock stepped back leave within a lease.
+UPDATE members SET expires_at = :until::timestamptz WHERE expires_at > :until::timestamptz
 
 -- name: insert_session
 -- A node begins.
@@ -233,6 +400,11 @@ UPDATE leases SET expires_at = :expires_at
 WHERE name = 'scheduler' AND session_id = :id
 RETURNING term
 
+-- name: get_term
+-- Whether this node leads under its term; it can renew, but nobody take over, until the commit.
+SELECT 1 FROM leases WHERE name = 'scheduler' AND session_id = :id AND term = :term
+FOR KEY SHARE
+
 -- name: get_lead
 -- When the leader's lease ends.
 SELECT expires_at FROM leases WHERE name = 'scheduler'
@@ -252,9 +424,35 @@ SELECT namespace FROM hop WHERE namespace IS NOT NULL
 -- The queues with limits; there are few.
 SELECT name, concurrency, rate_count, rate_seconds, begun FROM queues ORDER BY name
 
+-- name: count_running
+-- How many runs of a queue are under way.
+SELECT count(*) FROM runs INDEXED BY runs_running WHERE status = 'running' AND queue = :queue
+
+-- name: get_session_alive
+-- A node that lives, and can renew but not be buried until the commit; if the queue has limits.
+SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
+FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
+FOR KEY SHARE
+
+-- name: get_gate
+-- The limits of a queue; one claim at a time passes through.
+SELECT name, concurrency, rate_count, rate_seconds, begun
+FROM queues WHERE name = :queue
+FOR UPDATE
+
 -- name: note_begun
 -- When runs of a queue with a rate began of late; its row is locked.
 UPDATE queues SET begun = :begun WHERE name = :queue
+
+-- name: list_step_contexts
+-- What the steps of the given runs may know of their flows' runs.
+SELECT r.id, p.flow, f.digest, f.params, p.id, p.origin, p.trigger, p.due_at, p.created_at,
+    p.schedule_id, s.name, coalesce(s.created_by, ''), r.options
+FROM runs AS r
+JOIN runs AS p ON p.id = r.parent_run_id
+JOIN flow_runs AS f ON f.run_id = p.id
+LEFT JOIN schedules AS s ON s.id = p.schedule_id
+WHERE r.id = ANY (:ids::text[])
 
 -- name: limit_queue
 -- The limits of a queue; what began under its former rate still counts.
@@ -302,6 +500,13 @@ SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, 
 FROM quotas
 WHERE namespace = :namespace
 
+-- name: lock_quota
+-- The limits of a namespace that has any; who counts next waits until this transaction ends.
+SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
+FROM quotas
+WHERE namespace = :namespace
+FOR UPDATE
+
 -- name: list_quotas
 -- The limits of all namespaces that have any.
 SELECT namespace, schedules, fires_per_minute, payload_bytes, definition_bytes, max_priority
@@ -327,6 +532,14 @@ FROM (
     FROM namespace_use WHERE namespace = :namespace) AS u
 LEFT JOIN quotas AS q ON q.namespace = :namespace
 LEFT JOIN quotas AS d ON d.namespace = :everywhere
+
+-- name: sum_definitions
+-- How large the definitions of some schedules are that are not deleted; definitions are ASCII.
+SELECT s.namespace, count(*), sum(length(r.spec))
+FROM schedules AS s
+JOIN schedule_revisions AS r ON r.schedule_id = s.id AND r.version = s.version
+WHERE s.id = ANY (:ids::text[]) AND s.deleted_at IS NULL
+GROUP BY s.namespace
 
 -- name: note_use
 -- A namespace holds more than before, or less.
@@ -413,6 +626,12 @@ SELECT id, name, role, namespaces, created_at, created_by, expires_at, last_used
     digest
 FROM tokens WHERE id = :id
 
+-- name: list_tokens_by_id
+-- Several tokens, with the digests of their secrets.
+SELECT t.id, t.name, t.role, t.namespaces, t.created_at, t.created_by, t.expires_at,
+    t.last_used_at, t.revoked_at, t.digest
+FROM unnest(:ids::text[]) AS wanted (value) JOIN tokens AS t ON t.id = wanted.value
+
 -- name: find_token
 -- The id of the token that has this name now.
 SELECT id FROM tokens WHERE name = :name AND revoked_at IS NULL
@@ -431,6 +650,11 @@ UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL
 INSERT INTO ended_logins (digest, token_id, expires_at)
 VALUES (:digest, :token_id, :expires_at)
 ON CONFLICT (digest) DO NOTHING
+
+-- name: list_ended_logins
+-- Which of these sessions were ended.
+SELECT e.digest FROM unnest(:ids::text[]) AS wanted (value)
+JOIN ended_logins AS e ON e.digest = wanted.value
 
 -- name: delete_ended_logins
 -- Retention: sessions that would open nothing any more.
@@ -457,6 +681,12 @@ SELECT fingerprint, answer FROM idempotency_keys WHERE scope = :scope AND key = 
 -- What was answered to the request that brought this key.
 UPDATE idempotency_keys SET answer = :answer WHERE scope = :scope AND key = :key
 
+-- name: insert_change
+-- Who did what.
+INSERT INTO audit (at, by, namespace, action, kind, subject, subject_id, before, after)
+VALUES (:at::timestamptz[], :by::text[], :namespace::text[], :action::text[], :kind::text[],
+    :subject::text[], :subject_id::text[], :before::text[], :after::text[])
+
 -- name: list_changes
 -- The changes of a namespace, the newest first, as far as filters ask for them.
 SELECT id, at, kind, subject, by FROM audit
@@ -471,6 +701,11 @@ WHERE namespace = :namespace AND subject = :subject AND at >= :since AND (at, id
 ORDER BY at DESC, id DESC
 LIMIT :limit
 
+-- name: list_changes_by_id
+-- Several changes.
+SELECT id, at, by, namespace, action, kind, subject, subject_id, before, after FROM audit
+WHERE id = ANY (:ids::bigint[])
+
 -- name: list_all_changes
 -- The changes of all namespaces, the newest first, as far as filters ask for them.
 SELECT id, at, kind, subject, by FROM audit
@@ -484,6 +719,13 @@ SELECT queue, namespace, sum(CASE WHEN status = 'queued' THEN 1 ELSE 0 END),
     sum(CASE WHEN status = 'running' THEN 1 ELSE 0 END)
 FROM runs WHERE status IN ('queued', 'running')
 GROUP BY queue, namespace
+
+-- name: insert_log
+-- What runs printed.
+INSERT INTO run_logs (run_id, attempt, seq, at, stream, text)
+VALUES (:run_id::text[], :attempt::integer[], :seq::integer[], :at::timestamptz[], :stream::text[],
+    :text::text[])
+ON CONFLICT DO NOTHING
 
 -- name: get_any_death
 -- Whether somebody's lease ran out, or left runs behind.
@@ -529,6 +771,82 @@ UPDATE runs SET output_size = :size WHERE id = :run_id
 -- What is hidden in the output of this run where people see it.
 UPDATE runs SET output_secrets = :secrets WHERE id = :run_id
 
+-- name: take_woken
+-- Runs of flows with steps that ended, and that nobody else looks at.
+SELECT run_id FROM flow_runs
+WHERE run_id IN (SELECT w.run_id FROM flow_wakes AS w ORDER BY w.id LIMIT :limit)
+ORDER BY run_id
+FOR UPDATE SKIP LOCKED
+
+-- name: take_flows
+-- Runs of flows whose time has come, and that nobody else looks at.
+SELECT run_id FROM flow_runs WHERE wake_at <= :now
+ORDER BY wake_at, run_id
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: use_wakes
+-- What is looked at after this need not be woken any more.
+DELETE FROM flow_wakes WHERE run_id = ANY (:ids::text[])
+
+-- name: list_steps
+-- How far the steps of the given runs of flows have come.
+SELECT parent_run_id, step, id, status, reason, exit_code,
+    CASE WHEN reason = 'precondition' THEN error END
+FROM runs
+WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL
+
+-- name: list_parents
+-- The given runs of flows.
+SELECT r.id, r.namespace, r.flow, f.digest, f.params, f.depth, r.status,
+    r.cancel_requested_at IS NOT NULL, r.started_at, r.priority, c.status, r.ready_at, r.failures,
+    CASE WHEN r.parent_run_id IS NOT NULL THEN r.options END
+FROM flow_runs AS f
+JOIN runs AS r ON r.id = f.run_id
+LEFT JOIN runs AS c ON c.id = r.parent_run_id
+WHERE f.run_id = ANY (:ids::text[])
+
+-- name: lock_beginning
+-- Runs of flows that wait to begin, with the limits of their schedules.
+SELECT id, namespace, flow, schedule_id, lane, exclusive, max_concurrent, priority, ready_at,
+    created_at
+FROM runs
+WHERE id = ANY (:ids::text[]) AND status || '' = 'queued'
+ORDER BY id
+FOR UPDATE
+
+-- name: list_yielding
+-- Of the given runs those that give way to others of their schedule, or to due times that wait.
+SELECT r.id FROM runs AS r
+WHERE r.id = ANY (:ids::text[]) AND r.lane > 0 AND (
+    EXISTS (
+        SELECT 1 FROM runs AS other
+        WHERE other.schedule_id = r.schedule_id AND other.status = 'queued'
+            AND other.status IN ('queued', 'running') AND other.lane < r.lane
+            AND (r.exclusive OR (r.lane = 2 AND other.ready_at <= :now)))
+    OR (r.exclusive AND r.lane = 2 AND EXISTS (
+        SELECT 1 FROM schedule_state AS st
+        WHERE st.schedule_id = r.schedule_id AND st.status = 'active'
+            AND (st.seen IS NOT NULL OR (st.next_due_at <= :now AND st.wake_at <= :now)
+                OR EXISTS (SELECT 1 FROM schedule_exceptions AS e
+                    WHERE e.schedule_id = st.schedule_id AND e.kind = 'moved_here'
+                        AND e.due_at <= :now)))))
+
+-- name: count_under_way
+-- How many runs of the given schedules are under way.
+SELECT schedule_id, count(*) FROM runs
+WHERE schedule_id = ANY (:ids::text[]) AND status = 'running' AND status IN ('queued', 'running')
+GROUP BY schedule_id
+
+-- name: insert_skipped_run
+-- Steps that will not run.
+INSERT INTO runs (id, namespace, origin, trigger, parent_run_id, step, flow, queue, priority,
+    exclusive, wakes, max_takeovers, status, reason, created_at, ready_at, finished_at)
+VALUES (:id::text[], :namespace::text[], 'flow', :trigger::text[], :parent_run_id::text[],
+    :step::text[], :flow::text[], :queue::text[], :priority::integer[], false, true, 0, 'cancelled',
+    :reason::text[], :now::timestamptz[], :now::timestamptz[], :now::timestamptz[])
+ON CONFLICT (parent_run_id, step) WHERE parent_run_id IS NOT NULL DO NOTHING
+
 -- name: list_output_secrets
 -- What is hidden in the outputs of a flow's steps.
 SELECT output_secrets FROM runs
@@ -537,6 +855,13 @@ WHERE parent_run_id = :run_id AND step IS NOT NULL AND output_secrets IS NOT NUL
 -- name: get_output
 -- A large output.
 SELECT output FROM run_outputs WHERE run_id = :run_id
+
+-- name: call_flow
+-- A step that calls a flow becomes a run of it that waits to begin, by its token.
+UPDATE runs SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    attempt = attempt - 1, queue = '@flow', flow = :flow, progress = NULL
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+RETURNING namespace, parent_run_id
 
 -- name: drop_output
 -- A run that is opened again has no output.
@@ -579,6 +904,21 @@ JOIN runs AS r ON r.session_id = n.id AND r.status = 'running'
 WHERE n.ended_at IS NOT NULL
 LIMIT :limit
 
+-- name: insert_lost_attempts
+-- The attempts that ended with their node.
+INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
+    outcome, error)
+SELECT id, attempt, session_id, claimed_at, started_at, :now, 'lost', :error
+FROM runs WHERE id = ANY (:ids::text[])
+ON CONFLICT DO NOTHING
+
+-- name: requeue_runs
+-- Others take the runs over as new attempts; they keep their places in their queues.
+UPDATE runs
+SET status = 'queued', session_id = NULL, claimed_at = NULL, started_at = NULL,
+    losses = losses + 1
+WHERE id = ANY (:ids::text[]) AND status || '' = 'running'
+
 -- name: insert_attempt
 -- The account of an attempt that is over while its run goes on; a run that never began has none.
 INSERT INTO run_attempts (run_id, attempt, session_id, claimed_at, started_at, finished_at,
@@ -593,6 +933,14 @@ ON CONFLICT DO NOTHING
 UPDATE run_attempts SET went_on_until = :until
 WHERE run_id = :run_id AND attempt = :attempt AND session_id = :session_id
     AND finished_at < :until AND (went_on_until IS NULL OR went_on_until < :until)
+
+-- name: get_own_run
+-- The run under way under this token: why it shall end, and whether its schedule was deleted.
+SELECT CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE reason END, EXISTS (
+        SELECT 1 FROM schedules AS s WHERE s.id = runs.schedule_id AND s.deleted_at IS NOT NULL)
+FROM runs
+WHERE id = :run_id AND attempt = :attempt AND session_id = :session_id AND status || '' = 'running'
+FOR UPDATE
 
 -- name: fail_lost_run
 -- The run has cost too many nodes, or was to be cancelled anyway.
@@ -622,6 +970,25 @@ WHERE schedule_id = :id AND status IN ('queued', 'running') AND status = 'queued
 UPDATE runs SET cancel_requested_at = :now, reason = :reason
 WHERE id = :id AND status || '' = 'running' AND cancel_requested_at IS NULL
 RETURNING session_id = ''
+
+-- name: list_versions
+-- Which definition of each of the given schedules is in force.
+SELECT schedule_id, version FROM schedule_state WHERE schedule_id = ANY (:ids::text[])
+
+-- name: insert_ended_run
+-- Due times that only write an event become runs that have ended, once.
+INSERT INTO runs (id, schedule_id, version, due_at, origin, lane, wakes, payload, created_at, ready_at,
+    expires_at, namespace, trigger, queue, priority, task, exclusive, max_concurrent,
+    max_takeovers, status, reason, error, session_id, failures, claimed_at, started_at,
+    finished_at, attempt)
+VALUES (:id::text[], :schedule_id::text[], :version::integer[], :due_at::timestamptz[],
+    :origin::text[], :lane::integer[], :wakes::boolean[], :payload::text[],
+    :created_at::timestamptz[], :ready_at::timestamptz[], :expires_at::timestamptz[],
+    :namespace::text[], :trigger::text[], :queue::text[], :priority::integer[], :task::text[],
+    :exclusive::boolean[], :max_concurrent::integer[], :max_takeovers::integer[], :status::text[],
+    :reason::text[], :error::text[], :session_id::text[], :failures::integer[],
+    :claimed_at::timestamptz[], :started_at::timestamptz[], :finished_at::timestamptz[], 1)
+ON CONFLICT (schedule_id, due_at) WHERE due_at IS NOT NULL DO NOTHING
 
 -- name: enqueue_run
 -- A run without a schedule, unless another has its key.
@@ -740,6 +1107,17 @@ DELETE FROM schedule_revisions WHERE schedule_id = :id
 -- Retention: nothing is left of it.
 DELETE FROM schedules WHERE id = :id
 
+-- name: wake_asleep
+-- Wake schedules that no node would ever look at again.
+UPDATE schedule_state SET wake_at = coalesce(paused_until, :now)
+WHERE schedule_id IN (
+    SELECT schedule_id FROM schedule_state
+    WHERE wake_at IS NULL AND (status = 'active' OR paused_until IS NOT NULL)
+    ORDER BY schedule_id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED)
+RETURNING schedule_id
+
 -- name: check_overlaps
 -- Runs that exclude each other are never under way together (status: for the index).
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, NULL, NULL, count(*) FROM runs AS r
@@ -773,6 +1151,26 @@ followed AS (
 SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, f.due_at, f.id, f.began, f.schedule_id, f.before
 FROM followed AS f JOIN schedules AS s ON s.id = f.schedule_id
 WHERE f.before > f.began
+LIMIT :limit
+
+-- name: list_repeated_spans
+-- Attempts that exclude each other and touch the stretches that the clock showed twice.
+SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.rowid, r.created_at, r.started_at,
+    r.finished_at
+FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.exclusive AND r.started_at IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM run_attempts AS a WHERE a.run_id = r.id AND a.attempt = r.attempt)
+    AND (r.finished_at >= :since OR r.status = 'running')
+    AND ((r.started_at <= :before AND (r.finished_at IS NULL OR r.finished_at >= :earliest))
+        OR r.finished_at BETWEEN :earliest AND :before)
+UNION ALL
+SELECT r.schedule_id, CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END, r.due_at, r.id, r.rowid, r.created_at, a.started_at,
+    a.finished_at
+FROM run_attempts AS a
+JOIN runs AS r ON r.id = a.run_id JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.exclusive AND a.started_at IS NOT NULL AND a.finished_at >= :since
+    AND ((a.started_at <= :before AND a.finished_at >= :earliest)
+        OR a.finished_at BETWEEN :earliest AND :before)
 LIMIT :limit
 
 -- name: check_abandoned
@@ -959,6 +1357,26 @@ JOIN events AS other ON other.aggregate = e.aggregate
     AND other.version = e.version + 1 AND other.position < e.position
 LIMIT :limit
 
+-- name: check_early
+-- Nothing starts before it is due.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END,
+    r.due_at, r.id, r.started_at, r.rowid, r.created_at
+FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.started_at < r.due_at AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
+LIMIT :limit
+
+-- name: check_planned_early
+-- Nothing is planned before it is due.
+SELECT CASE WHEN s.namespace = 'default' THEN s.name ELSE s.namespace || '/' || s.name END,
+    r.due_at, r.id, r.created_at, r.rowid, r.created_at
+FROM runs AS r JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.created_at < r.due_at AND r.origin <> 'backfill' AND r.id IN (
+    SELECT id FROM runs WHERE finished_at >= :since
+    UNION ALL SELECT id FROM runs WHERE status IN ('queued', 'running'))
+LIMIT :limit
+
 -- name: check_event_gaps
 -- Of what happened to one thing, nothing is missing.
 SELECT NULL, NULL, NULL, aggregate, max(version) - min(version) + 1 - count(*),
@@ -966,6 +1384,13 @@ SELECT NULL, NULL, NULL, aggregate, max(version) - min(version) + 1 - count(*),
 FROM events WHERE aggregate IS NOT NULL
 GROUP BY aggregate HAVING max(version) - min(version) + 1 <> count(*)
 LIMIT :limit
+
+-- name: insert_event
+-- What happened.
+INSERT INTO events (id, namespace, topic, type, key, slot, aggregate, version, data, meta, at)
+VALUES (:id::text[], :namespace::text[], :topic::text[], :type::text[], :key::text[],
+    :slot::integer[], :aggregate::text[], :version::integer[], :data::text[], :meta::text[],
+    :at::timestamptz[])
 
 -- name: get_last_position
 -- How far the log goes.
@@ -996,6 +1421,44 @@ edge AS MATERIALIZED (SELECT min(position) AS position FROM early)
 SELECT min(e.position) FROM edge JOIN events AS e
     ON e.position > edge.position - 10000 AND e.position <= edge.position
 WHERE e.at >= :at
+
+-- name: list_events
+-- A stretch of the log, up to so many bytes: events of some topics and partitions.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
+FROM (
+    SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
+        octet_length(data) AS size, sum(octet_length(data)) OVER (ORDER BY position) AS bytes
+    FROM (
+        SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+        FROM events
+        WHERE position > :after AND position <= :until AND namespace = :namespace
+            AND slot % :partitions = ANY (:parts::integer[])
+            AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
+                OR topic = ANY (:topics::text[]))
+            AND (:type::text IS NULL OR type = :type::text)
+            AND (:any_key OR key = ANY (:keys::text[]))
+        ORDER BY position
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY position
+
+-- name: list_events_back
+-- As list_events, the newest first, of all partitions.
+SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version, bytes
+FROM (
+    SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version,
+        octet_length(data) AS size, sum(octet_length(data)) OVER (ORDER BY position DESC) AS bytes
+    FROM (
+        SELECT id, namespace, topic, type, key, data, meta, at, position, aggregate, version
+        FROM events
+        WHERE position > :after AND position <= :until AND namespace = :namespace
+            AND ((:every AND substr(topic, 1, 8) <> 'duebook.')
+                OR topic = ANY (:topics::text[]))
+            AND (:type::text IS NULL OR type = :type::text) AND (:key::text IS NULL OR key = :key::text)
+        ORDER BY position DESC
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY position DESC
 
 -- name: get_event
 -- One event by its id.
@@ -1030,11 +1493,34 @@ FROM consumers WHERE kind <> 'group' ORDER BY namespace, name
 -- The topics of those who read about life cycles; mostly nobody does.
 SELECT namespace, topics FROM consumers WHERE topics LIKE :begin
 
+-- name: list_told_runs
+-- What is told of the given runs.
+SELECT r.id, r.namespace, s.name, r.schedule_id, r.due_at, r.origin, r.status, r.attempt, r.reason,
+    r.error, r.started_at, r.finished_at, r.task, s.created_by, r.flow, r.step, r.queue = '@flow'
+FROM runs AS r LEFT JOIN schedules AS s ON s.id = r.schedule_id
+WHERE r.id = ANY (:ids::text[])
+ORDER BY r.id
+
+-- name: list_event_versions
+-- The latest version of each of the given aggregates that has events.
+SELECT aggregate, max(version) FROM events
+WHERE aggregate = ANY (:aggregates::text[])
+GROUP BY aggregate
+
+-- name: list_told_schedules
+-- What is told of the given schedules.
+SELECT id, namespace, name, created_by, title FROM schedules WHERE id = ANY (:ids::text[])
+
 -- name: insert_consumer
 -- Somebody begins to read the log.
 INSERT INTO consumers (namespace, name, kind, topics, partitions, attempts, options, created_at)
 VALUES (:namespace, :name, :kind, :topics, :partitions, :attempts, :options, :now)
 ON CONFLICT DO NOTHING
+
+-- name: insert_cursor
+-- Where a consumer begins.
+INSERT INTO cursors (namespace, name, part, position)
+VALUES (:namespace::text[], :name::text[], :part::integer[], :position::bigint[])
 
 -- name: update_consumer
 -- Somebody reads other topics, or otherwise.
@@ -1044,6 +1530,11 @@ WHERE namespace = :namespace AND name = :name
 -- name: delete_consumer
 -- Somebody reads the log no more; his cursors and dead letters go with him.
 DELETE FROM consumers WHERE namespace = :namespace AND name = :name
+
+-- name: lock_consumer
+-- The partitions of a consumer are shared out by one at a time.
+SELECT name FROM consumers WHERE namespace = :namespace AND name = :name
+FOR UPDATE
 
 -- name: forget_members
 -- Members that gave no sign of life.
@@ -1063,6 +1554,13 @@ WHERE namespace = :namespace AND name = :name AND member = :member
 -- name: delete_member
 -- A member leaves.
 DELETE FROM members WHERE namespace = :namespace AND name = :name AND member = :member
+
+-- name: hold_cursors
+-- What a member owns, kept from others until the transaction ends.
+SELECT part, term, position FROM cursors
+WHERE namespace = :namespace AND name = :name AND owner = :member AND part = ANY (:parts::integer[])
+ORDER BY part
+FOR UPDATE
 
 -- name: list_members
 -- The members of a group.
@@ -1110,6 +1608,21 @@ ORDER BY k.part
 SELECT count(*) FROM dead_letters
 WHERE namespace = :namespace AND name = :name AND event_id = coalesce(:event_id, event_id)
 
+-- name: take_letters
+-- Dead letters that shall be delivered once more, the oldest first, up to so many bytes.
+SELECT event
+FROM (
+    SELECT event, at, event_id, octet_length(event) AS size,
+        sum(octet_length(event)) OVER (ORDER BY at, event_id) AS bytes
+    FROM (
+        SELECT event, at, event_id FROM dead_letters
+        WHERE namespace = :namespace AND name = :name AND again
+            AND slot % :partitions = ANY (:parts::integer[])
+        ORDER BY at, event_id
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY at, event_id
+
 -- name: list_held
 -- The keys that wait by themselves in the partitions of a member.
 SELECT h.part, h.key, h.position, h.failures, h.tries, h.retry_at, h.error
@@ -1138,6 +1651,21 @@ UPDATE cursors
 SET position = :position, retry_at = :retry_at, error = :error
 WHERE namespace = :namespace AND name = :name AND part = :part AND owner = :member AND term = :term AND position <= :position
 
+-- name: free_keys
+-- Keys that have caught up with their cursor.
+DELETE FROM held_keys
+WHERE namespace = :namespace AND name = :name AND key = ANY (:keys::text[])
+
+-- name: hold_key
+-- A key waits by itself, before an event that was not delivered; it never goes back.
+INSERT INTO held_keys (namespace, name, part, key, position, failures, tries, retry_at, error)
+VALUES (:namespace::text[], :name::text[], :part::integer[], :key::text[], :position::bigint[],
+    :failures::integer[], :tries::integer[], :retry_at::timestamptz[], :error::text[])
+ON CONFLICT (namespace, name, key) DO UPDATE
+SET position = excluded.position, failures = excluded.failures, tries = excluded.tries,
+    retry_at = excluded.retry_at, error = excluded.error
+WHERE held_keys.position <= excluded.position
+
 -- name: replay_cursors
 -- What a consumer had is delivered again from a position on; who reads just now has lost its term.
 UPDATE cursors
@@ -1152,9 +1680,39 @@ VALUES (:namespace, :name, :event_id, :slot, :event, :error, :attempts, :now)
 ON CONFLICT (namespace, name, event_id) DO UPDATE
 SET error = excluded.error, at = excluded.at, attempts = excluded.attempts
 
+-- name: list_letters
+-- The dead letters of a consumer, or of all, the newest first, up to so many bytes.
+SELECT name, event, error, attempts, at, again, bytes
+FROM (
+    SELECT name, event_id, event, error, attempts, at, again, octet_length(event) AS size,
+        sum(octet_length(event)) OVER (ORDER BY at DESC, event_id DESC, name DESC) AS bytes
+    FROM (
+        SELECT name, event_id, event, error, attempts, at, again FROM dead_letters
+        WHERE namespace = :namespace AND (:name::text IS NULL OR name = :name::text)
+            AND (at, event_id, name) < (:before_at, :before_id, :before_name)
+        ORDER BY at DESC, event_id DESC, name DESC
+        LIMIT :limit) AS page) AS sized
+WHERE bytes - size < :most
+ORDER BY at DESC, event_id DESC, name DESC
+
 -- name: delete_letter
 -- A dead letter was delivered after all.
 DELETE FROM dead_letters WHERE namespace = :namespace AND name = :name AND event_id = :event_id
+
+-- name: keep_letter
+-- A dead letter could not be delivered this time either.
+UPDATE dead_letters SET again = false, error = :error, at = :now, attempts = attempts + 1
+WHERE namespace = :namespace AND name = :name AND event_id = :event_id
+
+-- name: replay_letters
+-- Somebody wants a dead letter to be delivered, or all of a consumer.
+UPDATE dead_letters SET again = true
+WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
+
+-- name: drop_letters
+-- Somebody gives a dead letter up, or all of a consumer.
+DELETE FROM dead_letters
+WHERE namespace = :namespace AND name = :name AND (:event_id::text IS NULL OR event_id = :event_id::text)
 
 -- name: list_lags
 -- What each consumer has got, its dead letters, and partitions that wait for another try.
@@ -1299,6 +1857,13 @@ GROUP BY status
 SELECT (SELECT max(number) FROM migrations),
     (SELECT value FROM meta WHERE key = 'min_compatible')
 
+-- name: list_running
+-- What a namespace has under way, the oldest first.
+SELECT id FROM runs INDEXED BY runs_running
+WHERE status = 'running' AND namespace = :namespace
+ORDER BY claimed_at
+LIMIT :limit
+
 -- name: list_planned
 -- The active schedules of a namespace with their definitions, by name.
 SELECT s.id, s.name, r.spec FROM schedules AS s
@@ -1347,6 +1912,11 @@ SELECT (SELECT min(wake_at) FROM flow_runs WHERE wake_at IS NOT NULL),
     EXISTS (SELECT 1 FROM flow_commands),
     (SELECT min(control_at) FROM flows WHERE control_at IS NOT NULL)
 
+-- name: list_outputs
+-- What the steps of the given runs of flows returned.
+SELECT parent_run_id, step, status, reason, exit_code, id, output, output_size FROM runs
+WHERE parent_run_id = ANY (:ids::text[]) AND step IS NOT NULL AND finished_at IS NOT NULL
+
 -- name: get_flow
 -- A flow as it is known now.
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name = :name
@@ -1358,14 +1928,37 @@ FROM flows AS f LEFT JOIN schedules AS s
     ON s.namespace = f.namespace AND s.name = f.name AND s.deleted_at IS NULL
 WHERE f.namespace = :namespace ORDER BY f.name
 
+-- name: list_flows_named
+-- Flows as they are known now.
+SELECT name, place, digest, updated_at FROM flows
+WHERE namespace = :namespace AND name = ANY (:names::text[])
+
 -- name: list_flows_after
 -- A page of the flows of a namespace, by name.
 SELECT name, place, digest, updated_at FROM flows WHERE namespace = :namespace AND name > :after
 ORDER BY name LIMIT :limit
 
+-- name: save_flow_revision
+-- The files of flows as they are now.
+INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
+VALUES (:namespace::text[], :flow::text[], :digest::text[], :place::text[], :source::text[],
+    :now::timestamptz[])
+ON CONFLICT (namespace, flow, digest) DO UPDATE SET place = excluded.place
+
+-- name: save_flow
+-- Flows, or other revisions of them; a restart under way goes on.
+INSERT INTO flows (namespace, name, place, digest, updated_at)
+VALUES (:namespace::text[], :name::text[], :place::text[], :digest::text[], :now::timestamptz[])
+ON CONFLICT (namespace, name) DO UPDATE
+SET place = excluded.place, digest = excluded.digest, updated_at = excluded.updated_at
+
 -- name: move_flow
 -- The file of a flow has another name.
 UPDATE flows SET place = :place WHERE namespace = :namespace AND name = :name
+
+-- name: remove_flows
+-- Nothing starts them any more; their revisions stay with their runs.
+DELETE FROM flows WHERE namespace = :namespace AND name = ANY (:names::text[])
 
 -- name: delete_flow_problems
 -- What was wrong with the files of a directory.
@@ -1443,6 +2036,29 @@ SELECT * FROM run_details
 WHERE namespace = :namespace AND flow = :flow AND parent_run_id IS NULL
 ORDER BY place DESC LIMIT :limit
 
+-- name: list_latest_flow_runs
+-- The newest run of each of the given flows.
+SELECT * FROM run_details WHERE id IN (
+    SELECT (
+        SELECT r.id FROM runs AS r
+        WHERE r.namespace = :namespace AND r.flow = wanted.value AND r.parent_run_id IS NULL
+        ORDER BY r.rowid DESC LIMIT 1)
+    FROM unnest(:names::text[]) AS wanted (value))
+
+-- name: lock_flow_run
+-- Nobody advances this run of a flow before the transaction ends.
+SELECT run_id FROM flow_runs WHERE run_id = :id
+FOR UPDATE
+
+-- name: delete_skipped_steps
+-- Steps that were not to run, and may do so now.
+DELETE FROM runs WHERE parent_run_id = :id AND step = ANY (:steps::text[]) AND attempt = 0
+
+-- name: forget_steps
+-- Steps that begin again: what became of them before stays, and their names as what began them.
+UPDATE runs SET step = NULL, trigger = trigger || ':' || step
+WHERE parent_run_id = :id AND step = ANY (:steps::text[])
+
 -- name: get_flow_run
 -- What a run of a flow began with.
 SELECT digest, params FROM flow_runs WHERE run_id = :id
@@ -1469,6 +2085,35 @@ FROM flow_runs AS p WHERE p.run_id = :parent_run_id
 ON CONFLICT (run_id) DO UPDATE
 SET digest = excluded.digest, params = excluded.params, wake_at = excluded.wake_at
 
+-- name: list_callers
+-- The flows by which runs of flows were called.
+WITH RECURSIVE callers (id, flow, parent_run_id) AS (
+    SELECT r.id, p.flow, p.parent_run_id FROM runs AS r JOIN runs AS p ON p.id = r.parent_run_id
+    WHERE r.id = ANY (:ids::text[])
+    UNION ALL
+    SELECT c.id, p.flow, p.parent_run_id FROM callers AS c JOIN runs AS p ON p.id = c.parent_run_id)
+SELECT id, flow FROM callers
+
+-- name: take_controls
+-- Flows whose restart wants to be gone on with.
+SELECT namespace, name, digest, restarting FROM flows
+WHERE control_at <= :now
+ORDER BY control_at
+LIMIT :limit
+FOR UPDATE SKIP LOCKED
+
+-- name: take_commands
+-- Stops and restarts to carry out, the oldest first, of those that nobody else does.
+SELECT c.id, c.schedule_id, c.namespace, c.flow, f.digest, c.kind, c.due_at
+FROM flow_commands AS c LEFT JOIN flows AS f ON f.namespace = c.namespace AND f.name = c.flow
+ORDER BY c.id
+LIMIT :limit
+FOR UPDATE OF c SKIP LOCKED
+
+-- name: delete_commands
+-- Stops and restarts that were carried out.
+DELETE FROM flow_commands WHERE id = ANY (:ids::bigint[])
+
 -- name: retry_flow
 -- A flow that was called and failed is run once more after a while.
 UPDATE runs
@@ -1480,6 +2125,18 @@ WHERE id = :id AND session_id = '' AND status || '' = 'running'
 -- All steps of a flow that is run once more.
 UPDATE runs SET step = NULL, trigger = trigger || ':' || step
 WHERE parent_run_id = :id AND step IS NOT NULL
+
+-- name: wake_schedules
+-- Look at these schedules again now.
+UPDATE schedule_state SET wake_at = :now
+WHERE schedule_id = ANY (:ids::text[]) AND status = 'active'
+    AND (wake_at IS NULL OR wake_at > :now)
+
+-- name: list_waiting_flows
+-- Runs of flows that may begin once others of their schedules have ended.
+SELECT id FROM runs INDEXED BY runs_active
+WHERE schedule_id = ANY (:ids::text[]) AND queue = '@flow' AND status = 'queued'
+    AND status IN ('queued', 'running')
 
 -- name: take_directory
 -- Attend a directory for a while, under a new term unless it was attended all the time; no row when another node does.
@@ -1519,6 +2176,15 @@ UPDATE flow_directories SET returned = :returned WHERE namespace = :namespace AN
 -- The flows of a directory of which a takeover brought back an earlier revision.
 SELECT returned FROM flow_directories WHERE namespace = :namespace AND name = :name
 
+-- name: list_directory_leases
+-- Until when other nodes attend directories, unless they prolong it: no longer than they live.
+SELECT d.name, CASE
+    WHEN n.ended_at < d.expires_at THEN n.ended_at
+    WHEN n.expires_at < d.expires_at THEN n.expires_at
+    ELSE d.expires_at END
+FROM flow_directories AS d LEFT JOIN node_sessions AS n ON n.id = d.session_id
+WHERE d.namespace = :namespace AND d.name = ANY (:names::text[]) AND d.session_id <> :id
+
 -- name: list_directory_names
 -- All directories of flows.
 SELECT namespace, name FROM flow_directories ORDER BY namespace, name
@@ -1544,3 +2210,7 @@ WHERE at < :before
         SELECT 1 FROM flows AS f WHERE f.namespace = flow_revisions.namespace
             AND f.name = flow_revisions.flow AND f.digest = flow_revisions.digest)
     AND NOT EXISTS (SELECT 1 FROM flow_runs AS r WHERE r.digest = flow_revisions.digest)
+
+-- name: wake_flow
+-- Runs of flows want to be looked at; nothing is locked for it.
+INSERT INTO flow_wakes (run_id) VALUES (:run_id::text[])

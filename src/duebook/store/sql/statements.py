@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMON", "Cursor", "Row", "Statements", "Values"]
 
 COMMON: Final = load_queries(Path(__file__).with_name("queries.sql"))
-"""The statements that read the same in every dialect."""
+"""The statements that stand once for every database; a dialect makes them its own."""
 Row = tuple[Any, ...]
 Values = dict[str, Any]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duebook.store.queries import load_queries, positional, repeated
+from duebook.store.sql.dialects import SQLITE
 from duebook.store.sql.rows import from_micros, micros, moment, to_micros
 from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUERIES", "SqliteStatements"]
 
-QUERIES: Final = COMMON | load_queries(Path(__file__).with_name("queries.sql"))
+QUERIES: Final = SQLITE.read(COMMON) | load_queries(Path(__file__).with_name("queries.sql"))
 POSITIONAL: Final = {name: positional(sql) for name, sql in QUERIES.items()}
 ROWS_AT_ONCE: Final = 100
 
