@@ -113,7 +113,7 @@ def test_a_session_that_was_ended_opens_nothing_on_any_server(
     text = LOCAL if kind == "local" else Tokens(store).create("ci", "admin", "*")[1]
     door, other = (BookAuthenticator(store, lambda: LOCAL) for _ in range(2))
     seconds = 0.0
-    monkeypatch.setattr(other, "_recent", TokenCache(store, lambda: seconds))
+    monkeypatch.setattr(other, "_cached", TokenCache(store, lambda: seconds))
     mine, another = door.open_session(text), door.open_session(text)
     assert mine is not None
     assert another is not None
@@ -145,7 +145,7 @@ def test_a_token_that_has_ended_is_seen_half_a_second_later_by_streams(
     tokens, seconds = Tokens(store), 0.0
     door = BookAuthenticator(store)
     recent = TokenCache(store, lambda: seconds)
-    monkeypatch.setattr(door, "_recent", recent)
+    monkeypatch.setattr(door, "_cached", recent)
     until = utc_now() + timedelta(hours=1)
     token, text = tokens.create("ci", "viewer", ["*"], expires_at=until)
     caller = door.check(text, again=True)
@@ -172,7 +172,7 @@ def test_sessions_that_look_again_are_one_question_a_second(
 ) -> None:
     tokens, now = Tokens(store), 0.0
     door = BookAuthenticator(store)
-    monkeypatch.setattr(door, "_recent", TokenCache(store, lambda: now))
+    monkeypatch.setattr(door, "_cached", TokenCache(store, lambda: now))
     texts = [tokens.create(f"t{number}", "viewer", ["*"])[1] for number in range(5)]
     sessions = [session for text in texts if (session := door.open_session(text))]
     asked: list[object] = []
