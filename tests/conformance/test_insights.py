@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from duebook.book import Book
 from duebook.model.run import Outcome, lateness
 from duebook.planner.due import jittered
+from duebook.web.analytics import figures
 from tests.support.builders import (
     BEGIN,
     MINUTE,
@@ -106,6 +107,8 @@ def test_backfills_retries_and_jitter_are_not_late(store: Store, clock: VirtualC
     book = Book(store)
     book.schedules.backfill("retried", start=BEGIN - HOUR, end=BEGIN)
     assert book.insights.overview().late == []
+    (mark,) = book.insights.marks("shifted", 5)
+    assert figures([mark]).late_most == timedelta()
 
 
 def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ from duebook.model.filters import RunFilter, ScheduleFilter, load_schedule_filte
 from duebook.model.insight import Coming, Overview, Staff, fold_steps
 from duebook.model.serving import ALL, Serving, unserved
 from duebook.planner import DueTimes
-from duebook.planner.due import lateness_by
+from duebook.planner.due import jittered, lateness_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,11 +128,15 @@ class Insights:
         return self._store.read(lambda tx: tx.list_marks(ids, each))
 
     def marks(self, name: str, limit: int) -> list[RunMark]:
-        """The newest runs of a schedule, the oldest of them first; raises NotFound."""
+        """The newest runs of a schedule, the oldest of them first, with when their jitter let them
+        begin; raises NotFound."""
 
         def work(tx: Tx) -> list[RunMark]:
             schedule_id = tx.find_schedule(self._namespace, name, deleted=True)
-            return tx.list_marks([schedule_id], limit).get(schedule_id, [])
+            found = tx.list_marks([schedule_id], limit).get(schedule_id, [])
+            specs = {r.version: r.spec for r in tx.list_revisions(schedule_id) if r.spec}
+            own = tx.get_schedule(schedule_id).name
+            return [_planned(mark, specs.get(mark.version or 0), own) for mark in found]
 
         return self._store.read(work)
 
@@ -164,6 +169,12 @@ def _from(name: str, spec: ScheduleSpec, first: datetime, until: datetime) -> li
     """The next due time of a schedule, and those that follow it."""
     following = DueTimes(spec, (), first, name).among(first, until)
     return [at for at in (first, *islice(following, EACH_COMING - 1)) if at <= until]
+
+
+def _planned(mark: RunMark, spec: ScheduleSpec | None, name: str) -> RunMark:
+    if spec is None or not spec.jitter or mark.due_at is None:
+        return mark
+    return replace(mark, planned_at=jittered(mark.due_at, spec.jitter, name))
 
 
 def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:

@@ -26,11 +26,15 @@ class RunMark:
     status: RunStatus
     origin: Origin
     attempt: int
+    version: int | None
+    """of the definition that made it"""
     at: datetime
     """when it was due; without a due time, when it was made"""
     due_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    planned_at: datetime | None = None
+    """when its jitter let it begin, where that was asked for"""
 
     @property
     def took(self) -> timedelta | None:

@@ -54,7 +54,7 @@ def figures(marks: Sequence[RunMark]) -> Figures:
     late = sorted(
         found
         for mark in marks
-        if mark.origin == "schedule" and (found := lateness(mark)) is not None
+        if mark.origin == "schedule" and (found := lateness(mark, mark.planned_at)) is not None
     )
     states = [mark.status for mark in marks]
     return Figures(

@@ -119,7 +119,7 @@ def mark(number: int, status: str = "succeeded", late: int = 0) -> RunMark:
     due = BEGIN + number * HOUR
     began = due + late * SECOND
     ended = began + (number + 1) * SECOND
-    return RunMark(str(number), status, "schedule", 1, due, due, began, ended)  # type: ignore[arg-type]
+    return RunMark(str(number), status, "schedule", 1, 1, due, due, began, ended)  # type: ignore[arg-type]
 
 
 def test_figures_of_runs() -> None:

@@ -648,16 +648,18 @@ SELECT set_config('statement_timeout', :longest, true),
 
 -- name: list_marks
 -- The newest runs of each of the given schedules, as far as charts show them.
-SELECT r.schedule_id, r.id, r.status, r.origin, r.attempt, coalesce(r.due_at, r.created_at),
-    r.due_at, r.started_at, r.finished_at
+SELECT r.schedule_id, r.id, r.status, r.origin, r.attempt, r.version,
+    coalesce(r.due_at, r.created_at), r.due_at, r.started_at, r.finished_at
 FROM unnest(:ids::text[]) AS wanted (id)
 CROSS JOIN LATERAL (
-    (SELECT schedule_id, id, status, origin, attempt, due_at, created_at, started_at, finished_at
+    (SELECT schedule_id, id, status, origin, attempt, version, due_at, created_at, started_at,
+            finished_at
         FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NOT NULL
         ORDER BY due_at DESC LIMIT :each)
     UNION ALL
-    (SELECT schedule_id, id, status, origin, attempt, due_at, created_at, started_at, finished_at
+    (SELECT schedule_id, id, status, origin, attempt, version, due_at, created_at, started_at,
+            finished_at
         FROM runs
         WHERE schedule_id = wanted.id AND due_at IS NULL
         ORDER BY created_at DESC, place DESC LIMIT :each)) AS r

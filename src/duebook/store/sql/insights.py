@@ -37,8 +37,9 @@ class Insights(Lists):
     def list_marks(self, schedule_ids: Sequence[str], each: int) -> dict[str, list[RunMark]]:
         found: dict[str, list[RunMark]] = defaultdict(list)
         rows = self._all("list_marks", ids=list(schedule_ids), each=each) if schedule_ids else []
-        for owner, id_, status, origin, attempt, *times in rows:
-            found[owner].append(RunMark(id_, status, origin, attempt, *map(self._time, times)))
+        for owner, id_, status, origin, attempt, version, *times in rows:
+            moments = map(self._time, times)
+            found[owner].append(RunMark(id_, status, origin, attempt, version, *moments))
         for marks in found.values():
             marks.sort(key=lambda mark: (mark.at, mark.id))
             del marks[:-each]

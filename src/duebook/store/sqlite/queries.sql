@@ -437,8 +437,8 @@ RETURNING id
 
 -- name: list_marks
 -- The newest runs of each of the given schedules, as far as charts show them.
-SELECT r.schedule_id, r.id, r.status, r.origin, r.attempt, coalesce(r.due_at, r.created_at),
-    r.due_at, r.started_at, r.finished_at
+SELECT r.schedule_id, r.id, r.status, r.origin, r.attempt, r.version,
+    coalesce(r.due_at, r.created_at), r.due_at, r.started_at, r.finished_at
 FROM json_each(:ids) AS wanted
 CROSS JOIN runs AS r ON r.rowid IN (
     SELECT place FROM (
