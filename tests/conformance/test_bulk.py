@@ -8,8 +8,8 @@ import pytest
 
 from duebook.book import Book, bulk
 from duebook.errors import Conflict, Invalid, QuotaReached
+from duebook.model.codec import encode
 from duebook.model.filters import InvalidFilter
-from duebook.model.forms import schedule_form
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant
 from tests.support.builders import BEGIN, MINUTE, SECOND, add_schedule, get_ledger, tick
@@ -40,13 +40,11 @@ def test_many_schedules_are_made_at_once(book: Book, store: Store, clock: Virtua
     assert [schedule.name for schedule in made] == [item["name"] for item in forms]
     assert made.next_cursor is None
     for schedule in (made[0], *made[250:]):
-        assert schedule_form(book.schedules.get(schedule.id)) | {"problem": None} == schedule_form(
-            schedule
-        )
+        assert encode(book.schedules.get(schedule.id)) | {"problem": None} == encode(schedule)
         assert schedule.created_by == "somebody"
     assert made[0].next_due_at == BEGIN + 5 * MINUTE
     assert made[250].status == "paused"
-    assert schedule_form(made[250])["enabled"] is False
+    assert encode(made[250])["enabled"] is False
     assert names(book, label="team:x") == [f"job-{number:03}" for number in range(250)]
     clock.advance(5 * MINUTE)
     assert tick(store) == 250

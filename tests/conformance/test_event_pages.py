@@ -10,7 +10,8 @@ import pytest
 from duebook.book import Book, event_log, listeners
 from duebook.delivery.courier import Courier
 from duebook.errors import Conflict, DuebookError, Invalid, NotFound
-from duebook.model.consumer import Delivery, Report, letter_form
+from duebook.model.codec import encode
+from duebook.model.consumer import Delivery, Report
 from duebook.model.listing import BadCursor, write_cursor
 from duebook.store.sql import delivering
 from duebook.store.sql import events as sql_events
@@ -226,7 +227,7 @@ def test_what_is_secret_in_a_dead_letter_is_shown_to_nobody_and_delivered(book: 
     bury(book, 1, password=SECRET)
     (letter,) = book.events.dead_letters()
     assert letter.event.data["password"] == SECRET
-    shown = letter_form(letter)
+    shown = encode(letter)
     assert SECRET not in str(shown)
     assert shown["event"]["data"]["password"] == "***"  # noqa: S105
     book.events.replay_dead("billing")

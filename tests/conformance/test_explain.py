@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.errors import InvalidTime, InvalidTrigger, NotFound
-from duebook.explain import Explanation, explanation_form
+from duebook.explain import Explanation
+from duebook.model.codec import encode
 from duebook.store.values import SessionInfo
 from tests.support.builders import (
     BEGIN,
@@ -103,7 +104,7 @@ def test_a_run_is_told_with_its_delay_length_end_and_node(book: Book, clock: Vir
     told = explain(book, BEGIN + HOUR)
     assert told.text == "ran at 13:00:03, 3 s late, for 12 min, succeeded on host-of-node-1"
     assert (told.verdict, told.reason, told.run_id) == ("ran", None, work.run.id)
-    assert explanation_form(told) == {
+    assert encode(told) == {
         "at": "2026-01-05T13:00:00Z",
         "verdict": "ran",
         "reason": None,

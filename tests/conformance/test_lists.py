@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duebook.book import Book
+from duebook.model.codec import encode
 from duebook.model.filters import InvalidFilter, ScheduleSort
-from duebook.model.forms import schedule_form
 from duebook.model.listing import BadCursor, Listing
 from duebook.store.sql import looking
 from duebook.store.sql.rows import micros
@@ -154,7 +154,7 @@ def test_a_list_shows_the_latest_run_of_each_schedule(store: Store, clock: Virtu
     manual = book.schedules.trigger("b")
     add_schedule(store, "d")
     shown = {schedule.name: schedule for schedule in book.schedules.list()}
-    forms = {name: schedule_form(schedule) for name, schedule in shown.items()}
+    forms = {name: encode(schedule) for name, schedule in shown.items()}
     assert forms["a"]["last_run_id"] == book.runs.list("a")[0].id
     assert forms["a"]["last_run_status"] == "failed"
     assert forms["a"]["last_run_at"] == "2026-01-05T12:01:00Z"

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from duebook.book import Book
-from duebook.model.forms import node_form
+from duebook.model.codec import encode
 from duebook.store.values import SessionInfo
 from tests.support.builders import BEGIN, LEASE, SECOND, add_run, add_schedule, begin, claim
 
@@ -24,7 +24,7 @@ def test_a_node_that_lives_is_listed_with_what_it_does(store: Store, clock: Virt
     assert len(claim(store, "n1")) == 1
     begin(store, "n2")
     first, second = Book(store).nodes.list()
-    assert node_form(first) == {
+    assert encode(first) == {
         "id": "n1",
         "node": "alpha",
         "pid": 42,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from duebook.engine.advancer import Advancer
-from duebook.model.forms import run_form
+from duebook.model.codec import encode
 from duebook.model.run import Outcome, Progress
 from duebook.store.values import SessionInfo
 from tests.support.builders import (
@@ -61,8 +61,8 @@ def test_what_people_must_not_see_of_an_output_is_kept_beside_it(
     )
     run = get_run(store, claimed.run.id)
     assert run.output == "with hunter22"
-    assert run_form(run)["output"] == "with ***"
-    assert "output_secrets" not in run_form(run)
+    assert encode(run)["output"] == "with ***"
+    assert "output_secrets" not in encode(run)
     store.transact(lambda tx: tx.reopen(run.id))
     assert get_run(store, run.id).output_secrets is None
 
@@ -78,7 +78,7 @@ def test_the_output_of_a_flow_hides_what_its_steps_hide(store: Store) -> None:
     Advancer(store).step()
     run = get_run(store, flow_run)
     assert run.output == {"J": "with hunter22"}
-    assert run_form(run)["output"] == {"J": "with ***"}
+    assert encode(run)["output"] == {"J": "with ***"}
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -8,7 +8,7 @@ import pytest
 
 from duebook.book import Book
 from duebook.errors import Invalid
-from duebook.model.consumer import consumer_form
+from duebook.model.codec import encode
 from tests.attack.walls import HOSTILE_SETTINGS, REFUSED_SETTINGS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def test_what_settings_of_kafka_hide_stays_while_no_endpoint_changes(book: Book)
         book.events.add_sink("bus", "kafka", servers=servers, config=config)
 
     add(KAFKA_CONFIG)
-    shown = consumer_form(book.events.sinks()[0])["options"]["config"]
+    shown = encode(book.events.sinks()[0])["options"]["config"]
     assert shown == HIDDEN_CONFIG, "where secrets go is shown, and secrets are not"
     add(HIDDEN_CONFIG | {"linger.ms": 7})
     assert book.events.sinks()[0].options["config"] == KAFKA_CONFIG | {"linger.ms": "7"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.errors import Conflict
-from duebook.model.forms import schedule_form
+from duebook.model.codec import encode
 from duebook.model.schedule import InvalidSchedule
 from duebook.timetext import format_instant
 from tests.support.builders import (
@@ -286,7 +286,7 @@ def test_what_a_target_hides_stays_when_it_is_sent_back_as_it_was_shown(book: Bo
     env = {"PGPASSWORD": "s3cret"}
     target = {"command": ["pg_dump", "mydb"], "env": env}
     book.schedules.create("dump", trigger={"every": "1h"}, target=target)
-    shown = schedule_form(book.schedules.get("dump"))["target"]
+    shown = encode(book.schedules.get("dump"))["target"]
     assert shown["env"] == {"PGPASSWORD": "***"}
     book.schedules.update("dump", target={**shown, "command": ["pg_dump", "other"]})
     kept = book.schedules.replace("dump", trigger={"every": "2h"}, target=shown).spec

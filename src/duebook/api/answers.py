@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.responses import Response
 
+from duebook.model.codec import encode
 from duebook.model.event import json_text
-from duebook.model.forms import schedule_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ def about_schedule(schedule: Schedule, status: int = 200) -> Answer:
     headers = {"ETag": f'"{schedule.version}"'}
     if status == 201:
         headers["Location"] = f"/api/v1/schedules/{schedule.id}"
-    return Answer(schedule_form(schedule), status, headers)
+    return Answer(encode(schedule), status, headers)
 
 
 def listed(items: list[Any], next_cursor: str | None = None) -> Answer:

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from duebook.api.log_stream import Stream, Streams, sent
 from duebook.api.problems import Malformed
 from duebook.errors import shorten
-from duebook.model.event import event_form
+from duebook.model.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class EventStream(Stream):
 
     async def _look(self) -> tuple[list[str], str | None]:
         page = await run_in_threadpool(self._read)
-        return [sent("event", event_form(event), str(event.position)) for event in page], None
+        return [sent("event", encode(event), str(event.position)) for event in page], None
 
     def _read(self) -> EventPage:
         """The next events, if there are any."""

@@ -17,7 +17,7 @@ from duebook.api.limits import CONNECTIONS
 from duebook.api.log_tails import LOOK_EVERY, LogTails
 from duebook.api.problems import Busy, Malformed, Unauthorized, problem_of
 from duebook.errors import DuebookError, Unavailable, shorten
-from duebook.model.forms import log_form, run_form
+from duebook.model.codec import encode
 from duebook.store.values import START, Page
 
 if TYPE_CHECKING:
@@ -224,8 +224,8 @@ class LogStream(Stream):
         if lines:
             self._place = lines[-1][0]
         ended = not run.is_active
-        new = [sent("line", log_form(line), place_text(place)) for place, line in lines]
-        return new, sent("end", run_form(run)) if ended else None
+        new = [sent("line", encode(line), place_text(place)) for place, line in lines]
+        return new, sent("end", encode(run)) if ended else None
 
     def _read(self, place: Page, limit: int) -> tuple[Run, list[tuple[Page, LogLine]]]:
         return self._runs.get(self._run_id), self._runs.log(self._run_id, place, limit)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid, quoted
 from duebook.model.change import Change, ChangeFilter
 from duebook.model.fields import read_instant, whole
-from duebook.model.forms import definition_form
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.timetext import format_instant
 
@@ -61,9 +60,7 @@ class ScheduleAudit(Auditor):
 
     def created(self, tx: Tx, made: Sequence[NewSchedule], by: str) -> None:
         common = tx.now, by or self.by, self.namespace, "create", SCHEDULE
-        tx.record(
-            [Change(0, *common, new.name, new.id, None, definition_form(new.spec)) for new in made]
-        )
+        tx.record([Change(0, *common, new.name, new.id, None, new.spec.to_shown()) for new in made])
 
     def edited(
         self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec, by: str
@@ -73,7 +70,7 @@ class ScheduleAudit(Auditor):
         fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
         before, after = (
             {key: form[key] for key in fields}
-            for form in (definition_form(was, fields), definition_form(is_now, fields))
+            for form in (was.to_shown(fields), is_now.to_shown(fields))
         )
         self.note(tx, "update", SCHEDULE, schedule.name, schedule.id, before, after, by)
 
@@ -81,7 +78,7 @@ class ScheduleAudit(Auditor):
         common = tx.now, self.by, self.namespace, "delete", SCHEDULE
         tx.record(
             [
-                Change(0, *common, s.name, s.id, definition_form(s.spec) if s.spec else {}, None)
+                Change(0, *common, s.name, s.id, s.spec.to_shown() if s.spec else {}, None)
                 for s in schedules
             ]
         )

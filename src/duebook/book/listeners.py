@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.book.event_log import EventLog
 from duebook.errors import Conflict, Invalid, NotFound, quoted, shorten
-from duebook.model.consumer import consumer_form, new_consumer
+from duebook.model.codec import encode
+from duebook.model.consumer import new_consumer
 from duebook.model.event import check_position
 from duebook.model.fields import whole
 from duebook.model.listing import Listing, read_cursor, write_cursor
@@ -42,7 +43,7 @@ class Listeners(EventLog):
         return self._store.read(lambda tx: tx.list_consumers(self._namespace))
 
     def sinks(self) -> Consumers:
-        """The sinks alone; `consumer_form` shows one without its secrets."""
+        """The sinks alone; `encode` shows one without its secrets."""
         return [one for one in self.consumers() if one.kind != "group"]
 
     def add_sink(
@@ -88,11 +89,11 @@ class Listeners(EventLog):
 
     def _note_sink(self, tx: Tx, former: Consumer | None, made: Consumer) -> None:
         """Secrets are compared, and not shown."""
-        after = consumer_form(made)
+        after = encode(made)
         if former is None:
             self._audit.note(tx, "create", "sink", made.name, after=after)
         elif former != made:
-            before = consumer_form(former)
+            before = encode(former)
             changed = [key for key in after if getattr(former, key) != getattr(made, key)]
             was, is_now = ({key: form[key] for key in changed} for form in (before, after))
             self._audit.note(tx, "update", "sink", made.name, before=was, after=is_now)
@@ -116,7 +117,7 @@ class Listeners(EventLog):
         def work(tx: Tx) -> None:
             former = tx.get_consumer(self._namespace, name)
             tx.remove_consumer(self._namespace, name)
-            self._audit.note(tx, "delete", _kind(former), name, before=consumer_form(former))
+            self._audit.note(tx, "delete", _kind(former), name, before=encode(former))
 
         self._store.transact(work)
 

@@ -9,7 +9,7 @@ from duebook.book.quotas import fires_of, rate_schedules
 from duebook.errors import NotFound
 from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE
-from duebook.model.forms import quota_form
+from duebook.model.codec import encode
 from duebook.model.quota import NamespaceUse, Quota, check_quota_name, load_quota
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Namespaces:
         return self._store.transact(lambda tx: tx.recount_use(name))
 
     def _note(self, tx: Tx, action: str, was: Quota, is_now: Quota) -> None:
-        name, before, after = is_now.namespace, quota_form(was), quota_form(is_now)
+        name, before, after = is_now.namespace, encode(was), encode(is_now)
         whose = SHARED if name == EVERYWHERE else name
         Auditor(whose, self._by).note(tx, action, "namespace", name, "", before, after)
 

@@ -9,9 +9,14 @@ from duebook.book.checks import named_spec
 from duebook.book.quotas import admit_template
 from duebook.book.rights import UNLIMITED, Rights
 from duebook.errors import Invalid, NotFound, shorten
-from duebook.model.forms import defaults_shown
 from duebook.model.target import load_target
-from duebook.model.template import ANY_SCHEDULE, complete, defaults_form, given_fields
+from duebook.model.template import (
+    ANY_SCHEDULE,
+    complete,
+    defaults_form,
+    defaults_shown,
+    given_fields,
+)
 
 if TYPE_CHECKING:
     from duebook.model.target import Target

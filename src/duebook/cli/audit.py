@@ -10,7 +10,7 @@ import click
 from duebook.cli.arguments import read_past
 from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json, print_table
-from duebook.model.forms import change_form
+from duebook.model.codec import encode
 
 if TYPE_CHECKING:
     from duebook.model.change import Change
@@ -67,7 +67,7 @@ def audit_command(
             if cursor is None:
                 break
     if as_json:
-        print_json([change_form(change) for change in changes])
+        print_json([encode(change) for change in changes])
     elif changes:
         head = ("AT", "BY", "ACTION", "SUBJECT", "CHANGED")
         print_table(head, [_row(change) for change in changes], shrinks=3)

@@ -9,7 +9,7 @@ import click
 from duebook.cli.filters import filter_options, read_filter
 from duebook.cli.output import print_json, wrapped
 from duebook.errors import counted
-from duebook.model.forms import acted_form
+from duebook.model.codec import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def _agreed() -> bool:
 
 def _print_acted(acted: Acted, words: str, as_json: bool) -> None:
     if as_json:
-        print_json(acted_form(acted))
+        print_json(encode(acted))
     else:
         click.echo(wrapped(_words(acted, words)))
 

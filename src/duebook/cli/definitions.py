@@ -21,7 +21,8 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, when, wrapped
 from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
 from duebook.errors import Invalid, counted, printable, shorten
-from duebook.model.forms import definition_of, edit_form, schedule_form
+from duebook.model.codec import encode
+from duebook.model.forms import definition_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +93,7 @@ def add_command(
     with open_book(create=True) as book:
         schedule = book.schedules.create(name, template=template, **definition)
         if as_json:
-            print_json(schedule_form(schedule))
+            print_json(encode(schedule))
             return
         click.echo(_added(schedule))
         click.echo(f"next due {when(schedule.next_due_at)}")
@@ -119,7 +120,7 @@ def _add_all(file: BinaryIO, as_json: bool) -> None:
     with open_book(create=True) as book:
         made = book.schedules.create_many(definitions)
     if as_json:
-        print_json([schedule_form(schedule) for schedule in made])
+        print_json([encode(schedule) for schedule in made])
     else:
         click.echo(f"added {counted(len(made), 'schedule')}")
     for note in _left_out(forms):
@@ -201,11 +202,11 @@ def update_command(
             raise click.UsageError("give what shall change")
         if dry_run:
             edit = book.schedules.preview_update(former.id, **changes)
-            print_json(edit_form(edit)) if as_json else _print_edit(edit)
+            print_json(encode(edit)) if as_json else _print_edit(edit)
             return
         schedule = book.schedules.update(former.id, version=former.version, **changes)
         if as_json:
-            print_json(schedule_form(schedule))
+            print_json(encode(schedule))
             return
         fields = ", ".join(changes)
         click.echo(wrapped(f"updated {schedule.name} to version {schedule.version}: {fields}"))

@@ -16,12 +16,11 @@ from duebook.cli.output import WIDEST_STEP, json_option, print_json, when, wrapp
 from duebook.cli.times import due_table
 from duebook.clock import utc_now
 from duebook.errors import NotFound, counted, printable
-from duebook.explain import Explanation, explanation_form
-from duebook.explain.flow_runs import flow_explanation_form
+from duebook.explain import Explanation
 from duebook.explain.words import short_id
 from duebook.ids import looks_like_prefix
 from duebook.model.acted import Withdrawn
-from duebook.model.forms import run_form
+from duebook.model.codec import encode
 from duebook.model.run import Run
 from duebook.timetext import format_instant
 from duebook.triggers.zones import local_datetime
@@ -73,9 +72,9 @@ def explain_command(
     if title:
         click.echo(f"{title} ({name})")
     if isinstance(answer, Explanation):
-        print_json(explanation_form(answer)) if as_json else _say(answer.text, 2)
+        print_json(encode(answer)) if as_json else _say(answer.text, 2)
     elif as_json:
-        print_json([explanation_form(explanation) for explanation in answer])
+        print_json([encode(explanation) for explanation in answer])
     else:
         _print_explanations(answer)
 
@@ -96,7 +95,7 @@ def _explain_flow(book: Book, name: str, tz: str | None, as_json: bool) -> None:
     """About the newest run of a flow, or about a run."""
     told = book.flows.explain(_run_of(book, name), tz)
     if as_json:
-        print_json(flow_explanation_form(told))
+        print_json(encode(told))
         return
     _say(f"{told.flow}, run {short_id(told.run_id)}: {told.text}", 2)
     width = min(max((len(step.step) for step in told.steps), default=0), WIDEST_STEP)
@@ -242,7 +241,7 @@ def backfill_command(
             return
         runs = book.schedules.backfill(name, since, until, **options) if due_times else list[Run]()
     if as_json:
-        print_json([run_form(run) for run in runs if isinstance(run, Run)])
+        print_json([encode(run) for run in runs if isinstance(run, Run)])
     elif runs:
         click.echo(f"queued {counted(len(runs), 'run')}; see: duebook runs {name}")
         span = f"--from {format_instant(since)} --to {format_instant(until)}"

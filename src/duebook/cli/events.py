@@ -14,8 +14,7 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, when
 from duebook.clock import utc_now
 from duebook.errors import counted, printable
-from duebook.model.consumer import consumer_form, letter_form, partition_form
-from duebook.model.event import event_form, topic_form
+from duebook.model.codec import encode
 from duebook.model.secret import show_payload
 from duebook.model.sink import ATTEMPTS
 from duebook.timetext import relative
@@ -72,7 +71,7 @@ def tail_command(
             for event in book.events.tail(topic, place, None, time.sleep, type=type_, key=key):
                 _print(event, as_json)
         if as_json:
-            print_json([event_form(event) for event in events])
+            print_json([encode(event) for event in events])
             return
         for event in events:
             _print(event, as_json)
@@ -87,7 +86,7 @@ def topics_command(as_json: bool) -> None:
     with open_book() as book:
         topics = book.events.topics()
         if as_json:
-            print_json([topic_form(topic) for topic in topics])
+            print_json([encode(topic) for topic in topics])
         elif not topics:
             click.echo("no events")
         else:
@@ -169,7 +168,7 @@ def sink_add_command(
             name, kind, topic or None, start=place, attempts=attempts, **given
         )
         if as_json:
-            print_json(consumer_form(sink) | ({} if made is None else {"secret": made}))
+            print_json(encode(sink) | ({} if made is None else {"secret": made}))
             return
         click.echo(f"{name} {'was changed' if name in known else 'is published from now on'}")
         if made is not None:
@@ -181,7 +180,7 @@ def sink_add_command(
 def sink_ls_command(as_json: bool) -> None:
     """List the sinks."""
     with open_book() as book:
-        sinks = [consumer_form(sink) for sink in book.events.sinks()]
+        sinks = [encode(sink) for sink in book.events.sinks()]
         if as_json:
             print_json(sinks)
         elif not sinks:
@@ -265,7 +264,7 @@ def dlq_command(
 
 def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
     if as_json:
-        print_json([letter_form(letter) for letter in letters])
+        print_json([encode(letter) for letter in letters])
     elif not letters:
         click.echo("no dead letters")
     else:
@@ -279,7 +278,7 @@ def _print_letters(letters: list[DeadLetter], as_json: bool) -> None:
 
 def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
     if as_json:
-        print_json([partition_form(partition) for partition in partitions])
+        print_json([encode(partition) for partition in partitions])
         return
     rows = [
         (
@@ -297,7 +296,7 @@ def _print_partitions(partitions: list[Partition], as_json: bool) -> None:
 
 def _print(event: Event, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(event_form(event), ensure_ascii=False))
+        click.echo(json.dumps(encode(event), ensure_ascii=False))
         return
     data = json.dumps(show_payload(event.data), ensure_ascii=False)
     line = f"{event.position} {event.at:%Y-%m-%dT%H:%M:%SZ} {event.topic} {event.type}"

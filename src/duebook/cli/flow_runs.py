@@ -25,7 +25,7 @@ from duebook.cli.output import (
 from duebook.clock import utc_now
 from duebook.errors import NotFound, printable
 from duebook.flows.problems import Problem
-from duebook.model.forms import flow_form, run_form
+from duebook.model.codec import encode
 from duebook.timetext import relative
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def ls_command(as_json: bool) -> None:
             page = book.flows.list(PAGE, cursor=page.next_cursor)
             views += page
         if as_json:
-            print_json([flow_form(view) for view in views])
+            print_json([encode(view) for view in views])
             return
         problems = book.flows.problems()
         if not views and not problems:
@@ -81,7 +81,7 @@ def show_command(name: str, as_json: bool) -> None:
     with open_book() as book:
         view = book.flows.get(name)
         if as_json:
-            print_json(flow_form(view))
+            print_json(encode(view))
             return
         print_pairs(
             [
@@ -134,7 +134,7 @@ def stop_command(name: str, as_json: bool) -> None:
     with open_book() as book:
         runs = book.flows.stop(name)
         if as_json:
-            print_json([run_form(run) for run in runs])
+            print_json([encode(run) for run in runs])
             return
         if not runs:
             click.echo(f"flow {name} is not started again")
@@ -164,7 +164,7 @@ def restart_command(name: str, as_json: bool) -> None:
     with open_book() as book:
         view = book.flows.restart(name)
         if as_json:
-            print_json(flow_form(view))
+            print_json(encode(view))
         else:
             click.echo(f"flow {view.name} is restarted")
 
@@ -213,7 +213,7 @@ def _follow(
     if wait:
         run = _watch(book, run, {step.id: _progress(step) for step in before}, quiet=as_json)
     if as_json:
-        print_json(run_form(run))
+        print_json(encode(run))
     if wait:
         if not as_json:
             why = f": {run.why}" if run.why else ""

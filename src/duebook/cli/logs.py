@@ -14,8 +14,8 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import cut, json_option, print_json
 from duebook.errors import Invalid, NotFound, counted, printable, shorten
 from duebook.flows.problems import did_you_mean
+from duebook.model.codec import encode
 from duebook.model.flow_target import FLOW_QUEUE
-from duebook.model.forms import log_form
 from duebook.store.values import START
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _check_step(book: Book, run: Run, step: str) -> None:
 
 
 def _form(run: Run, piece: _Piece) -> dict[str, Any]:
-    form = log_form(piece.line)
+    form = encode(piece.line)
     if run.queue != FLOW_QUEUE:
         return form
     return {"step": piece.step, "run_id": piece.run_id} | form

@@ -11,7 +11,7 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.errors import counted
 from duebook.model.access import EVERYWHERE
-from duebook.model.forms import namespace_form
+from duebook.model.codec import encode
 
 if TYPE_CHECKING:
     from duebook.model.quota import NamespaceUse
@@ -31,7 +31,7 @@ def ls_command(as_json: bool) -> None:
     with open_book() as book:
         uses = book.namespaces.list()
     if as_json:
-        print_json([namespace_form(use) for use in uses])
+        print_json([encode(use) for use in uses])
     elif uses:
         head = ("NAMESPACE", "SCHEDULES", "BYTES", "FIRES/MIN", "PAYLOAD", "PRIORITY")
         print_table(head, [_row(use) for use in uses], shrinks=0)
@@ -68,7 +68,7 @@ def limit_command(name: str, as_json: bool, **limits: Any) -> None:
     with open_book(create=True) as book:
         use = book.namespaces.limit(name, **limits)
     if as_json:
-        print_json(namespace_form(use))
+        print_json(encode(use))
         return
     click.echo(wrapped(f"limited {_whom(name)}: {', '.join(_limits(use))}"))
 

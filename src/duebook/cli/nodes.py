@@ -10,7 +10,7 @@ import click
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table
 from duebook.clock import utc_now
-from duebook.model.forms import node_form
+from duebook.model.codec import encode
 from duebook.timetext import relative
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def nodes_command(as_json: bool) -> None:
     with open_book() as book:
         nodes = book.nodes.list()
     if as_json:
-        print_json([node_form(node) for node in nodes])
+        print_json([encode(node) for node in nodes])
     elif nodes:
         head = ("NODE", "PID", "ROLES", "SERVES", "VERSION", "STARTED", "RUNS", "CLOCK")
         print_table(head, [_row(node) for node in nodes], shrinks=0)

@@ -6,7 +6,7 @@ import click
 
 from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_table
-from duebook.model.forms import queue_form
+from duebook.model.codec import encode
 
 __all__ = ["queue_group"]
 
@@ -23,7 +23,7 @@ def ls_command(as_json: bool) -> None:
     with open_book() as book:
         loads = book.queues.list()
     if as_json:
-        print_json([queue_form(load) for load in loads])
+        print_json([encode(load) for load in loads])
     elif loads:
         head = ("QUEUE", "QUEUED", "RUNNING", "AT ONCE", "RATE")
         print_table(

@@ -26,7 +26,7 @@ from duebook.cli.output import (
     when,
 )
 from duebook.errors import Conflict, NotFound, shorten
-from duebook.model.forms import attempt_form, output_shown, run_form
+from duebook.model.codec import encode
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -62,7 +62,7 @@ def runs_command(
             lambda place, most: book.runs.list(schedule, most, cursor=place, **of), cursor, limit
         )
         if as_json:
-            print_json([run_form(run) for run in runs])
+            print_json([encode(run) for run in runs])
         elif runs:
             print_runs(book, runs)
         else:
@@ -87,7 +87,7 @@ def cancel_command(run: str, as_json: bool) -> None:
         run_id = _active(book, run)
         answer = book.runs.cancel(run_id)
         if as_json:
-            print_json(run_form(book.runs.get(run_id)))
+            print_json(encode(book.runs.get(run_id)))
             return
         click.echo(f"run {run_id} {'is asked to stop' if answer == 'requested' else answer}")
 
@@ -100,7 +100,7 @@ def retry_command(run: str, as_json: bool) -> None:
     with open_book() as book:
         opened = book.runs.retry(find_run(book, run))
         if as_json:
-            print_json(run_form(opened))
+            print_json(encode(opened))
         else:
             click.echo(f"run {opened.id} is queued again, for attempt {opened.attempt + 1}")
 
@@ -136,7 +136,7 @@ def output_command(run: str, step: str | None, as_json: bool) -> None:
         found = book.runs.get(find_run(book, run))
         if step is not None:
             found = _step_of(book, found, step)
-        output = output_shown(found, book.runs.output(found.id))
+        output = found.show_output(book.runs.output(found.id))
     if as_json or not isinstance(output, str):
         print_json(output)
     else:
@@ -154,9 +154,7 @@ def _step_of(book: Book, run: Run, step: str) -> Run:
 def _output_words(run: Run) -> str:
     if run.output_size is not None:
         return f"{run.output_size:,} bytes; duebook output {run.id} prints it"
-    return (
-        "" if run.output is None else json.dumps(output_shown(run, run.output), ensure_ascii=False)
-    )
+    return "" if run.output is None else json.dumps(run.show_output(run.output), ensure_ascii=False)
 
 
 def show_run(book: Book, text: str, as_json: bool) -> None:
@@ -164,7 +162,7 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
     run = book.runs.get(text)
     attempts = book.runs.attempts(run.id)
     if as_json:
-        print_json(run_form(run) | {"attempts": [attempt_form(attempt) for attempt in attempts]})
+        print_json(encode(run) | {"attempts": [encode(attempt) for attempt in attempts]})
         return
     status = f"{run.state}, attempt {run.attempt}" if run.attempt else run.state
     print_pairs(

@@ -30,7 +30,7 @@ from duebook.cli.runs import show_run
 from duebook.clock import utc_now
 from duebook.errors import NotFound
 from duebook.ids import looks_like_prefix
-from duebook.model.forms import run_form, schedule_form
+from duebook.model.codec import encode
 from duebook.model.hidden import load_shown
 from duebook.model.secret import show_payload
 
@@ -85,7 +85,7 @@ def ls_command(
             limit,
         )
         if as_json:
-            print_json([schedule_form(schedule) for schedule in schedules])
+            print_json([encode(schedule) for schedule in schedules])
         elif not schedules and (wanted or cursor):
             click.echo("no schedule is like that")
         elif not schedules:
@@ -137,7 +137,7 @@ def show_command(name: str, as_json: bool) -> None:
                 raise NotFound(f"{told}duebook flow show {name}") from None
             raise
         if as_json:
-            print_json(schedule_form(schedule))
+            print_json(encode(schedule))
             return
         _print_schedule(schedule)
         _print_said(book.schedules.exceptions(schedule.id))
@@ -289,11 +289,11 @@ def run_command(name: str, payload: str | None, wait: bool, dry_run: bool, as_js
             return
         run = book.schedules.trigger(name, given)
         if not wait:
-            print_json(run_form(run)) if as_json else click.echo(f"queued run {run.id}")
+            print_json(encode(run)) if as_json else click.echo(f"queued run {run.id}")
             return
         run = _await(book, run, quiet=as_json)
         why = f": {run.error or run.reason}; see duebook logs {run.id}" if run.reason else ""
-        print_json(run_form(run)) if as_json else click.echo(f"run {run.id} {run.status}{why}")
+        print_json(encode(run)) if as_json else click.echo(f"run {run.id} {run.status}{why}")
         if run.status != "succeeded":
             click.get_current_context().exit(RUN_FAILED)
 
@@ -386,6 +386,6 @@ def restore_command(name: str, at: str, as_json: bool) -> None:
 
 def _say(schedule: Schedule, text: str, as_json: bool) -> None:
     if as_json:
-        print_json(schedule_form(schedule))
+        print_json(encode(schedule))
     else:
         click.echo(text)

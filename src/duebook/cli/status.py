@@ -10,7 +10,7 @@ from duebook.book.readiness import unreachable
 from duebook.cli.opening import open_book, settings_of
 from duebook.cli.output import json_option, print_json, wrapped
 from duebook.errors import Conflict, Unavailable, printable
-from duebook.model.forms import readiness_form
+from duebook.model.codec import encode
 from duebook.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def status_command(grace: str, as_json: bool) -> None:
     """
     readiness = _ask(grace)
     if as_json:
-        print_json(readiness_form(readiness))
+        print_json(encode(readiness))
     else:
         for problem in readiness.problems:
             click.echo(wrapped(printable(f"problem {problem.code}: {problem.message}")))

@@ -19,7 +19,7 @@ from duebook.cli.opening import open_book
 from duebook.cli.output import json_option, print_json, print_pairs, print_table, when, wrapped
 from duebook.cli.trigger_options import names_trigger, trigger_fields, trigger_options
 from duebook.errors import Invalid
-from duebook.model.forms import template_form
+from duebook.model.codec import encode
 from duebook.model.hidden import load_shown
 from duebook.model.secret import show_payload
 from duebook.triggers import load_trigger
@@ -66,7 +66,7 @@ def save_command(name: str, command: tuple[str, ...], as_json: bool, **options: 
     with open_book(create=True) as book:
         template = book.templates.save(name, **defaults)
     if as_json:
-        print_json(template_form(template))
+        print_json(encode(template))
     else:
         click.echo(wrapped(f"saved {name}: {', '.join(template.defaults)}"))
 
@@ -78,7 +78,7 @@ def ls_command(as_json: bool) -> None:
     with open_book() as book:
         templates = book.templates.list()
     if as_json:
-        print_json([template_form(template) for template in templates])
+        print_json([encode(template) for template in templates])
     elif templates:
         rows = [
             (template.name, _trigger_words(template) or "-", _about(template))
@@ -97,7 +97,7 @@ def show_command(name: str, as_json: bool) -> None:
     with open_book() as book:
         template = book.templates.get(name)
     if as_json:
-        print_json(template_form(template))
+        print_json(encode(template))
         return
     defaults = template.defaults
     payload, labels = defaults.get("payload"), defaults.get("labels", {})
@@ -125,7 +125,7 @@ def rm_command(name: str, as_json: bool) -> None:
         template = book.templates.get(name)
         book.templates.remove(name)
     if as_json:
-        print_json(template_form(template))
+        print_json(encode(template))
     else:
         click.echo(f"removed {name}")
 

@@ -16,7 +16,7 @@ from duebook.cli.output import json_option, print_json, print_table, wrapped
 from duebook.clock import utc_now
 from duebook.errors import Invalid, NotFound, Unavailable, printable
 from duebook.model.access import EVERYWHERE, Role
-from duebook.model.forms import token_form
+from duebook.model.codec import encode
 from duebook.timetext import relative
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def create_command(
     with open_book(create=True) as book:
         token, secret = book.tokens.create(name, role, seen, until)
     if as_json:
-        print_json({**token_form(token), "secret": secret})
+        print_json({**encode(token), "secret": secret})
         return
     click.echo(wrapped(f"created {name}: {role} of {_places(token)}; keep this secret:"), err=True)
     click.echo(secret)
@@ -83,7 +83,7 @@ def ls_command(as_json: bool) -> None:
     with open_book() as book:
         tokens = book.tokens.list()
     if as_json:
-        print_json([token_form(token) for token in tokens])
+        print_json([encode(token) for token in tokens])
     elif tokens:
         now = utc_now()
         rows = [
@@ -103,7 +103,7 @@ def revoke_command(name: str, as_json: bool) -> None:
     with open_book() as book:
         token = book.tokens.revoke(name)
     if as_json:
-        print_json(token_form(token))
+        print_json(encode(token))
     else:
         click.echo(f"revoked {token.name}")
 

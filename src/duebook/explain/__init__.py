@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duebook.explain.explanation import Explanation, explanation_form
+from duebook.explain.explanation import Explanation
 from duebook.explain.inquiry import explain_at, explain_between
 
-__all__ = ["Explanation", "explain_at", "explain_between", "explanation_form"]
+__all__ = ["Explanation", "explain_at", "explain_between"]

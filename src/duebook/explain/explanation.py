@@ -1,56 +1,51 @@
-"""What an explanation is: a value, its sentence and its JSON form."""
+"""What an explanation is: a value with its sentence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Annotated, Literal
 
-from duebook.timetext import format_instant
+from duebook.model.codec import Id, Shown, shown
+from duebook.model.plan import DueKind
+from duebook.model.run import RunStatus
 
-if TYPE_CHECKING:
-    from datetime import datetime
+__all__ = ["Explanation"]
 
-    from duebook.model.plan import Kind
+Verdict = Literal[
+    "ran",
+    "running",
+    "queued",
+    "cancelled",
+    "skipped",
+    "waiting",
+    "to_come",
+    "not_due",
+    "unknown",
+    "done",
+]
 
-__all__ = ["Explanation", "explanation_form"]
 
-
+@shown()
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """What became, or will become, of one due time; or why an instant is none.
 
-    `verdict` is ran, running, queued, cancelled, skipped, waiting, to_come, not_due or unknown, and
-    done of a stop or restart; `reason` is a stable code, where there is one.
+    A stop or restart is done; `reason` is a stable code, where there is one.
     """
 
     at: datetime
-    verdict: str
-    text: str
+    verdict: Annotated[str, Shown(json=Verdict)]
+    text: Annotated[str, Shown("What became of it, in a sentence.")]
     reason: str | None = None
-    run_id: str | None = None
-    tz: str = "UTC"
-    """the zone of the times in the text"""
-    run_status: str | None = None
+    run_id: Id | None = None
+    tz: Annotated[str, Shown("The zone of the times in the text.")] = "UTC"
+    run_status: Annotated[str | None, Shown(json=RunStatus | None)] = None
     """how its run stands or ended, where there is one"""
-    other_run_id: str | None = None
-    """the run that the text names because it stood in the way"""
-    kind: Kind = "start"
-    """what the due time is for: to start, or to stop or restart a flow"""
+    other_run_id: Annotated[
+        Id | None, Shown("The run that the text names because it stood in the way.")
+    ] = None
+    kind: DueKind = "start"
 
     def __str__(self) -> str:
         return self.text
-
-
-def explanation_form(explanation: Explanation) -> dict[str, Any]:
-    """The JSON object, the same in REST and on the command line."""
-    return {
-        "at": format_instant(explanation.at),
-        "verdict": explanation.verdict,
-        "reason": explanation.reason,
-        "run_id": explanation.run_id,
-        "run_status": explanation.run_status,
-        "other_run_id": explanation.other_run_id,
-        "text": explanation.text,
-        "tz": explanation.tz,
-        "kind": explanation.kind,
-    }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from duebook.errors import shorten
 from duebook.explain.runs import explain_run
 from duebook.explain.words import Clock, length_text, short_id
+from duebook.model.codec import Id, Name, Shown, shown
 from duebook.model.flow import CHECK, handler_name
 from duebook.model.flow_target import FLOW_QUEUE
 from duebook.model.flow_view import lacking
@@ -26,33 +27,33 @@ __all__ = [
     "FlowStanding",
     "StepExplanation",
     "explain_flow",
-    "flow_explanation_form",
 ]
 
 _INIT: Final = handler_name("init")
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class StepExplanation:
-    """What became of one step, or what it waits for.
-
-    `verdict` is ran, running, queued, waiting, cancelled or skipped.
-    """
+    """What became of one step, or what it waits for."""
 
     step: str
-    verdict: str
-    text: str
-    run_id: str | None = None
+    verdict: Annotated[
+        str, Shown(json=Literal["ran", "running", "queued", "waiting", "cancelled", "skipped"])
+    ]
+    text: Annotated[str, Shown("What became of it, or what it waits for.")]
+    run_id: Id | None = None
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class FlowExplanation:
-    """How far a run of a flow has come, in a sentence, and each of its steps."""
+    """How far a run of a flow has come."""
 
-    flow: str
-    run_id: str
-    verdict: str
-    text: str
+    flow: Name
+    run_id: Id
+    verdict: Annotated[str, Shown(json=Literal["ran", "running", "queued", "cancelled"])]
+    text: Annotated[str, Shown("In a sentence.")]
     steps: tuple[StepExplanation, ...]
     tz: str = "UTC"
     """the zone of the times in the texts"""
@@ -83,16 +84,6 @@ class FlowStanding:
     def scheduler(self) -> str:
         lives = any("scheduler" in node.roles for node in self.nodes)
         return "a scheduler is about to look" if lives else "no scheduler is running"
-
-
-def flow_explanation_form(told: FlowExplanation) -> dict[str, Any]:
-    """The JSON object, the same in REST and on the command line."""
-    names = ("flow", "run_id", "verdict", "text", "tz")
-    steps = [
-        {name: getattr(step, name) for name in ("step", "verdict", "text", "run_id")}
-        for step in told.steps
-    ]
-    return {name: getattr(told, name) for name in names} | {"steps": steps}
 
 
 def explain_flow(at: FlowStanding, only: str | None = None) -> FlowExplanation:

@@ -9,16 +9,15 @@ import hashlib
 import hmac
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from functools import total_ordering
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.ids import check_name
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from duebook.model.codec import Id, Name, Shown, shown
 
 __all__ = [
     "EVERYWHERE",
@@ -60,20 +59,20 @@ class Role(Enum):
         return self.value
 
 
+@shown("Token")
 @dataclass(frozen=True, slots=True)
 class AccessToken:
     """What is known about a token, but for its secret."""
 
-    id: str
-    name: str
-    role: Role
-    namespaces: tuple[str, ...]
-    """those that it sees; ("*",) for all"""
+    id: Id
+    name: Name
+    role: Annotated[Role, Shown(read=lambda name: read_role(name))]  # noqa: PLW0108 - it comes later
+    namespaces: Annotated[tuple[str, ...], Shown('["*"] for all.', fewest=1)]
+    """those that it sees"""
     created_at: datetime
     created_by: str = ""
     expires_at: datetime | None = None
-    last_used_at: datetime | None = None
-    """to the minute"""
+    last_used_at: Annotated[datetime | None, Shown("To the minute.")] = None
     revoked_at: datetime | None = None
 
     def sees(self, namespace: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+
+from duebook.model.codec import Name, Shown, shown
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,20 +24,22 @@ class Pause:
     until: datetime | None = None
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What was done, or would be: to how many schedules, and the names of the first ones."""
+    """To how many schedules it was done, or would be, and the names of the first ones."""
 
     action: Action
     count: int
-    names: tuple[str, ...]
+    names: tuple[Name, ...]
     dry_run: bool
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
     """What became of runs that somebody did not want after all."""
 
     cancelled: int
-    begun: int
-    """those that go on, or have ended: it was too late for them"""
+    begun: Annotated[int, Shown("Those for which it was too late.")]
+    """they go on, or have ended"""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from duebook.model.codec import Shown, shown
 
 __all__ = ["Change", "ChangeFilter", "change_text", "digest_of"]
 
@@ -16,6 +16,7 @@ LARGE: Final = 4_096
 """Characters of JSON of one field, above which an entry has its digest."""
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something that somebody did; of an update only what is different."""
@@ -23,12 +24,10 @@ class Change:
     id: int
     """0 as long as it is not on the books"""
     at: datetime
-    by: str
-    """such as `token:ci`, `cli:alice` or `code:shop`"""
-    namespace: str
-    """empty for what all share: queues and tokens"""
-    action: str
-    """such as create, update, delete, pause"""
+    by: Annotated[str, Shown(examples=("token:ci", "cli:alice", "code:shop"))]
+    namespace: Annotated[str, Shown("Empty for what all share.")]
+    """queues and tokens"""
+    action: Annotated[str, Shown(examples=("create", "update", "pause"))]
     kind: str
     """of what: schedule, run, flow, template, queue, token, namespace, sink, group, event"""
     subject: str

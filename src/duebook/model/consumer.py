@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from duebook.errors import Invalid, quoted
 from duebook.ids import check_name
-from duebook.model.event import check_topic, event_form
+from duebook.model.codec import NEVER_SHOWN, Name, Shown, shown
+from duebook.model.event import Event, Topic, check_topic
 from duebook.model.fields import whole
 from duebook.model.sink import show_options
-from duebook.timetext import format_instant
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from duebook.model.event import Event
 
 __all__ = [
     "Consumer",
@@ -30,12 +26,8 @@ __all__ = [
     "Move",
     "Partition",
     "Report",
-    "consumer_form",
-    "lag_form",
-    "letter_form",
     "load_topics",
     "new_consumer",
-    "partition_form",
 ]
 
 Kind = Literal["group", "kafka", "webhook"]
@@ -44,19 +36,21 @@ MOST_ATTEMPTS: Final = 1_000
 MOST_TOPICS: Final = 1_000
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Somebody who gets events: those of one key one after another, at least once."""
+    """A group of programs, or a sink that relays publish to: each gets the events of one key one
+    after another, at least once."""
 
-    namespace: str
-    name: str
+    namespace: Annotated[str, NEVER_SHOWN]
+    name: Name
     kind: Kind
-    topics: tuple[str, ...] | None
-    """None: all but those about life cycles"""
+    topics: Annotated[tuple[Topic, ...] | None, Shown("null: all but life cycles.")]
     partitions: int
-    attempts: int
-    """deliveries of an event after which it is a dead letter"""
-    options: dict[str, Any] = field(default_factory=dict)
+    attempts: Annotated[int, Shown("Before an event is a dead letter.")]
+    options: Annotated[dict[str, Any], Shown("Secrets are hidden.", write=show_options)] = field(
+        default_factory=dict
+    )
 
 
 class Cursor(NamedTuple):
@@ -113,17 +107,17 @@ class Delivery(NamedTuple):
     """whether it comes from the dead letters"""
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """An event that could not be delivered, kept until somebody decides."""
 
-    consumer: str
+    consumer: Name
     event: Event
     error: str
     attempts: int
     at: datetime
-    again: bool
-    """whether it will be delivered once more"""
+    again: Annotated[bool, Shown("Whether it will be delivered once more.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +132,20 @@ class Report:
     """not sent, because an event of their key failed before them or the receiver seems down"""
 
 
+@shown()
 class Lag(NamedTuple):
     """How far a consumer is behind."""
 
-    namespace: str
-    consumer: str
-    kind: str
-    behind: int
-    """positions from the first event that it has not got to the end of the log"""
-    dead: int
-    failing: int
-    """partitions that wait for another try"""
+    namespace: Annotated[str, NEVER_SHOWN]
+    consumer: Annotated[str, NEVER_SHOWN]
+    kind: Annotated[str, NEVER_SHOWN]
+    behind: Annotated[int, Shown("Positions from the first event it has not got.")]
+    """to the end of the log"""
+    dead: Annotated[int, Shown("Dead letters.")]
+    failing: Annotated[int, Shown("Partitions that wait for another try.")]
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Partition:
     """How far a consumer has come with some of the keys."""
@@ -159,17 +154,14 @@ class Partition:
     position: int
     behind: int
     """positions from the first event that it has not got to the end of the log"""
-    owner: str | None
-    """the member that reads it"""
-    held: int
-    """keys that wait for another try while the others go on"""
-    failures: int
-    """how often one of the events that wait was refused, at most"""
+    owner: Annotated[str | None, Shown("The member that reads it.")]
+    held: Annotated[int, Shown("Keys that wait for another try.")]
+    """while the others go on"""
+    failures: Annotated[int, Shown("Refusals of an event that waits, at most.")]
     retry_at: datetime | None
     """when the next of them, or the receiver, is tried again"""
     error: str | None
-    replay_until: int
-    """up to there it gets events that it had before"""
+    replay_until: Annotated[int, Shown("Up to there it gets what it had before.")]
 
 
 def new_consumer(
@@ -192,39 +184,6 @@ def new_consumer(
         whole(1, MOST_ATTEMPTS)("attempts", attempts),
         options or {},
     )
-
-
-def letter_form(letter: DeadLetter) -> dict[str, Any]:
-    """A dead letter as a JSON object, the same wherever it is shown."""
-    return {
-        "consumer": letter.consumer,
-        "event": event_form(letter.event),
-        "error": letter.error,
-        "attempts": letter.attempts,
-        "at": format_instant(letter.at),
-        "again": letter.again,
-    }
-
-
-def consumer_form(consumer: Consumer) -> dict[str, Any]:
-    """A group or sink as a JSON object, without its secrets."""
-    return {
-        "name": consumer.name,
-        "kind": consumer.kind,
-        "topics": None if consumer.topics is None else list(consumer.topics),
-        "partitions": consumer.partitions,
-        "attempts": consumer.attempts,
-        "options": show_options(consumer.options),
-    }
-
-
-def lag_form(lag: Lag) -> dict[str, Any]:
-    return {"behind": lag.behind, "failing": lag.failing, "dead": lag.dead}
-
-
-def partition_form(partition: Partition) -> dict[str, Any]:
-    form = asdict(partition)
-    return form | {"retry_at": partition.retry_at and format_instant(partition.retry_at)}
 
 
 def load_topics(topics: object) -> tuple[str, ...] | None:

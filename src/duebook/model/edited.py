@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
 
+from duebook.model.codec import NEVER_SHOWN, Shown, shown
+from duebook.model.note import Note
+from duebook.model.schedule import ScheduleSpec
 from duebook.timetext import format_instant
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from duebook.model.schedule import ScheduleSpec
 
 __all__ = ["Drafted", "Edited", "Missed", "Note"]
 
@@ -21,13 +20,6 @@ class Drafted(NamedTuple):
 
     spec: ScheduleSpec
     will_be_due: Sequence[datetime]
-
-
-class Note(NamedTuple):
-    """What somebody should know about a change that was made all the same."""
-
-    code: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +48,17 @@ class Missed:
         return Note("missed", told + self.command)
 
 
-class Edited(NamedTuple):
-    """Definitions and next due times, before and after."""
+Definition = Annotated[ScheduleSpec, Shown(write=ScheduleSpec.to_shown, json=dict[str, Any])]
 
-    before: ScheduleSpec
-    after: ScheduleSpec
+
+@shown("Edit")
+class Edited(NamedTuple):
+    """An edit that nobody has made yet."""
+
+    before: Definition
+    after: Definition
     was_due: Sequence[datetime]
     will_be_due: Sequence[datetime]
     notes: tuple[Note, ...] = ()
-    missed: Missed | None = None
+    missed: Annotated[Missed | None, NEVER_SHOWN] = None
     """what one of the notes is about; not told by a server"""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 from zlib import crc32
 
 from duebook.errors import Invalid, quoted, shorten
+from duebook.model.codec import NEVER_SHOWN, Id, Name, Shown, encode, shown
 from duebook.model.fields import bounded_json
 from duebook.model.listing import Listing
 from duebook.model.secret import show_payload
@@ -16,7 +18,6 @@ from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
 __all__ = [
     "LIFECYCLE",
@@ -33,12 +34,10 @@ __all__ = [
     "check_topic",
     "check_type",
     "data_text",
-    "event_form",
     "event_kept",
     "json_text",
     "new_draft",
     "slot_of",
-    "topic_form",
 ]
 
 LIFECYCLE: Final = "duebook."
@@ -51,29 +50,30 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _TYPE: Final = re.compile(r"[!-~]{1,200}")
 json_text: Final = json.JSONEncoder(ensure_ascii=False).encode
 """As json.dumps, which would make such an encoder each time."""
+Topic = Annotated[str, Shown(pattern=f"^{_TOPIC.pattern}$", example="shop.stock")]
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A fact on the log. Whoever gets it twice knows it by its id."""
+    """A fact on the log; what is secret in its data, by its name, is hidden."""
 
-    id: str
-    namespace: str
-    topic: str
+    id: Id
+    """by which whoever gets it twice knows it"""
+    namespace: Name
+    topic: Topic
     type: str
-    key: str
-    """events of one key reach everybody in their order"""
-    data: Any
-    meta: dict[str, Any]
-    """where it comes from: schedule, due time, run, user"""
+    key: Annotated[str, Shown("Events of one key come in their order.")]
+    data: Annotated[Any, Shown(of=lambda event: show_payload(event.data))]
+    meta: Annotated[dict[str, Any], Shown("Where it comes from.")]
+    """schedule, due time, run, user"""
     at: datetime
-    position: int | None = None
-    """its place in the log; None until it has one"""
-    aggregate: str | None = None
-    """the schedule or run whose history it belongs to"""
-    version: int | None = None
-    """its place in that history, without gaps"""
-    replay: bool = False
+    position: Annotated[int | None, Shown("Its place in the log.")] = None
+    """None until it has one"""
+    aggregate: Annotated[str | None, Shown("Whose history it belongs to.")] = None
+    """a schedule or a run"""
+    version: Annotated[int | None, Shown("Its place there, without gaps.")] = None
+    replay: Annotated[bool, NEVER_SHOWN] = False
     """whether it was delivered before, and somebody wanted it again"""
 
 
@@ -87,14 +87,14 @@ class EventPage(Listing[Event]):
         self.position = position
 
 
+@shown("Topic")
 class TopicUse(NamedTuple):
-    """A topic at the end of the log."""
+    """A topic of the last 50,000 positions."""
 
-    topic: str
+    topic: Topic
     events: int
     """how many of those that were looked at"""
-    position: int
-    """of the last one"""
+    position: Annotated[int, Shown("Of the latest.")]
     at: datetime
 
 
@@ -196,28 +196,6 @@ def check_position(value: object, part: str = "position") -> int:
     raise Invalid(f"{part} {quoted(value)} is no whole number from 0 on")
 
 
-def event_form(event: Event) -> dict[str, Any]:
-    """An event as a JSON object, the same wherever it is shown; what is secret in its data is
-    for those who receive it."""
-    return event_kept(event) | {"data": show_payload(event.data)}
-
-
-def topic_form(use: TopicUse) -> dict[str, Any]:
-    return use._asdict() | {"at": format_instant(use.at)}
-
-
 def event_kept(event: Event) -> dict[str, Any]:
-    """An event as a JSON object with all that it has."""
-    return {
-        "id": event.id,
-        "position": event.position,
-        "namespace": event.namespace,
-        "topic": event.topic,
-        "type": event.type,
-        "key": event.key,
-        "data": event.data,
-        "meta": event.meta,
-        "at": format_instant(event.at),
-        "aggregate": event.aggregate,
-        "version": event.version,
-    }
+    """An event as a JSON object with its secrets, which are for those who receive it."""
+    return encode(event) | {"data": event.data}

@@ -3,49 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
+from duebook.model.codec import Name, Shown, shown
+from duebook.model.run import Run
 from duebook.model.secret import hide_in_lines, is_secret, show_payload
 from duebook.model.serving import unserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from duebook.model.flow import Flow
     from duebook.model.node import LiveNode
-    from duebook.model.run import Run
     from duebook.triggers import Trigger
 
 __all__ = ["FlowView", "flow_view", "lacking", "waiting_for"]
 
 
+@shown("Flow")
 @dataclass(frozen=True, slots=True)
 class FlowView:
     """A flow by its newest good revision."""
 
-    name: str
-    place: str
-    """the directory's name and the path in it"""
+    name: Name
+    place: Annotated[str, Shown("The directory's name and the path in it.")]
     digest: str
     updated_at: datetime
     description: str = ""
     labels: dict[str, str] | None = None
-    starts: str | None = None
-    """when it starts by itself, in words"""
+    starts: Annotated[str | None, Shown("When it starts by itself, in words.")] = None
     params: tuple[dict[str, Any], ...] = ()
     steps: tuple[dict[str, Any], ...] = ()
-    problem: str | None = None
-    """what is wrong with its file now; it stays as it was"""
+    problem: Annotated[str | None, Shown("What is wrong with its file; it stays as it was.")] = None
     last_run: Run | None = None
-    waits: tuple[str, ...] = ()
-    """why that run does not begin, for others under way, or steps of it for want of a worker"""
-    stops: str | None = None
-    """when it is stopped if it is running, in words"""
-    restarts: str | None = None
-    """when it is stopped and started again, in words"""
-    unread: str | None = None
-    """why its due times wait: no node reads the directory of its file"""
+    waits: Annotated[
+        tuple[str, ...],
+        Shown("Why that run, or steps of it, do not begin: for others, or for a worker."),
+    ] = ()
+    stops: Annotated[str | None, Shown("When it is stopped, if it is running.")] = None
+    """in words"""
+    restarts: Annotated[str | None, Shown("When it is stopped and started again.")] = None
+    unread: Annotated[
+        str | None,
+        Shown("Why its due times wait: no node reads the directory of its file."),
+    ] = None
 
 
 def waiting_for(

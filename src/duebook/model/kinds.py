@@ -4,6 +4,7 @@ surface has to know to ask for one; each surface maps kinds, never single fields
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from duebook.model.fields import (
@@ -11,6 +12,8 @@ from duebook.model.fields import (
     LONGEST_TITLE,
     MOST_DEPENDENCIES,
     MOST_RANGES,
+    DateRange,
+    Dependency,
     check_payload,
     one_of,
     read_date_ranges,
@@ -25,13 +28,15 @@ from duebook.model.fields import (
     read_title,
     whole,
 )
-from duebook.model.retry import load_retry
+from duebook.model.retry import Retry, load_retry
 from duebook.model.target import load_target
+from duebook.timetext import format_duration, format_instant
+from duebook.triggers import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Declared", "Kind", "Shape"]
+__all__ = ["Declared", "DefinitionField", "Kind", "Shape"]
 
 Shape = Literal[
     "any",
@@ -78,6 +83,40 @@ class Declared:
     """its name in JSON, where that is another"""
     since: str = "0.1"
     """the first version that has it"""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionField:
+    """A field of a definition: what is declared of it, with its names and its default."""
+
+    key: str
+    """its name in JSON and in messages"""
+    name: str
+    """its name in `ScheduleSpec`"""
+    kind: Kind
+    help: str
+    example: Any
+    since: str
+    default: Any
+    """None also where a value must be given"""
+
+    def to_json(self, value: Any) -> Any:
+        return dict(value) if self.kind.shape == "labels" else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return format_duration(value)
+        case datetime():
+            return format_instant(value)
+        case DateRange():
+            return str(value)
+        case Retry() | Dependency() | Trigger():
+            return value.to_json()
+        case tuple():
+            return [_plain(item) for item in value]
+    return value
 
 
 def _as_it_is(_: str, value: Any) -> Any:

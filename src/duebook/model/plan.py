@@ -7,13 +7,14 @@ frozen all the same: that would make them four times as slow to make.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from duebook.model.codec import Shown, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from duebook.model.event import Ended
     from duebook.model.run import Origin, RunStatus
@@ -30,6 +31,7 @@ __all__ = [
     "Defer",
     "Delay",
     "DueException",
+    "DueKind",
     "Fire",
     "Kind",
     "Lane",
@@ -46,6 +48,7 @@ __all__ = [
 
 Control = Literal["stop", "restart"]
 Kind = Literal["start", "stop", "restart"]
+DueKind = Annotated[Kind, Shown("What the due time is for; stop and restart are those of flows.")]
 CONTROLS: Final[tuple[Control, ...]] = ("stop", "restart")
 KINDS: Final[tuple[Kind, ...]] = ("start", *CONTROLS)
 """What due times are for; those of schedules that start no flow all start something."""
@@ -136,9 +139,10 @@ class Upstream:
     succeeded_at: datetime | None = None
 
 
+@shown("Exception")
 @dataclass(frozen=True, slots=True)
 class DueException:
-    """What a person said about one due time.
+    """What a person said about a due time to come.
 
     `skip` and `moved_away` take a due time of the trigger out; `moved_here` puts one in. `done`
     is one that an edit decided while earlier ones still waited. Each is used up by the plan that
@@ -146,7 +150,10 @@ class DueException:
     """
 
     due_at: datetime
-    kind: Literal["skip", "moved_away", "moved_here", "done"]
+    kind: Annotated[
+        Literal["skip", "moved_away", "moved_here", "done"],
+        Shown(json=Literal["skip", "moved_away", "moved_here"]),
+    ]
     moved_to: datetime | None = None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from duebook.errors import Invalid, shorten
+from duebook.model.codec import Name, Shown, shown
 from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -36,21 +37,31 @@ class Rate:
         return f"{self.count}/{per.removeprefix('1') if per in ('1s', '1m', '1h', '1d') else per}"
 
 
+@shown("QueueLimits")
 @dataclass(frozen=True, slots=True)
 class Queue:
     """The limits of a queue; None for none."""
 
-    name: str
-    concurrency: int | None = None
-    """most runs under way at once, over all nodes; 0 holds the queue"""
-    rate: Rate | None = None
+    name: Name
+    concurrency: Annotated[int | None, Shown("Most runs at once; null: no limit.")] = None
+    """over all nodes; 0 holds the queue"""
+    rate: Annotated[
+        Rate | None,
+        Shown(
+            write=str,
+            read=lambda text: read_rate("rate", text),
+            json=str | None,
+            example="10/s",
+        ),
+    ] = None
 
 
+@shown("Queue")
 @dataclass(frozen=True, slots=True)
 class QueueLoad:
     """A queue as people see it."""
 
-    queue: Queue
+    queue: Annotated[Queue, Shown(spread=True)]
     queued: int
     running: int
 

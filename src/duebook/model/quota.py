@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 from duebook.errors import Invalid, quoted
 from duebook.ids import check_name
 from duebook.model.access import EVERYWHERE
+from duebook.model.codec import NEVER_SHOWN, Name, Shown, decode, shown
 from duebook.model.fields import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["DEFAULTS", "NamespaceUse", "Quota", "Standing", "check_quota_name", "load_quota"]
 
@@ -22,35 +23,65 @@ MOST_BYTES: Final = 1_000_000_000
 MOST_DEFINITION_BYTES: Final = 1_000_000_000_000
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The limits of a namespace; None for none."""
+    """Limits of a namespace, at least one; null for none. They replace those that it had."""
 
-    namespace: str
-    schedules: int | None = None
-    fires_per_minute: float | None = None
-    """of all its schedules together, by the mean of each"""
-    payload_bytes: int | None = None
+    namespace: Annotated[str, NEVER_SHOWN]
+    schedules: Annotated[int | None, Shown(least=0, most=MOST_SCHEDULES)] = None
+    fires_per_minute: Annotated[
+        float | None,
+        Shown("Of all schedules, by the mean of each.", least=0, most=MOST_FIRES),
+    ] = None
+    payload_bytes: Annotated[int | None, Shown(least=2, most=MOST_BYTES)] = None
     """of one payload as JSON"""
-    definition_bytes: int | None = None
-    """of the definitions of all schedules as JSON"""
-    max_priority: int | None = None
-    """that a schedule or run may ask for"""
+    definition_bytes: Annotated[
+        int | None,
+        Shown("Of the definitions of all schedules.", least=0, most=MOST_DEFINITION_BYTES),
+    ] = None
+    """as JSON"""
+    max_priority: Annotated[
+        int | None, Shown("Of schedules and runs.", least=-1_000, most=1_000)
+    ] = None
 
 
 DEFAULTS: Final = Quota(EVERYWHERE, schedules=5_000_000, definition_bytes=4_000_000_000)
 """Of a namespace for which nobody set anything: a million ordinary schedules have 0.3 GB."""
 
 
+@shown("QuotaUse")
+class Used(NamedTuple):
+    """What is used of a quota."""
+
+    schedules: int
+    fires_per_minute: Annotated[float | None, Shown("Known where it is limited.")]
+    definition_bytes: int
+
+
+@shown("Namespace")
 @dataclass(frozen=True, slots=True)
 class NamespaceUse:
     """A namespace as people see it."""
 
     quota: Quota
-    schedules: int
-    fires_per_minute: float | None
+    schedules: Annotated[int, NEVER_SHOWN]
+    fires_per_minute: Annotated[float | None, NEVER_SHOWN]
     """known where it is limited"""
-    definition_bytes: int = 0
+    definition_bytes: Annotated[int, NEVER_SHOWN] = 0
+
+    @property
+    def name(self) -> Annotated[Name, Shown()]:
+        return self.quota.namespace
+
+    @property
+    def used(self) -> Annotated[Used, Shown()]:
+        return Used(self.schedules, self.fires_per_minute, self.definition_bytes)
+
+    @staticmethod
+    def read_shown(form: Mapping[str, Any]) -> dict[str, Any]:
+        quota = decode(Quota, form["quota"], namespace=form["name"])
+        return {"quota": quota} | decode(Used, form["used"])._asdict()
 
 
 @dataclass(frozen=True, slots=True)

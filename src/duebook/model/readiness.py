@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Annotated, Final
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from duebook.model.codec import NEVER_SHOWN, Shown, shown
 
 __all__ = ["CHECKS", "NODE_CHECKS", "Problem", "Readiness"]
 
@@ -26,32 +26,34 @@ NODE_CHECKS: Final = ("database", "schema", "node")
 """What is asked about one node."""
 
 
+@shown("ReadinessProblem")
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is in the way, and what helps, in words."""
+    """What is in the way, and what helps."""
 
-    code: str
+    code: Annotated[str, Shown(example="scheduler")]
     message: str
 
 
+@shown("Status")
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What was found; ready when nothing is in the way."""
+    """Whether everything that is due can run, and what is in the way."""
 
-    checked_at: datetime | None
-    """by the books' clock; None when nobody could ask them"""
+    checked_at: Annotated[datetime | None, Shown("null when the database could not be asked.")]
+    """by the books' clock"""
     problems: tuple[Problem, ...] = ()
-    asked: tuple[str, ...] = CHECKS
-    notes: tuple[Problem, ...] = ()
-    """what stops nothing, but needs attention"""
+    asked: Annotated[tuple[str, ...], NEVER_SHOWN] = CHECKS
+    notes: Annotated[tuple[Problem, ...], Shown("What stops nothing, but needs attention.")] = ()
 
     @property
-    def ready(self) -> bool:
+    def ready(self) -> Annotated[bool, Shown()]:
         return not self.problems
 
     @property
-    def checks(self) -> dict[str, bool | None]:
-        """Which of those that were asked hold; None for what nobody could ask."""
+    def checks(
+        self,
+    ) -> Annotated[dict[str, bool | None], Shown("null for what could not be asked.")]:
         failed = {problem.code for problem in self.problems}
         unasked = self.checked_at is None
         return {name: False if name in failed else None if unasked else True for name in self.asked}

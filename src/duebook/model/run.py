@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
+
+from duebook.model.codec import NEVER_SHOWN, Id, Name, Shown, shown
+from duebook.model.secret import show_payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from duebook.model.event import Draft
     from duebook.model.flow_run import StepContext
@@ -47,26 +49,30 @@ _WHY: Final = {
 Origin = Literal["schedule", "catchup", "backfill", "manual", "enqueue", "flow"]
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Run:
     """The durable unit of work, with the node and times of its current attempt."""
 
-    id: str
-    namespace: str
-    schedule_id: str | None
-    schedule: str | None
+    id: Id
+    namespace: Name
+    schedule_id: Id | None
+    schedule: Name | None
     version: int | None
     due_at: datetime | None
     origin: Origin
-    trigger: str
-    queue: str
+    trigger: Annotated[str, Shown(example="schedule:0 9 * * 1-5")]
+    queue: Annotated[str, Shown("Of a run of a flow: @flow, which nobody serves.")]
     priority: int
     status: RunStatus
     attempt: int
     failures: int
     losses: int
-    payload: dict[str, Any] | None
-    """what a person gave for this run; None: the payload of its schedule"""
+    payload: Annotated[
+        dict[str, Any] | None,
+        Shown("null: that of its schedule.", of=lambda run: show_payload(run.payload)),
+    ]
+    """what a person gave for this run"""
     created_at: datetime
     ready_at: datetime
     claimed_at: datetime | None = None
@@ -80,24 +86,23 @@ class Run:
     exit_code: int | None = None
     task: str | None = None
     """the task that it executes; None for other targets"""
-    output: Any = None
+    output: Annotated[Any, Shown(of=lambda run: run.show_output(run.output))] = None
     """what its task returned, or the answer to its request"""
     output_ref: str | None = None
     """where its task put what is too large for the books"""
-    progress: float | None = None
+    progress: Annotated[float | None, Shown(least=0, most=1)] = None
     """of its latest attempt, from 0 to 1, as far as that tells"""
     progress_text: str | None = None
     beat_at: datetime | None = None
     """the latest sign of life that its task gave by itself"""
-    parent_run_id: str | None = None
-    """the run of the flow whose step it is"""
+    parent_run_id: Annotated[Id | None, Shown("The run of its flow, of a step.")] = None
     step: str | None = None
     """None also once its flow was retried, and began the step again"""
-    flow: str | None = None
-    """the flow that it is a run of, or of which it is a step"""
-    output_size: int | None = None
-    """bytes of an output that is too large to be listed: `runs.output` returns it"""
-    output_secrets: list[str] | None = None
+    flow: Annotated[str | None, Shown("That it is a run, or a step, of.")] = None
+    output_size: Annotated[
+        int | None, Shown("Bytes of an output that is too large for `output`: see `/output`.")
+    ] = None
+    output_secrets: Annotated[list[str] | None, NEVER_SHOWN] = None
     """what is hidden in its output where people see it"""
 
     @property
@@ -106,9 +111,17 @@ class Run:
         return self.status in ("queued", "running")
 
     @property
-    def state(self) -> RunState:
-        """Its status in the word that people use: what was not to run at all was skipped."""
+    def state(
+        self,
+    ) -> Annotated[
+        RunState,
+        Shown("As people see it: `skipped` is a step, or a flow, that was not to run."),
+    ]:
         return run_state(self.status, self.reason)
+
+    def show_output(self, output: Any) -> Any:
+        """What it returned, without what is secret in it."""
+        return show_payload(output, self.output_secrets or ())
 
     @property
     def why(self) -> str:
@@ -173,17 +186,23 @@ class Claim(NamedTuple):
         return self.spec.payload if self.run.payload is None else self.run.payload
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class LatestRun:
     """What a schedule shows of its newest run."""
 
-    id: str
-    status: RunStatus
-    at: datetime
+    id: Annotated[Id, Shown(key="last_run_id")]
+    status: Annotated[RunStatus, Shown(key="last_run_status")]
+    at: Annotated[datetime, Shown(key="last_run_at")]
     """when it began; before that, when it was made"""
-    reason: str | None = None
-    enqueued_at: datetime | None = None
-    """when the last one was created of all runs of the schedule, which may be a backfill's"""
+    reason: Annotated[str | None, Shown(key="last_run_reason")] = None
+    enqueued_at: Annotated[
+        datetime | None,
+        Shown(
+            "When its latest run was created, for a due time or by hand.", key="last_enqueued_at"
+        ),
+    ] = None
+    """the last one of all runs of the schedule, which may be a backfill's"""
 
     @property
     def state(self) -> RunState:
@@ -219,6 +238,7 @@ class Progress:
     text: str | None = None
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One try of a run that is over, while the run itself went on."""
@@ -230,8 +250,12 @@ class Attempt:
     outcome: Literal["succeeded", "failed", "cancelled", "lost", "handed_back"]
     error: str | None = None
     exit_code: int | None = None
-    went_on_until: datetime | None = None
-    """its task went on after the attempt had ended on the books: a thread cannot be killed"""
+    went_on_until: Annotated[
+        datetime | None,
+        Shown(
+            "Its task went on until then, after the attempt had ended: a thread cannot be killed."
+        ),
+    ] = None
 
 
 def overlapped(attempt: Attempt, attempts: Sequence[Attempt], run: Run) -> list[int]:
@@ -245,6 +269,7 @@ def overlapped(attempt: Attempt, attempts: Sequence[Attempt], run: Run) -> list[
     return sorted(n for n, at in begun.items() if n > attempt.number and at < until)
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A piece of what a run printed."""

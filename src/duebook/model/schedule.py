@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 from duebook.errors import Invalid, refuse_keys, shorten
 from duebook.model import kinds
 from duebook.model.aliases import canonical
-from duebook.model.fields import DateRange, Dependency
+from duebook.model.codec import Id, Name, Shown, shown
+from duebook.model.fields import DateRange, Dependency  # noqa: TC001 - FIELDS reads the types
 from duebook.model.flow_target import FlowTarget
 from duebook.model.invalid import InvalidSchedule
-from duebook.model.kinds import Declared, Kind
-from duebook.model.retry import Retry
+from duebook.model.kinds import Declared, DefinitionField
+from duebook.model.note import Note
+from duebook.model.retry import Retry  # noqa: TC001
+from duebook.model.run import LatestRun
+from duebook.model.secret import show_payload
 from duebook.model.target import (
     CommandTarget,
     EventTarget,
@@ -35,9 +39,6 @@ from duebook.triggers.weekly import Weekly
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-
-    from duebook.model.edited import Note
-    from duebook.model.run import LatestRun
 
 __all__ = [
     "FIELDS",
@@ -287,24 +288,12 @@ class ScheduleSpec:
                 form[name] = known.to_json(value)
         return form
 
-
-@dataclass(frozen=True, slots=True)
-class DefinitionField:
-    """A field of a definition: what is declared of it, with its names and its default."""
-
-    key: str
-    """its name in JSON and in messages"""
-    name: str
-    """its name in `ScheduleSpec`"""
-    kind: Kind
-    help: str
-    example: Any
-    since: str
-    default: Any
-    """None also where a value must be given"""
-
-    def to_json(self, value: Any) -> Any:
-        return dict(value) if self.kind.shape == "labels" else _plain(value)
+    def to_shown(self, always: Collection[str] = ()) -> dict[str, Any]:
+        """As to_json, without what is secret."""
+        form = self.to_json(always) | {"target": self.target.masked().to_json()}
+        if "payload" in form:
+            form["payload"] = show_payload(form["payload"])
+        return form
 
 
 def _declared_fields() -> Iterator[DefinitionField]:
@@ -331,45 +320,38 @@ readers here, the options of `add`, the dashboard's form, OpenAPI, the table in 
 POLICIES: Final = {key: FIELDS[key] for key in FIELDS if key not in ("trigger", "target")}
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case timedelta():
-            return format_duration(value)
-        case datetime():
-            return format_instant(value)
-        case DateRange():
-            return str(value)
-        case Retry() | Dependency() | Trigger():
-            return value.to_json()
-        case tuple():
-            return [_plain(item) for item in value]
-    return value
-
-
+@shown()
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A stored schedule: definition and state."""
+    """A schedule: its definition and its state. Policies at their defaults are left out."""
 
-    id: str
-    namespace: str
-    name: str
-    version: int
-    spec: ScheduleSpec | None
+    id: Id
+    namespace: Name
+    name: Name
+    version: Annotated[int, Shown(least=1)]
+    spec: Annotated[ScheduleSpec | None, Shown(spread=True, write=ScheduleSpec.to_shown)]
     """None when this node cannot read it, for a newer one wrote it; `problem` says why"""
     status: Status
     created_at: datetime
     created_by: str = ""
-    updated_at: datetime | None = None
-    """when its definition was last changed; None: an older server did not tell"""
-    watermark: datetime | None = None
+    updated_at: Annotated[
+        datetime | None, Shown("When its definition was last changed.", json=datetime)
+    ] = None
+    """None: an older server did not tell"""
+    watermark: Annotated[datetime | None, Shown("Every due time up to it is decided.")] = None
     next_due_at: datetime | None = None
     paused_at: datetime | None = None
     paused_until: datetime | None = None
     pause_reason: str | None = None
-    problem: str | None = None
-    last_run: LatestRun | None = None
-    notes: tuple[Note, ...] = ()
-    """about the change whose answer it is"""
+    problem: Annotated[str | None, Shown("What keeps it from being planned or run.")] = None
+    last_run: Annotated[LatestRun | None, Shown(spread=True)] = None
+    notes: Annotated[
+        tuple[Note, ...], Shown("About the change that this answers.", sparse=True)
+    ] = ()
+
+    @property
+    def enabled(self) -> Annotated[bool, Shown()]:
+        return self.status == "active"
 
     @property
     def last_enqueued_at(self) -> datetime | None:
@@ -377,12 +359,21 @@ class Schedule:
         return self.last_run.enqueued_at if self.last_run else None
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class Revision:
     """A definition that is or was in force, from `valid_from` until the next one."""
 
     version: int
-    spec: ScheduleSpec | None
+    spec: Annotated[
+        ScheduleSpec | None,
+        Shown(
+            "null: a newer node wrote it.",
+            key="definition",
+            write=ScheduleSpec.to_shown,
+            json=dict[str, Any] | None,
+        ),
+    ]
     valid_from: datetime
     by: str
 

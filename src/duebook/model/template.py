@@ -7,16 +7,26 @@ is written, for each schedule hashes its own name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from duebook.errors import Invalid
+from duebook.model.codec import Name, Shown, shown
+from duebook.model.hidden import load_shown
 from duebook.model.schedule import load_changes
+from duebook.model.secret import HIDDEN, show_payload
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from duebook.model.schedule import ScheduleSpec
 
-__all__ = ["ANY_SCHEDULE", "ScheduleTemplate", "complete", "defaults_form", "given_fields"]
+__all__ = [
+    "ANY_SCHEDULE",
+    "ScheduleTemplate",
+    "complete",
+    "defaults_form",
+    "defaults_shown",
+    "given_fields",
+]
 
 ANY_SCHEDULE: Final = "*"
 """What H hashes while defaults are checked; no schedule has this name, so none waits for itself."""
@@ -24,18 +34,32 @@ ANY_SCHEDULE: Final = "*"
 _STAND_INS: Final[dict[str, Any]] = {"trigger": "@daily", "target": "any"}
 
 
+@shown("Template")
 @dataclass(frozen=True, slots=True)
 class ScheduleTemplate:
-    """Named defaults; what was made of them before they changed stays as it is."""
+    """Named defaults that a schedule copies when it is made."""
 
-    namespace: str
-    name: str
-    defaults: dict[str, Any]
+    namespace: Name
+    name: Name
+    defaults: Annotated[dict[str, Any], Shown(write=lambda form: defaults_shown(form))]  # noqa: PLW0108
     """the JSON form of some fields of a definition"""
     created_at: datetime
     created_by: str
     updated_at: datetime
     updated_by: str
+
+
+def defaults_shown(defaults: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of a template, without what is secret in them."""
+    form = dict(defaults)
+    if "payload" in form:
+        form["payload"] = show_payload(form["payload"])
+    if "target" in form:
+        try:
+            form["target"] = load_shown(form["target"]).to_json()
+        except Invalid:  # a newer node wrote it: nobody here knows what is secret
+            form["target"] = HIDDEN
+    return form
 
 
 def given_fields(defaults: dict[str, Any]) -> dict[str, Any]:

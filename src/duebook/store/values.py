@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+from duebook.model.codec import Shown, shown
+from duebook.model.plan import DueKind
 from duebook.model.serving import ALL
 
 if TYPE_CHECKING:
@@ -183,22 +185,22 @@ class Work:
     """when that was"""
 
 
+@shown()
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     """Due times that did not become runs, and why."""
 
     due_from: datetime
     due_to: datetime
-    count: int
-    exact: bool
+    count: Annotated[int, Shown(least=1)]
+    exact: Annotated[bool, Shown("false: there were at least so many.")]
     verdict: str
     reason: str
     facts: dict[str, Any]
     at: datetime
     version: int
     session_id: str | None = None
-    kind: Kind = "start"
-    """what the due time is for: to start, stop or restart"""
+    kind: DueKind = "start"
 
     @property
     def due_at(self) -> datetime:

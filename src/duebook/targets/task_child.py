@@ -13,7 +13,7 @@ import runpy
 import socket
 import sys
 import threading
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from importlib import import_module
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from duebook.errors import Invalid
 from duebook.machine import hide_memory
+from duebook.model.codec import decode
 from duebook.model.enqueued import enqueued_spec
 from duebook.model.run import Claim, Outcome, Run, Token
 from duebook.targets.context import TaskStop
@@ -29,7 +30,6 @@ from duebook.targets.function_signature import FunctionSignature
 from duebook.targets.loop import AsyncRun, EventLoop
 from duebook.targets.outcomes import raised
 from duebook.targets.task import Task, perform_task
-from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,7 +163,7 @@ def _perform(message: Message, stop: TaskStop, line: Line) -> Outcome:
         why = raised(error).error or f"exit code {getattr(error, 'code', 1)}"
         told = f'task "{message["task"]}" cannot be imported in its process: {why}'
         return Outcome("failed", "import", told)
-    run = _run(message["run"] | {"payload": message["payload"]})
+    run = decode(Run, message["run"] | {"payload": message["payload"]})
     token = Token(run.id, run.attempt, message["session_id"])
     claim = Claim(run, token, enqueued_spec(message["task"], None), message["user"])
     is_async = iscoroutinefunction(function)
@@ -199,15 +199,6 @@ def _find(message: Message) -> Callable[..., Any]:
 class _Namespace:
     def __init__(self, names: dict[str, Any]) -> None:
         self.__dict__ = names
-
-
-def _run(form: Message) -> Run:
-    names = [field.name for field in fields(Run) if field.name in form]  # some are never shown
-    values: Message = {name: form[name] for name in names}
-    for name, value in values.items():
-        if name.endswith("_at") and value is not None:
-            values[name] = parse_instant(value)
-    return Run(**values)
 
 
 if __name__ == "__main__":

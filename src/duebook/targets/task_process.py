@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.closing import Closing
 from duebook.errors import Unavailable
+from duebook.model.codec import encode
 from duebook.model.event import Draft
-from duebook.model.forms import run_form
 from duebook.model.run import Outcome, Progress
 from duebook.targets.command import GRACE, outcome_of
 from duebook.targets.command_setup import early_variables
@@ -214,7 +214,7 @@ def _is_quiet(child: Child) -> bool:
 def _message(task: Task, claim: Claim) -> dict[str, Any]:
     run = claim.run
     return {
-        "run": run_form(run),
+        "run": encode(run),
         "session_id": claim.token.session_id,
         "payload": payload_of(claim),
         "user": claim.user,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import InvalidTime
-from duebook.model.forms import definition_form
 from duebook.timetext import parse_instant
 from duebook.web.ansi import escaped
 
@@ -60,7 +59,7 @@ def differences(before: ScheduleSpec, after: ScheduleSpec) -> list[FieldChange]:
     """Of two definitions; secrets are hidden, and named."""
     old, new = before.to_json(), after.to_json()
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    was, becomes = definition_form(before, names), definition_form(after, names)
+    was, becomes = before.to_shown(names), after.to_shown(names)
     return [row for name in names for row in _field(name, was, becomes, only_differing=True)]
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
 from duebook.model import schedule
-from duebook.model.forms import definition_form
 from duebook.model.schedule import InvalidSchedule
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def plain_lines(text: str) -> str:
 def texts_of(spec: ScheduleSpec) -> dict[str, str]:
     """What stands in each field of the page; secrets are hidden."""
     always = [field.name for field in FIELDS]
-    form = definition_form(spec, always)
+    form = spec.to_shown(always)
     return {field.name: _text(field, form.get(field.name)) for field in FIELDS}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from duebook.book import Book
+from duebook.model.codec import encode
 from tests.support.api import HELLO, Api
 from tests.support.builders import tick, write_unreadable
 
@@ -237,10 +238,8 @@ def test_a_template_gives_what_is_left_out(api: Api, app: App) -> None:
 
 
 def test_the_form_is_that_of_the_command_line(api: Api, store: Store) -> None:
-    from duebook.model.forms import schedule_form
-
     api.ok("POST", "schedules", HELLO | {"labels": {"team": "x"}, "retry": {"attempts": 2}})
-    assert api.ok("GET", "schedules/hello") == schedule_form(Book(store).schedules.get("hello"))
+    assert api.ok("GET", "schedules/hello") == encode(Book(store).schedules.get("hello"))
 
 
 def test_what_a_target_hides_lets_nobody_define_another(app: App, api: Api) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from duebook.explain.flow_runs import FlowStanding, explain_flow, flow_explanation_form
+from duebook.explain.flow_runs import FlowStanding, explain_flow
 from duebook.flows.build import build
+from duebook.model.codec import encode
 from duebook.model.node import LiveNode
 from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.run import Run
@@ -146,7 +147,7 @@ def test_a_run_that_has_not_begun_says_what_it_waits_for() -> None:
 
 def test_one_step_is_explained_alone_and_as_json() -> None:
     called = standing(run("get", "running", queue="@flow", flow="deep"))
-    form = flow_explanation_form(explain_flow(called, "get"))
+    form = encode(explain_flow(called, "get"))
     assert form["steps"] == [
         {
             "step": "get",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duebook.model.forms import template_form
+from duebook.model.codec import encode
 from duebook.model.retry import Retry
 from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
 from duebook.model.template import (
@@ -33,7 +33,7 @@ def kept(**defaults: Any) -> dict[str, Any]:
 
 def shown(defaults: dict[str, Any]) -> Any:
     template = ScheduleTemplate("default", "hook", defaults, NOW, "ann", NOW, "ann")
-    return template_form(template)["defaults"]
+    return encode(template)["defaults"]
 
 
 def test_any_part_of_a_definition_is_kept_in_its_json_form() -> None:

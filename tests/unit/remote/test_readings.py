@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duebook.api.forms import exception_form, ledger_form, revision_form
-from duebook.explain import Explanation, explanation_form
-from duebook.model import forms
+from duebook.explain import Explanation
 from duebook.model.access import AccessToken, Role
 from duebook.model.acted import Acted
 from duebook.model.change import Change
-from duebook.model.consumer import (
-    Consumer,
-    DeadLetter,
-    Partition,
-    consumer_form,
-    letter_form,
-    partition_form,
-)
+from duebook.model.codec import alternatives, encode
+from duebook.model.consumer import Consumer, DeadLetter, Partition
 from duebook.model.edited import Note
-from duebook.model.event import Event, TopicUse, event_form, topic_form
+from duebook.model.event import Event, TopicUse
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -58,42 +59,38 @@ values = st.recursive(
 )
 objects = st.dictionaries(texts, values, max_size=3)
 
-_STRATEGIES: Final[dict[str, st.SearchStrategy[Any]]] = {
-    "str": texts,
-    "int": numbers,
-    "float": st.floats(allow_nan=False, allow_infinity=False),
-    "bool": st.booleans(),
-    "datetime": instants,
-    "Any": values,
-    "dict[str, Any]": objects,
-    "dict[str, str]": st.dictionaries(texts, texts, max_size=3),
-    "tuple[str, ...]": st.lists(texts, max_size=3).map(tuple),
-    "Role": st.sampled_from(list(Role)),
-    "Serving": st.sampled_from([ALL, NONE, Serving(("billing", "shop"))]),
-    "Status": st.sampled_from(["active", "paused", "completed"]),
-    "RunStatus": st.sampled_from(["queued", "running", "succeeded", "failed", "cancelled"]),
-    "Kind": st.sampled_from(["group", "kafka", "webhook"]),
-    "Action": st.sampled_from(["pause", "delete"]),
-    "Origin": st.sampled_from(["schedule", "catchup", "manual", "enqueue"]),
+_STRATEGIES: Final[dict[Any, st.SearchStrategy[Any]]] = {
+    str: texts,
+    int: numbers,
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    bool: st.booleans(),
+    datetime: instants,
+    Any: values,
+    dict[str, Any]: objects,
+    dict[str, str]: st.dictionaries(texts, texts, max_size=3),
+    Role: st.sampled_from(list(Role)),
+    Serving: st.sampled_from([ALL, NONE, Serving(("billing", "shop"))]),
 }
-"""By how a field's type is written."""
 
 
 def made(kind: type[V], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[V]:
     """Any value of a dataclass, but for fields that are given."""
-    parts = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        kinds = str(field.type).split(" | ")
-        if field.name in more:
-            parts[field.name] = more[field.name]
-        elif kinds[0].startswith("Literal"):
-            words = kinds[0].removeprefix("Literal[").removesuffix("]").replace('"', "")
-            parts[field.name] = st.sampled_from(words.split(", "))
-        else:
-            parts[field.name] = st.one_of(
-                *(st.none() if part == "None" else _STRATEGIES[part] for part in kinds)
-            )
-    return st.builds(kind, **parts)
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return st.builds(
+        kind, **({name: _any(hints[name]) for name in names if name not in more}), **more
+    )
+
+
+def _any(hint: Any) -> st.SearchStrategy[Any]:
+    some, nullable = alternatives(hint)
+    if get_origin(some) is Literal:
+        found: st.SearchStrategy[Any] = st.sampled_from(get_args(some))
+    elif get_origin(some) is tuple:
+        found = st.lists(_any(get_args(some)[0]), max_size=3).map(tuple)
+    else:
+        found = _STRATEGIES[some]
+    return st.none() | found if nullable else found
 
 
 specs = st.sampled_from(
@@ -154,58 +151,54 @@ readiness = st.builds(Readiness, st.none() | instants, st.lists(problems, max_si
 uses = st.builds(NamespaceUse, made(Quota), numbers, st.none() | st.floats(allow_nan=False))
 
 
-def acted_form(acted: Acted) -> dict[str, Any]:
-    return asdict(acted) | {"names": list(acted.names)}
-
-
 def line_form(placed: tuple[Page, LogLine]) -> dict[str, Any]:
     page, line = placed
-    return {"place": f"{page.attempt}.{page.seq}"} | forms.log_form(line)
+    return {"place": f"{page.attempt}.{page.seq}"} | encode(line)
 
 
 PAIRS: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[..., Any], Callable[..., Any]]]] = {
-    "schedule": (schedules, forms.schedule_form, readings.read_schedule),
-    "revision": (revisions, revision_form, lambda form: readings.read_revision(form, "job")),
-    "acted": (made(Acted), acted_form, readings.read_acted),
-    "run": (made(Run, output_secrets=st.none()), forms.run_form, readings.read_run),
-    "attempt": (made(Attempt), forms.attempt_form, readings.read_attempt),
+    "schedule": (schedules, encode, readings.read_schedule),
+    "revision": (revisions, encode, lambda form: readings.read_revision(form, "job")),
+    "acted": (made(Acted), encode, readings.read_acted),
+    "run": (made(Run, output_secrets=st.none()), encode, readings.read_run),
+    "attempt": (made(Attempt), encode, readings.read_attempt),
     "line": (lines, line_form, readings.read_line),
-    "ledger": (made(LedgerEntry), ledger_form, readings.read_ledger),
-    "exception": (made(DueException), exception_form, readings.read_exception),
-    "explanation": (made(Explanation), explanation_form, readings.read_explanation),
+    "ledger": (made(LedgerEntry), encode, readings.read_ledger),
+    "exception": (made(DueException), encode, readings.read_exception),
+    "explanation": (made(Explanation), encode, readings.read_explanation),
     "template": (
         made(ScheduleTemplate, defaults=st.dictionaries(texts.map("x".__add__), values)),
-        forms.template_form,
+        encode,
         readings.read_template,
     ),
     "node": (
         made(LiveNode, clock_ahead=st.timedeltas(*(timedelta(days=n) for n in (-9, 9)))),
-        forms.node_form,
+        encode,
         readings.read_node,
     ),
-    "queue": (queues, forms.queue_form, readings.read_queue),
-    "token": (made(AccessToken), forms.token_form, readings.read_token),
-    "change": (made(Change), forms.change_form, readings.read_change),
-    "namespace": (uses, forms.namespace_form, readings.read_namespace),
-    "event": (events, event_form, readings.read_event),
+    "queue": (queues, encode, readings.read_queue),
+    "token": (made(AccessToken), encode, readings.read_token),
+    "change": (made(Change), encode, readings.read_change),
+    "namespace": (uses, encode, readings.read_namespace),
+    "event": (events, encode, readings.read_event),
     "topic": (
         st.builds(TopicUse, texts, numbers, numbers, instants),
-        topic_form,
+        encode,
         readings.read_topic,
     ),
     "consumer": (
         made(Consumer, namespace=st.just("shop"), options=st.just({"url": "https://x"})),
-        consumer_form,
+        encode,
         lambda form: readings.read_consumer(form, "shop"),
     ),
-    "partition": (made(Partition), partition_form, readings.read_partition),
-    "letter": (made(DeadLetter, event=events), letter_form, readings.read_letter),
-    "readiness": (readiness, forms.readiness_form, readings.read_readiness),
+    "partition": (made(Partition), encode, readings.read_partition),
+    "letter": (made(DeadLetter, event=events), encode, readings.read_letter),
+    "readiness": (readiness, encode, readings.read_readiness),
 }
 
 
 def test_every_reading_has_its_form() -> None:
-    named = {name.removeprefix("read_") for name in readings.__all__} - {"value"}
+    named = {name.removeprefix("read_") for name in readings.__all__} - {"value", "edit"}
     assert named == set(PAIRS)
 
 
@@ -231,7 +224,7 @@ def test_what_a_newer_server_adds_is_left_out(name: str, data: st.DataObject) ->
 def test_a_definition_that_nobody_here_can_read_is_a_problem_of_the_schedule() -> None:
     spec = load_spec({"trigger": {"every": "1h"}, "target": "digest"}, "job")
     schedule = Schedule("1", "default", "job", 1, spec, "active", datetime(2026, 1, 1, tzinfo=UTC))
-    form = forms.schedule_form(schedule) | {"target": {"rocket": "moon"}}
+    form = encode(schedule) | {"target": {"rocket": "moon"}}
     read = readings.read_schedule(form)
     assert read.spec is None
     assert "this Duebook cannot read its definition" in str(read.problem)

@@ -9,14 +9,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from duebook.model.codec import decode, encode
 from duebook.model.enqueued import enqueued_spec
-from duebook.model.forms import run_form
 from duebook.model.run import Claim, Outcome, Token
 from duebook.targets import task_process
 from duebook.targets.command_setup import CommandSetup
 from duebook.targets.processes import Stop
 from duebook.targets.task import Tasks
-from duebook.targets.task_child import _run
 from duebook.targets.task_process import TaskProcesses
 from tests.support.targets import RUN, Told
 
@@ -77,4 +76,4 @@ def test_a_process_that_does_not_take_its_run_fails_it(monkeypatch: pytest.Monke
 
 
 def test_a_run_arrives_in_its_process_as_it_is_shown() -> None:
-    assert _run(run_form(RUN)) == RUN
+    assert decode(type(RUN), encode(RUN)) == RUN

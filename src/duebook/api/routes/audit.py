@@ -14,7 +14,7 @@ from duebook.api.parameters import Query
 from duebook.api.permissions import refuse_role
 from duebook.api.schemas.access import ChangeList
 from duebook.model.access import Role
-from duebook.model.forms import change_form
+from duebook.model.codec import encode
 
 __all__ = ["operations"]
 
@@ -43,6 +43,4 @@ def list_changes(
     if everywhere:
         refuse_role(ask.caller, Role.VIEWER, everywhere=True)
     read = partial(ask.book.audit.list, kind, subject, by, since, until, everywhere=everywhere)
-    return paged(
-        lambda at, most: read(cursor=at, limit=most), change_form, cursor, limit
-    ).response()
+    return paged(lambda at, most: read(cursor=at, limit=most), encode, cursor, limit).response()

@@ -14,8 +14,8 @@ from duebook.api.schemas.bulk import Acted, BulkAction, BulkCreation, Created
 from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.acted import ACTIONS
+from duebook.model.codec import encode
 from duebook.model.fields import one_of, read_flag, read_instant, read_text
-from duebook.model.forms import acted_form
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def act_on_schedules(ask: Here) -> Response:
         "until": read_instant,
     }
     given = read_fields(ask.body, readers, required=("action", "filter"))
-    return Answer(acted_form(ask.book.schedules.act(**given))).response()
+    return Answer(encode(ask.book.schedules.act(**given))).response()
 
 
 def _read_list(key: str, value: Any) -> list[Any]:

@@ -27,8 +27,8 @@ from duebook.api.schemas.events import (
 from duebook.book import Book
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
-from duebook.model.consumer import Lag, consumer_form, lag_form, letter_form, partition_form
-from duebook.model.event import event_form
+from duebook.model.codec import encode
+from duebook.model.consumer import Lag
 from duebook.model.fields import one_of, read_instant, read_text
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def list_consumers(ask: Here) -> Response:
 @operations("GET", "/consumers/{name}", Role.VIEWER, ConsumerDetails, errors=(404,))
 def get_consumer(ask: Here, name: str) -> Response:
     """A group or sink with its partitions: how far each has come, and whose it is."""
-    parts = [partition_form(part) for part in ask.book.events.partitions(name)]
+    parts = [encode(part) for part in ask.book.events.partitions(name)]
     return Answer(_consumer(ask.book, name) | {"parts": parts}).response()
 
 
@@ -122,9 +122,7 @@ def list_dead_letters(
 ) -> Response:
     """What was not taken, and why; the newest first."""
     read = ask.book.events.dead_letters
-    return paged(
-        lambda at, most: read(consumer, most, cursor=at), letter_form, cursor, limit
-    ).response()
+    return paged(lambda at, most: read(consumer, most, cursor=at), encode, cursor, limit).response()
 
 
 @operations(
@@ -162,7 +160,7 @@ def drop_dead_letters(ask: Writing, name: str) -> Response:
 @operations("GET", "/{event_id}", Role.VIEWER, EventShape, errors=(404,))
 def get_event(ask: Here, event_id: str) -> Response:
     """One event by its id."""
-    return Answer(event_form(ask.book.events.get(event_id))).response()
+    return Answer(encode(ask.book.events.get(event_id))).response()
 
 
 def _consumers(book: Book) -> list[tuple[Consumer, dict[str, Any]]]:
@@ -170,8 +168,8 @@ def _consumers(book: Book) -> list[tuple[Consumer, dict[str, Any]]]:
     return [
         (
             one,
-            consumer_form(one)
-            | lag_form(lags.get(one.name, Lag(one.namespace, one.name, one.kind, 0, 0, 0))),
+            encode(one)
+            | encode(lags.get(one.name, Lag(one.namespace, one.name, one.kind, 0, 0, 0))),
         )
         for one in book.events.consumers()
     ]

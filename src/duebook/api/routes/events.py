@@ -22,7 +22,8 @@ from duebook.api.schemas.events import (
 )
 from duebook.book import Book
 from duebook.model.access import Role
-from duebook.model.event import EventPage, event_form, topic_form
+from duebook.model.codec import encode
+from duebook.model.event import EventPage
 
 __all__ = ["operations"]
 
@@ -69,7 +70,7 @@ def list_events(
         positions[page.next_cursor] = max(ask.shown(page.position), after or 0)
         return page
 
-    found = paged(read, event_form, cursor, limit)
+    found = paged(read, encode, cursor, limit)
     return Answer(found.body | {"position": positions[found.body["next_cursor"]]}).response()
 
 
@@ -101,4 +102,4 @@ def get_position(
 @operations("GET", "/topics", Role.VIEWER, TopicList)
 def list_topics(ask: Here) -> Response:
     """The topics of the last 50,000 positions of the log, by name."""
-    return listed([topic_form(use) for use in ask.book.events.topics()]).response()
+    return listed([encode(use) for use in ask.book.events.topics()]).response()

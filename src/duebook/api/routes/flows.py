@@ -28,10 +28,9 @@ from duebook.api.schemas.flows import (
 )
 from duebook.api.schemas.runs import RunShape
 from duebook.errors import Invalid, shorten
-from duebook.explain.flow_runs import flow_explanation_form
 from duebook.model.access import Role
+from duebook.model.codec import encode
 from duebook.model.fields import check_payload, read_name
-from duebook.model.forms import flow_form, run_form
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -46,7 +45,7 @@ def list_flows(ask: Here, limit: Limit = 100, cursor: Cursor = None) -> Response
     """The flows of a namespace, by name, each with its latest run; and what is wrong with files."""
     flows = ask.book.flows
     page = flows.list(limit, cursor=cursor)
-    form = {"items": [flow_form(view) for view in page], "next_cursor": page.next_cursor}
+    form = {"items": [encode(view) for view in page], "next_cursor": page.next_cursor}
     return Answer(form | {"problems": flows.problems()}).response()
 
 
@@ -74,13 +73,13 @@ def _read_directory(key: str, value: Any) -> str:
 @operations("GET", "/{name}", Role.VIEWER, FlowShape, errors=(404,))
 def get_flow(ask: Here, name: str) -> Response:
     """One flow, with its steps, its params and its latest run."""
-    return Answer(flow_form(ask.book.flows.get(name))).response()
+    return Answer(encode(ask.book.flows.get(name))).response()
 
 
 @operations("GET", "/{name}/runs", Role.VIEWER, StepList, errors=(404,))
 def list_flow_runs(ask: Here, name: str, limit: Limit = 20) -> Response:
     """Its runs, the newest first."""
-    return listed([run_form(run) for run in ask.book.flows.runs(name, limit)]).response()
+    return listed([encode(run) for run in ask.book.flows.runs(name, limit)]).response()
 
 
 @operations(
@@ -92,7 +91,7 @@ def start_flow(ask: Writing, name: str) -> Response:
 
     def work(book: Book) -> Answer:
         run = book.flows.start(name, **given)
-        return Answer(run_form(run), 201, {"Location": f"{V1}/runs/{run.id}"})
+        return Answer(encode(run), 201, {"Location": f"{V1}/runs/{run.id}"})
 
     return ask.write(work)
 
@@ -100,25 +99,25 @@ def start_flow(ask: Writing, name: str) -> Response:
 @operations("POST", "/{name}/stop", Role.OPERATOR, StepList, errors=(404, 409))
 def stop_flow(ask: Writing, name: str) -> Response:
     """Cancel its runs that have not ended."""
-    return ask.write(lambda book: listed([run_form(run) for run in book.flows.stop(name)]))
+    return ask.write(lambda book: listed([encode(run) for run in book.flows.stop(name)]))
 
 
 @operations("POST", "/{name}/restart", Role.OPERATOR, FlowShape, errors=(404, 409))
 def restart_flow(ask: Writing, name: str) -> Response:
     """Stop it if it is running, wait as its file says, and start it."""
-    return ask.write(lambda book: Answer(flow_form(book.flows.restart(name))))
+    return ask.write(lambda book: Answer(encode(book.flows.restart(name))))
 
 
 @operations("GET", "/runs/{run_id}", Role.VIEWER, FlowShape, errors=(404, 409))
 def get_performed_flow(ask: Here, run_id: str) -> Response:
     """The flow as a run performs it, by the file that it began with; `last_run` is that run."""
-    return Answer(flow_form(ask.book.flows.performed(run_id))).response()
+    return Answer(encode(ask.book.flows.performed(run_id))).response()
 
 
 @operations("GET", "/runs/{run_id}/steps", Role.VIEWER, StepList, errors=(404,))
 def list_steps(ask: Here, run_id: str) -> Response:
     """The runs of the steps of a run, in the order in which they were made."""
-    return listed([run_form(run) for run in ask.book.flows.steps(run_id)]).response()
+    return listed([encode(run) for run in ask.book.flows.steps(run_id)]).response()
 
 
 @operations("GET", "/runs/{run_id}/explain", Role.VIEWER, FlowExplanationShape, errors=(404, 409))
@@ -130,7 +129,7 @@ def explain_flow_run(
     ] = None,
 ) -> Response:
     """How far a run has come, in a sentence, and what each of its steps waits for."""
-    return Answer(flow_explanation_form(ask.book.flows.explain(run_id, tz))).response()
+    return Answer(encode(ask.book.flows.explain(run_id, tz))).response()
 
 
 @operations(
@@ -139,4 +138,4 @@ def explain_flow_run(
 def retry_flow(ask: Writing, run_id: str) -> Response:
     """Go on with a run that has ended, from where it failed or from a step on."""
     given = read_fields(ask.body, {"step": read_as_it_is})
-    return ask.write(lambda book: Answer(run_form(book.flows.retry(run_id, **given))))
+    return ask.write(lambda book: Answer(encode(book.flows.retry(run_id, **given))))

@@ -12,7 +12,7 @@ from duebook.api.operations import Operations
 from duebook.api.schemas.others import Health, ReadinessShape
 from duebook.api.watching import Watch
 from duebook.model.access import Role
-from duebook.model.forms import readiness_form
+from duebook.model.codec import encode
 
 __all__ = ["operations"]
 
@@ -36,7 +36,7 @@ def readyz(request: Request) -> Response:
     caller, readiness = request.scope[CALLER], watch.readiness()
     form = {"ready": readiness.ready}
     if caller is not None and caller.everywhere:
-        form = readiness_form(readiness)
+        form = encode(readiness)
     return Answer(form, 200 if readiness.ready else 503).response()
 
 

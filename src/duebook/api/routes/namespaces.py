@@ -12,7 +12,7 @@ from duebook.api.bodies import read_as_it_is, read_fields
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.access import NamespaceList, NamespaceShape, QuotaShape
 from duebook.model.access import Role
-from duebook.model.forms import namespace_form
+from duebook.model.codec import encode
 from duebook.model.quota import Quota
 
 __all__ = ["operations"]
@@ -24,7 +24,7 @@ operations = Operations(f"{V1}/namespaces", "namespaces")
 def list_namespaces(ask: Everywhere) -> Response:
     """The namespaces with schedules or a quota, as far as the token sees them."""
     found = [use for use in ask.book.namespaces.list() if ask.caller.sees(use.quota.namespace)]
-    return listed([namespace_form(use) for use in found]).response()
+    return listed([encode(use) for use in found]).response()
 
 
 @operations("PUT", "/{name}", Role.ADMIN, NamespaceShape, body=QuotaShape, everywhere=True)
@@ -35,7 +35,7 @@ def limit_namespace(ask: Everywhere, name: str) -> Response:
     """
     known = {field.name: read_as_it_is for field in fields(Quota)[1:]}
     given = read_fields(ask.body, known)
-    return Answer(namespace_form(ask.book.namespaces.limit(name, **given))).response()
+    return Answer(encode(ask.book.namespaces.limit(name, **given))).response()
 
 
 @operations("DELETE", "/{name}", Role.ADMIN, None, status=204, errors=(404,), everywhere=True)

@@ -9,7 +9,7 @@ from duebook.api.asking import Everywhere
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.others import NodeList
 from duebook.model.access import Role
-from duebook.model.forms import node_form
+from duebook.model.codec import encode
 
 __all__ = ["operations"]
 
@@ -22,4 +22,4 @@ def list_nodes(ask: Everywhere) -> Response:
 
     A token for some namespaces sees the nodes that serve one of them, and counts only its own runs.
     """
-    return listed([node_form(node) for node in ask.book.nodes.list()]).response()
+    return listed([encode(node) for node in ask.book.nodes.list()]).response()

@@ -10,8 +10,8 @@ from duebook.api.bodies import read_fields
 from duebook.api.operations import V1, Operations
 from duebook.api.schemas.others import QueueLimits, QueueList, QueueShape
 from duebook.model.access import Role
+from duebook.model.codec import encode
 from duebook.model.fields import whole
-from duebook.model.forms import queue_form
 from duebook.model.queue import MOST, QueueLoad, read_rate
 
 __all__ = ["operations"]
@@ -25,7 +25,7 @@ def list_queues(ask: Everywhere) -> Response:
 
     A token for some namespaces sees the queues with work of its own, and how much of it there is.
     """
-    return listed([queue_form(load) for load in ask.book.queues.list()]).response()
+    return listed([encode(load) for load in ask.book.queues.list()]).response()
 
 
 @operations("PUT", "/{name}", Role.ADMIN, QueueShape, body=QueueLimits, everywhere=True)
@@ -35,7 +35,7 @@ def limit_queue(ask: Everywhere, name: str) -> Response:
     queues = ask.book.queues
     queue = queues.limit(name, **given)
     loads = (load for load in queues.list() if load.queue.name == name)
-    return Answer(queue_form(next(loads, QueueLoad(queue, 0, 0)))).response()
+    return Answer(encode(next(loads, QueueLoad(queue, 0, 0)))).response()
 
 
 @operations("DELETE", "/{name}", Role.ADMIN, None, status=204, errors=(404,), everywhere=True)

@@ -14,7 +14,7 @@ from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
 from duebook.api.parameters import Header, Query
 from duebook.api.schemas.runs import LogList, OutputShape, RunDetails, RunList, RunShape
-from duebook.model.forms import attempt_form, log_form, output_shown, run_form
+from duebook.model.codec import encode
 from duebook.model.run import Origin, RunStatus
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def list_runs(
         since=since,
         until=until,
     )
-    return paged(lambda at, most: read(limit=most, cursor=at), run_form, cursor, limit).response()
+    return paged(lambda at, most: read(limit=most, cursor=at), encode, cursor, limit).response()
 
 
 @operations("GET", "/{run_id}", Role.VIEWER, RunDetails, errors=(404, 409))
@@ -72,7 +72,7 @@ def cancel_run(ask: Writing, run_id: str) -> Response:
 
     def work(book: Book) -> Answer:
         book.runs.cancel(run_id)
-        return Answer(run_form(book.runs.get(run_id)))
+        return Answer(encode(book.runs.get(run_id)))
 
     return ask.write(work)
 
@@ -80,14 +80,14 @@ def cancel_run(ask: Writing, run_id: str) -> Response:
 @operations("POST", "/{run_id}/retry", Role.OPERATOR, RunShape, errors=(404, 409))
 def retry_run(ask: Writing, run_id: str) -> Response:
     """Open a run again that has ended, as another attempt."""
-    return ask.write(lambda book: Answer(run_form(book.runs.retry(run_id))))
+    return ask.write(lambda book: Answer(encode(book.runs.retry(run_id))))
 
 
 @operations("GET", "/{run_id}/output", Role.VIEWER, OutputShape, errors=(404, 409))
 def get_output(ask: Here, run_id: str) -> Response:
     """What a run returned, however large."""
     run = ask.book.runs.get(run_id)
-    return Answer({"output": output_shown(run, ask.book.runs.output(run.id))}).response()
+    return Answer({"output": run.show_output(ask.book.runs.output(run.id))}).response()
 
 
 @operations(
@@ -122,7 +122,7 @@ def get_log(
     lines = ask.book.runs.log(run.id, place, limit)
     if "text/plain" in accept:
         return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
-    forms = [{"place": place_text(at)} | log_form(line) for at, line in lines]
+    forms = [{"place": place_text(at)} | encode(line) for at, line in lines]
     shown = forms[: max(fitting(forms, PAGE_BYTES), 1)]
     after = shown[-1]["place"] if shown else place_text(place)
     ended = not run.is_active and len(lines) < limit and len(shown) == len(forms)
@@ -132,4 +132,4 @@ def get_log(
 def _details(book: Book, run_id: str) -> dict[str, Any]:
     run = book.runs.get(run_id)
     attempts = book.runs.attempts(run.id)
-    return run_form(run) | {"attempts": [attempt_form(attempt) for attempt in attempts]}
+    return encode(run) | {"attempts": [encode(attempt) for attempt in attempts]}

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from duebook.api.answers import Answer, about_schedule, listed, paged
 from duebook.api.asking import Cursor, Here, Limit, Writing
 from duebook.api.bodies import read_definition, read_fields
-from duebook.api.forms import exception_form, ledger_form, revision_form
 from duebook.api.operations import V1, Operations
 from duebook.api.parameters import Query
 from duebook.api.schemas.definitions import ScheduleChange
@@ -40,9 +39,9 @@ from duebook.api.schemas.schedules import (
     WithdrawnShape,
 )
 from duebook.book.schedule_reader import MOST_PREVIEWED
-from duebook.explain import Explanation, explanation_form
+from duebook.explain import Explanation
+from duebook.model.codec import encode
 from duebook.model.fields import check_payload, one_of, read_flag, read_instant, read_text
-from duebook.model.forms import edit_form, run_form, schedule_form
 from duebook.model.run import Origin, Run, RunStatus
 from duebook.timetext import format_instant
 
@@ -78,7 +77,7 @@ def trigger_schedule(ask: Writing, name: str) -> Response:
 
     def work(book: Book) -> Answer:
         run = book.schedules.trigger(name, **given)
-        return Answer(run_form(run), 201, {"Location": f"{V1}/runs/{run.id}"})
+        return Answer(encode(run), 201, {"Location": f"{V1}/runs/{run.id}"})
 
     return ask.write(work)
 
@@ -107,7 +106,7 @@ def skip_next(ask: Writing, name: str) -> Response:
 
     def work(book: Book) -> Answer:
         schedule, due_at = book.schedules.skip_next(name, **given)
-        form = {"skipped_due_at": format_instant(due_at), "schedule": schedule_form(schedule)}
+        form = {"skipped_due_at": format_instant(due_at), "schedule": encode(schedule)}
         return Answer(form)
 
     return ask.write(work)
@@ -134,7 +133,7 @@ def preview_update(ask: Here, name: str) -> Response:
     """What a PATCH would do to the definition and the next ten due times; nothing is changed."""
     changes = read_definition(ask.body)
     with ask.computing() as book:
-        return Answer(edit_form(book.schedules.preview_update(name, **changes))).response()
+        return Answer(encode(book.schedules.preview_update(name, **changes))).response()
 
 
 @operations(
@@ -166,7 +165,7 @@ def backfill_schedule(ask: Writing, name: str) -> Response:
             "dry_run": given.get("dry_run", False),
             "count": len(found),
             "due_times": [format_instant(at) for at in due if at is not None],
-            "runs": [run_form(run) for run in runs],
+            "runs": [encode(run) for run in runs],
         }
         return Answer(form)
 
@@ -224,7 +223,7 @@ def explain_schedule(
     with ask.computing() as book:
         told = book.schedules.explain(name, at, start, end, tz)
         explanations = [told] if isinstance(told, Explanation) else told
-        return listed([explanation_form(explanation) for explanation in explanations]).response()
+        return listed([encode(explanation) for explanation in explanations]).response()
 
 
 @operations("GET", "/runs", Role.VIEWER, RunList, errors=(404,))
@@ -240,7 +239,7 @@ def list_schedule_runs(
 ) -> Response:
     """The runs of a schedule, the newest first; also after it was deleted."""
     read = partial(ask.book.runs.list, name, status=status, origin=origin, since=since, until=until)
-    return paged(lambda at, most: read(limit=most, cursor=at), run_form, cursor, limit).response()
+    return paged(lambda at, most: read(limit=most, cursor=at), encode, cursor, limit).response()
 
 
 @operations("GET", "/ledger", Role.VIEWER, LedgerList, errors=(404,))
@@ -255,19 +254,17 @@ def list_ledger(
 ) -> Response:
     """The due times that did not become runs, and why; the newest first."""
     read = partial(ask.book.schedules.ledger, name, reason=reason, since=since, until=until)
-    return paged(
-        lambda at, most: read(limit=most, cursor=at), ledger_form, cursor, limit
-    ).response()
+    return paged(lambda at, most: read(limit=most, cursor=at), encode, cursor, limit).response()
 
 
 @operations("GET", "/revisions", Role.VIEWER, RevisionList, errors=(404,))
 def list_revisions(ask: Here, name: str) -> Response:
     """Every definition that was in force, the first one first."""
-    return listed([revision_form(found) for found in ask.book.schedules.revisions(name)]).response()
+    return listed([encode(found) for found in ask.book.schedules.revisions(name)]).response()
 
 
 @operations("GET", "/exceptions", Role.VIEWER, ExceptionList, errors=(404,))
 def list_exceptions(ask: Here, name: str) -> Response:
     """What was said about due times to come: skipped ones and moved ones."""
     said = ask.book.schedules.exceptions(name)
-    return listed([exception_form(exception) for exception in said]).response()
+    return listed([encode(exception) for exception in said]).response()

@@ -16,8 +16,8 @@ from duebook.api.problems import VersionNeeded
 from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
 from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
 from duebook.model.access import Role
+from duebook.model.codec import encode
 from duebook.model.filters import ScheduleSort, Status
-from duebook.model.forms import schedule_form
 
 __all__ = ["operations"]
 
@@ -59,9 +59,7 @@ def list_schedules(
         target=target,
         problem=problem,
     )
-    return paged(
-        lambda at, most: read(cursor=at, limit=most), schedule_form, cursor, limit
-    ).response()
+    return paged(lambda at, most: read(cursor=at, limit=most), encode, cursor, limit).response()
 
 
 @operations(

@@ -14,7 +14,7 @@ from duebook.api.permissions import choose_namespace
 from duebook.api.schemas.others import StatusShape
 from duebook.book.readiness import GRACE, look
 from duebook.model.access import Role
-from duebook.model.forms import readiness_form
+from duebook.model.codec import encode
 from duebook.timetext import format_duration
 
 __all__ = ["operations"]
@@ -41,4 +41,4 @@ def get_status(
     seen = None if ask.caller.everywhere else ask.caller.namespaces
     if namespace is not None:
         seen = (choose_namespace(ask.caller, namespace),)
-    return Answer(readiness_form(look(ask.services.store, grace, seen))).response()
+    return Answer(encode(look(ask.services.store, grace, seen))).response()

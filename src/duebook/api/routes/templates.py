@@ -11,7 +11,7 @@ from duebook.api.operations import V1, Operations
 from duebook.api.schemas.definitions import TemplateDefaults
 from duebook.api.schemas.others import TemplateList, TemplateShape
 from duebook.model.access import Role
-from duebook.model.forms import template_form
+from duebook.model.codec import encode
 
 __all__ = ["operations"]
 
@@ -21,13 +21,13 @@ operations = Operations(f"{V1}/templates", "templates")
 @operations("GET", "", Role.VIEWER, TemplateList)
 def list_templates(ask: Here) -> Response:
     """The templates of a namespace, by name."""
-    return listed([template_form(template) for template in ask.book.templates.list()]).response()
+    return listed([encode(template) for template in ask.book.templates.list()]).response()
 
 
 @operations("GET", "/{name}", Role.VIEWER, TemplateShape, errors=(404,))
 def get_template(ask: Here, name: str) -> Response:
     """One template."""
-    return Answer(template_form(ask.book.templates.get(name))).response()
+    return Answer(encode(ask.book.templates.get(name))).response()
 
 
 @operations("PUT", "/{name}", Role.OPERATOR, TemplateShape, body=TemplateDefaults)
@@ -35,7 +35,7 @@ def save_template(ask: Here, name: str) -> Response:
     """Keep some fields of a definition under a name; they replace all that it had."""
     defaults = read_definition(ask.body)
     saved = ask.book.templates.save(name, **defaults)
-    return Answer(template_form(saved)).response()
+    return Answer(encode(saved)).response()
 
 
 @operations("DELETE", "/{name}", Role.OPERATOR, None, status=204, errors=(404,))

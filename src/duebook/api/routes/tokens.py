@@ -11,8 +11,8 @@ from duebook.api.operations import V1, Operations
 from duebook.api.schemas.access import TokenCreation, TokenList, TokenMade, TokenShape
 from duebook.ids import check_name
 from duebook.model.access import Role, read_namespaces, read_role
+from duebook.model.codec import encode
 from duebook.model.fields import read_instant
-from duebook.model.forms import token_form
 
 __all__ = ["operations"]
 
@@ -22,7 +22,7 @@ operations = Operations(f"{V1}/tokens", "tokens")
 @operations("GET", "", Role.ADMIN, TokenList, everywhere=True)
 def list_tokens(ask: Everywhere) -> Response:
     """Every token by name, also those that were revoked or expired; their secrets are gone."""
-    return listed([token_form(token) for token in ask.book.tokens.list()]).response()
+    return listed([encode(token) for token in ask.book.tokens.list()]).response()
 
 
 @operations(
@@ -46,10 +46,10 @@ def create_token(ask: Everywhere) -> Response:
     }
     given = read_fields(ask.body, readers, required=("name", "role", "namespaces"))
     token, secret = ask.book.tokens.create(**given)
-    return Answer(token_form(token) | {"token": secret}, 201).response()
+    return Answer(encode(token) | {"token": secret}, 201).response()
 
 
 @operations("DELETE", "/{name}", Role.ADMIN, TokenShape, errors=(404, 409), everywhere=True)
 def revoke_token(ask: Everywhere, name: str) -> Response:
     """Revoke a token, by its name or id: from now on it opens nothing."""
-    return Answer(token_form(ask.book.tokens.revoke(name))).response()
+    return Answer(encode(ask.book.tokens.revoke(name))).response()

@@ -11,7 +11,7 @@ from duebook.api.operations import Operations
 from duebook.api.parameters import Query
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
-from duebook.model.consumer import consumer_form
+from duebook.model.codec import encode
 from duebook.model.event import EventPage
 from duebook.web.page_request import CurrentPage, Form, Submitted
 
@@ -85,7 +85,7 @@ def get_reader(page: CurrentPage, name: str) -> Response:
         }
 
     seen = page.shared(load)
-    options = consumer_form(seen["reader"])["options"]
+    options = encode(seen["reader"])["options"]
     done = page.request.query_params.get("done")
     return page.render("reader.html", options=options, done=DONE.get(done or ""), **seen)
 

@@ -15,7 +15,6 @@ from duebook.api.parameters import Query
 from duebook.api.problems import problem_of
 from duebook.errors import Invalid, NotFound
 from duebook.model.access import Role
-from duebook.model.forms import output_shown
 from duebook.model.insight import fold_steps
 from duebook.model.listing import Listing
 from duebook.model.run import Origin, RunStatus, overlapped
@@ -150,7 +149,7 @@ def get_run(
         attempts=seen["attempts"],
         overlapped=overlapped,
         payload=seen["payload"],
-        output=output_shown(run, run.output),
+        output=run.show_output(run.output),
         tz=seen["tz"],
         flow=seen["flow"],
         again=_again(run, seen["whole"]),
@@ -216,7 +215,7 @@ def _definition(book: Book, run: Run) -> ScheduleSpec | None:
 def get_output(page: CurrentPage, run_id: str) -> Response:
     """What a run returned, as a file."""
     run = page.book.runs.get(run_id)
-    output = output_shown(run, page.book.runs.output(run.id))
+    output = run.show_output(page.book.runs.output(run.id))
     is_text = isinstance(output, str)
     name = f"{run.id}.{'txt' if is_text else 'json'}"
     return Response(

@@ -14,7 +14,6 @@ from duebook.errors import Invalid, NotFound
 from duebook.explain import Explanation
 from duebook.model.access import Role
 from duebook.model.filters import ScheduleSort, Status
-from duebook.model.forms import definition_form
 from duebook.model.listing import Listing
 from duebook.triggers.typed_time import read_time
 from duebook.triggers.zones import local_datetime
@@ -166,7 +165,7 @@ def get_schedule(
     return page.render(
         "schedule.html",
         spec=spec,
-        form=definition_form(spec) if spec else {},
+        form=spec.to_shown() if spec else {},
         warnings=[w for t in spec.triggers for w in t.warnings(seen["now"])] if spec else [],
         chart=duration_chart(seen["marks"], clock),
         told=told,

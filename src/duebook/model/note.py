@@ -1,0 +1,17 @@
+"""What somebody is told beside an answer, as a value."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from duebook.model.codec import Shown, shown
+
+__all__ = ["Note"]
+
+
+@shown()
+class Note(NamedTuple):
+    """What somebody should know about a change that was made all the same."""
+
+    code: Annotated[str, Shown(example="missed")]
+    message: str
