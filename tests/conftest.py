@@ -7,11 +7,15 @@ import logging
 import shutil
 import tempfile
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from duebook.book import Book
+from duebook.store.sqlite import SqliteStore
+from tests.support.builders import VirtualClock
 from tests.support.postgres import MEMORY, patient
 from tests.support.waiting import PATIENCE
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from duebook.store.base import Store
     from tests.support.bouncer import Bouncer
     from tests.support.postgres import Server
 
@@ -111,3 +116,32 @@ def postgres_url(postgres_server: Server) -> Iterator[str]:
     """A database with empty books for one test."""
     with postgres_server.database() as url:
         yield url
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """The clock of stores that a test sets."""
+    return VirtualClock()
+
+
+@pytest.fixture
+def file_store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A store on a file, on the machine's clock."""
+    with closing(SqliteStore(tmp_path / "books.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[Store]:
+    """A store on PostgreSQL, on the machine's clock; most rooms have others instead."""
+    from duebook.store.postgres import PostgresStore
+
+    with closing(PostgresStore(postgres_url)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def book(request: pytest.FixtureRequest, store: Store) -> Book:
+    """The client on the store of the test, as whoever `book_as` names."""
+    marker = request.node.get_closest_marker("book_as")
+    return Book(store, **({"by": "a test"} | (marker.kwargs if marker else {})))

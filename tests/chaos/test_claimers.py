@@ -78,12 +78,6 @@ def claimers() -> Iterator[Claimers]:
         yield begun
 
 
-@pytest.fixture
-def book(postgres_url: str) -> Iterator[Book]:
-    with closing(Book(PostgresStore(postgres_url))) as opened:
-        yield opened
-
-
 def add(book: Book, name: str, runs: int, **policies: Any) -> None:
     """A schedule with so many runs to claim."""
     book.schedules.create(name, trigger=NEVER, target=TRUE, **policies)

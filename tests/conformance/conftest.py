@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.book import Book
 from tests.support.backends import (
     BACKENDS,
     Backend,
     PostgresBackend,
     SqliteBackend,
 )
-from tests.support.builders import VirtualClock
 from tests.support.postgres import be_patient
 
 if TYPE_CHECKING:
@@ -22,17 +20,13 @@ if TYPE_CHECKING:
 
     from duebook.store.base import Store
     from tests.support.bouncer import Bouncer
+    from tests.support.builders import VirtualClock
 
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test here is about how long a transaction may take."""
     be_patient(monkeypatch)
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 @pytest.fixture(params=BACKENDS)
@@ -56,8 +50,3 @@ def backend(
 @pytest.fixture
 def store(backend: Backend) -> Store:
     return backend.open()
-
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store)

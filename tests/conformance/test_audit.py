@@ -20,12 +20,9 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from tests.support.backends import Backend
 
+pytestmark = pytest.mark.book_as(by="token:ci")
+
 SECRET = "hunter2-not-to-be-shown"  # noqa: S105
-
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store, by="token:ci")
 
 
 def make(book: Book, name: str = "job", **more: Any) -> None:

@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from duebook.model.event import Event
     from duebook.store.base import Store
 
+pytestmark = pytest.mark.book_as(by="token:ci")
+
 SECRET = "hunter2-not-to-be-shown"  # noqa: S105
 HOOK = "https://example.com/hooks"
-
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store, by="token:ci")
 
 
 def publish(book: Book, *numbers: int, topic: str = "t", **more: Any) -> None:

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
     from tests.support.backends import Backend
 
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store, "shop", by="token:ci")
+pytestmark = pytest.mark.book_as(namespace="shop", by="token:ci")
 
 
 def make(book: Book, name: str, every: str = "1m", **more: Any) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duebook.book import Book
 from duebook.errors import Invalid
 from duebook.model.codec import encode
 from tests.attack.walls import HOSTILE_SETTINGS, REFUSED_SETTINGS
 
 if TYPE_CHECKING:
-    from duebook.store.base import Store
+    from duebook.book import Book
+
+pytestmark = pytest.mark.book_as(by="token:ci")
 
 SECRET = "hunter2-not-to-be-shown"  # noqa: S105
 HOOK = "https://example.com/hooks"
@@ -24,11 +25,6 @@ KAFKA_CONFIG = {
     "ssl.key.pem": SECRET,
 }
 HIDDEN_CONFIG = KAFKA_CONFIG | {"sasl.oauthbearer.client.secret": "***", "ssl.key.pem": "***"}
-
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store, by="token:ci")
 
 
 def test_what_settings_of_kafka_hide_stays_while_no_endpoint_changes(book: Book) -> None:

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
 
 
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store)
-
-
 def spec_of(book: Book, name: str) -> ScheduleSpec:
     spec = book.schedules.get(name).spec
     assert spec is not None

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from tests.support.backends import Backend
 
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store, by="cli:ann")
+pytestmark = pytest.mark.book_as(by="cli:ann")
 
 
 def test_a_token_is_made_listed_and_proven_by_its_secret(book: Book) -> None:

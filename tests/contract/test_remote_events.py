@@ -36,47 +36,47 @@ def server(served: Served, path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def book(server: Served) -> Iterator[RemoteBook]:
+def remote(server: Served) -> Iterator[RemoteBook]:
     with RemoteBook(server.url, "admin") as opened:
         yield opened
 
 
-def test_the_log_is_published_to_listed_and_followed(book: RemoteBook) -> None:
-    ids = [book.events.publish("orders", {"n": n}, key=str(n % 2)) for n in range(5)]
-    assert [event.id for event in book.events.list("orders")] == ids
-    assert [event.id for event in book.events.list("*", limit=2)] == ids[:2]
-    assert [event.id for event in book.events.list(["orders", "other"], after=3)] == ids[3:]
-    assert [event.data["n"] for event in book.events.list(key="1")] == [1, 3]
-    assert [event.id for event in book.events.latest(limit=2)] == ids[3:]
-    assert book.events.get(ids[0]).id == ids[0]
-    assert book.events.position() == 5
-    assert book.events.position("2020-01-01T00:00:00Z") == 0
-    assert [(use.topic, use.events) for use in book.events.topics()] == [("orders", 5)]
-    followed = book.events.tail("orders", since="2020-01-01T00:00:00Z", pause=lambda _: None)
+def test_the_log_is_published_to_listed_and_followed(remote: RemoteBook) -> None:
+    ids = [remote.events.publish("orders", {"n": n}, key=str(n % 2)) for n in range(5)]
+    assert [event.id for event in remote.events.list("orders")] == ids
+    assert [event.id for event in remote.events.list("*", limit=2)] == ids[:2]
+    assert [event.id for event in remote.events.list(["orders", "other"], after=3)] == ids[3:]
+    assert [event.data["n"] for event in remote.events.list(key="1")] == [1, 3]
+    assert [event.id for event in remote.events.latest(limit=2)] == ids[3:]
+    assert remote.events.get(ids[0]).id == ids[0]
+    assert remote.events.position() == 5
+    assert remote.events.position("2020-01-01T00:00:00Z") == 0
+    assert [(use.topic, use.events) for use in remote.events.topics()] == [("orders", 5)]
+    followed = remote.events.tail("orders", since="2020-01-01T00:00:00Z", pause=lambda _: None)
     assert [event.id for event in islice(followed, 5)] == ids
-    ids.append(book.events.publish("orders"))
+    ids.append(remote.events.publish("orders"))
     assert next(followed).id == ids[-1]
 
 
 def test_more_than_a_server_gives_at_once_is_asked_for_in_parts(
-    book: RemoteBook, server: Served, path: Path
+    remote: RemoteBook, server: Served, path: Path
 ) -> None:
     assert server.url
     with Duebook(f"sqlite:///{path}") as here:
         for number in range(1_100):
             here.events.publish("t", number)
-    assert [event.data for event in book.events.list(limit=1_050)] == list(range(1_050))
-    assert [event.data for event in book.events.latest(limit=1_050)] == list(range(50, 1_100))
+    assert [event.data for event in remote.events.list(limit=1_050)] == list(range(1_050))
+    assert [event.data for event in remote.events.latest(limit=1_050)] == list(range(50, 1_100))
 
 
-def test_secrets_stay_where_they_are(book: RemoteBook, server: Served, path: Path) -> None:
-    event_id = book.events.publish("orders", {"token": "hunter2"})
-    assert book.events.get(event_id).data == {"token": "***"}
-    sink, secret = book.events.add_sink("hooks", "webhook", "orders", url=HOOK)
+def test_secrets_stay_where_they_are(remote: RemoteBook, server: Served, path: Path) -> None:
+    event_id = remote.events.publish("orders", {"token": "hunter2"})
+    assert remote.events.get(event_id).data == {"token": "***"}
+    sink, secret = remote.events.add_sink("hooks", "webhook", "orders", url=HOOK)
     assert sink.options == {"url": HOOK, "secret": "***"}
     assert (sink.topics, sink.namespace, sink.kind) == (("orders",), "default", "webhook")
     assert secret is not None
-    again, none = book.events.add_sink("hooks", "webhook", **sink.options)
+    again, none = remote.events.add_sink("hooks", "webhook", **sink.options)
     assert (again.topics, none) == (None, None)
     with Duebook(f"sqlite:///{path}") as here:
         assert here.events.get(event_id).data == {"token": "hunter2"}
@@ -86,50 +86,50 @@ def test_secrets_stay_where_they_are(book: RemoteBook, server: Served, path: Pat
 
 
 def test_who_reads_the_log_is_looked_at_and_forgotten(
-    book: RemoteBook, server: Served, path: Path
+    remote: RemoteBook, server: Served, path: Path
 ) -> None:
     assert server.url
-    book.events.publish("orders")
+    remote.events.publish("orders")
     with Duebook(f"sqlite:///{path}") as here:
         for _ in here.events.consume("orders", "billing", follow=False):
             pass
-        assert book.events.consumers() == here.events.consumers()
-        assert book.events.lags() == here.events.lags()
-        assert book.events.partitions("billing") == here.events.partitions("billing")
-    assert book.events.sinks() == []
-    assert book.events.replay("billing", after=0) == (0, 1)
-    assert book.events.replay_dead("billing") == 0
-    assert book.events.dead_letters("billing") == []
-    book.events.remove("billing")
-    assert book.events.consumers() == []
+        assert remote.events.consumers() == here.events.consumers()
+        assert remote.events.lags() == here.events.lags()
+        assert remote.events.partitions("billing") == here.events.partitions("billing")
+    assert remote.events.sinks() == []
+    assert remote.events.replay("billing", after=0) == (0, 1)
+    assert remote.events.replay_dead("billing") == 0
+    assert remote.events.dead_letters("billing") == []
+    remote.events.remove("billing")
+    assert remote.events.consumers() == []
 
 
-def test_refusals_are_those_of_the_books(book: RemoteBook) -> None:
+def test_refusals_are_those_of_the_books(remote: RemoteBook) -> None:
     with pytest.raises(NotFound):
-        book.events.get(new_id())
+        remote.events.get(new_id())
     with pytest.raises(NotFound):
-        book.events.remove("nobody")
+        remote.events.remove("nobody")
     with pytest.raises(NotFound):
-        book.events.drop_dead("nobody", "../../x")
+        remote.events.drop_dead("nobody", "../../x")
     with pytest.raises(NotFound):
-        book.events.partitions("../queues")
+        remote.events.partitions("../queues")
     with pytest.raises(Invalid):
-        book.events.publish("a b")
+        remote.events.publish("a b")
     with pytest.raises(Invalid):
-        book.events.list("a b")
+        remote.events.list("a b")
     with pytest.raises(BadCursor):
-        book.events.page(cursor="x")
-    book.events.add_sink("bus", "kafka", servers="k:9092")
+        remote.events.page(cursor="x")
+    remote.events.add_sink("bus", "kafka", servers="k:9092")
     with pytest.raises(Conflict):
-        book.events.add_sink("bus", "webhook", url=HOOK)
+        remote.events.add_sink("bus", "webhook", url=HOOK)
 
 
-def test_what_needs_a_transaction_says_so(book: RemoteBook) -> None:
+def test_what_needs_a_transaction_says_so(remote: RemoteBook) -> None:
     with pytest.raises(NeedsDatabase, match="give --database"):
-        book.events.consume("orders", "billing")
+        remote.events.consume("orders", "billing")
     with pytest.raises(NeedsDatabase, match="give --database"):
-        book.events.consumer("orders", "billing")
+        remote.events.consumer("orders", "billing")
     with pytest.raises(NeedsDatabase, match="give --database"):
-        book.events.serve()
+        remote.events.serve()
     with pytest.raises(NeedsDatabase, match="give --database"):
-        book.events.publish("orders", connection=object())
+        remote.events.publish("orders", connection=object())

@@ -59,7 +59,7 @@ steps:
 
 
 @pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Duebook]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Duebook]:
     monkeypatch.setenv("DUEBOOK_HTTP_ALLOW", "127.0.0.0/8")
     made = Duebook(str(tmp_path / "books.db"))
 
@@ -82,11 +82,11 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Duebook]:
     made.store.close()
 
 
-def put_flow(book: Duebook, folder: Path) -> None:
+def put_flow(app: Duebook, folder: Path) -> None:
     folder.mkdir()
     (folder / "etl.yaml").write_text(FLOW)
     (folder / "broken.yaml").write_text(f"params: [{{name: pwd, default: '{MARK}-broken'}}\n")
-    registry = FlowRegistry(book.store, "default", timedelta(days=1))
+    registry = FlowRegistry(app.store, "default", timedelta(days=1))
     registry.hold([folder.name])
     sync = FlowSync([folder], registry)
     for moment in range(3):
@@ -118,18 +118,18 @@ def targets(server: Server) -> dict[str, dict[str, Any]]:
     }
 
 
-def perform(book: Duebook, server: Server) -> list[Run]:
+def perform(app: Duebook, server: Server) -> list[Run]:
     """Each is made, changed and run; then the flow alone."""
-    with book.running(slots=4):
+    with app.running(slots=4):
         for name, definition in targets(server).items():
-            book.schedules.create(name, trigger=DAILY, **definition)
-            book.schedules.update(name, priority=1)
-            book.schedules.trigger(name)
-        book.flows.start("etl", {"DB_PASSWORD": f'{MARK}-"given'})
-        book.enqueue("login", {"access_token": f"{MARK}-enqueued"})
+            app.schedules.create(name, trigger=DAILY, **definition)
+            app.schedules.update(name, priority=1)
+            app.schedules.trigger(name)
+        app.flows.start("etl", {"DB_PASSWORD": f'{MARK}-"given'})
+        app.enqueue("login", {"access_token": f"{MARK}-enqueued"})
 
         def ended() -> list[Run]:
-            runs = list(book.runs.list(limit=100))
+            runs = list(app.runs.list(limit=100))
             return runs if all(not run.is_active for run in runs) else []
 
         return eventually(ended)
@@ -163,23 +163,23 @@ def commands(runs: list[Run], file: Path) -> Iterator[list[str]]:
 
 
 def test_no_secret_is_in_any_output(
-    book: Duebook, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    app: Duebook, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="duebook")
-    put_flow(book, tmp_path / "flows")
+    put_flow(app, tmp_path / "flows")
     with Server() as server:
-        runs = perform(book, server)
-        book.templates.save("shared", **targets(server)["http"])
+        runs = perform(app, server)
+        app.templates.save("shared", **targets(server)["http"])
         sent = json.dumps([[asked.path, asked.headers, asked.body] for asked in server.asked])
     for place in ("query", "header", "json", "body"):
         assert f"{MARK}-{place}" in sent, "a server gets what is its own"
-    said = str([book.runs.output(run.id) for run in runs if run.step == "print"])
+    said = str([app.runs.output(run.id) for run in runs if run.step == "print"])
     assert f'{MARK}-"given' in said, "later steps work with the output"
 
     leaks = [f"node log: {line}" for line in caplog.text.splitlines() if MARK in line]
-    client = TestClient(create_site(book.store, FixedTokens()), BASE)
+    client = TestClient(create_site(app.store, FixedTokens()), BASE)
     client.cookies.set("duebook_session", "admin")
-    events = [event.id for event in book.events.list(limit=100)]
+    events = [event.id for event in app.events.list(limit=100)]
     looked = 0
     for path in paths(runs, events[-3:]):
         kind = "application/json" if path.startswith("/api") else "text/html"
@@ -187,7 +187,7 @@ def test_no_secret_is_in_any_output(
         looked += answer.status_code == 200
         leaks += [f"{path}: {line[:300]}" for line in answer.text.splitlines() if MARK in line]
     assert looked > 100
-    printed = [line.text for run in runs for _, line in book.runs.log(run.id)]
+    printed = [line.text for run in runs for _, line in app.runs.log(run.id)]
     assert any("got ***" in text for text in printed)
     leaks += [f"log: {text}" for text in printed if MARK in text]
     for words in commands(runs, tmp_path / "flows" / "etl.yaml"):
@@ -206,7 +206,7 @@ def test_no_secret_is_in_any_output(
         {"target": "ask", "payload": [{"pwd": f"{MARK}-payload"}]},
     ],
 )
-def test_no_error_repeats_a_secret(book: Duebook, wrong: dict[str, Any]) -> None:
+def test_no_error_repeats_a_secret(app: Duebook, wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as caught:
-        book.schedules.create("wrong", trigger=DAILY, **wrong)
+        app.schedules.create("wrong", trigger=DAILY, **wrong)
     assert MARK not in str(caught.value)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.book import Book
 from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
-from duebook.store.postgres import PostgresStore
 from duebook.targets.addresses import read_networks
 from tests.support.kafka import Kafka, messages
 from tests.support.waiting import eventually
@@ -22,18 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from duebook.book import Book
+    from duebook.store.postgres import PostgresStore
+
 KEYS = 10
-
-
-@pytest.fixture
-def store(postgres_url: str) -> Iterator[PostgresStore]:
-    with closing(PostgresStore(postgres_url)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def book(store: PostgresStore) -> Book:
-    return Book(store)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from tests.support.nodes import World, world
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -289,15 +288,8 @@ class Stuck:
         return getattr(self._store, name)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "books.db")
-    yield opened
-    opened.close()
-
-
 def test_requests_that_wait_hold_up_neither_the_scheduler_nor_the_health(
-    store: SqliteStore, tmp_path: Path
+    file_store: SqliteStore, tmp_path: Path
 ) -> None:
     stuck = Stuck(SqliteStore(tmp_path / "books.db"))
     place = bind("127.0.0.1", 0)
@@ -316,7 +308,7 @@ def test_requests_that_wait_hold_up_neither_the_scheduler_nor_the_health(
             thread.start()
         for _ in threads:
             assert stuck.asked.acquire(timeout=PATIENCE)
-        assert tick(store) == 0
+        assert tick(file_store) == 0
         assert httpx2.get(f"{place.address}/healthz", timeout=PATIENCE).status_code == 200
         stuck.go.set()
         for thread in threads:
@@ -325,7 +317,9 @@ def test_requests_that_wait_hold_up_neither_the_scheduler_nor_the_health(
     assert answers == [200] * 20
 
 
-def test_a_tick_that_does_not_end_holds_up_no_reader(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_tick_that_does_not_end_holds_up_no_reader(
+    file_store: SqliteStore, tmp_path: Path
+) -> None:
     planning, go = threading.Event(), threading.Event()
 
     def plan_for_ever(tx: Any) -> None:
@@ -333,7 +327,7 @@ def test_a_tick_that_does_not_end_holds_up_no_reader(store: SqliteStore, tmp_pat
         planning.set()
         assert go.wait(4 * PATIENCE)
 
-    ticker = threading.Thread(target=lambda: store.transact(plan_for_ever))
+    ticker = threading.Thread(target=lambda: file_store.transact(plan_for_ever))
     ticker.start()
     assert planning.wait(PATIENCE)
     other = SqliteStore(tmp_path / "books.db")
@@ -351,9 +345,9 @@ def test_a_tick_that_does_not_end_holds_up_no_reader(store: SqliteStore, tmp_pat
         other.close()
 
 
-def test_a_server_ends_at_once_when_nobody_asks(store: SqliteStore) -> None:
+def test_a_server_ends_at_once_when_nobody_asks(file_store: SqliteStore) -> None:
     server = Server(
-        create_app(store, BookAuthenticator(store, lambda: LOCAL)), bind("127.0.0.1", 0)
+        create_app(file_store, BookAuthenticator(file_store, lambda: LOCAL)), bind("127.0.0.1", 0)
     )
     server.start()
     server.close()

@@ -36,11 +36,6 @@ HOOK = "https://example.com/hooks"
 SINK = {"kind": "webhook", "options": {"url": HOOK}}
 
 
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store)
-
-
 def stamp(store: Store) -> None:
     store.transact(lambda tx: tx.stamp_events(10_000))
 

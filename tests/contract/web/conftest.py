@@ -6,23 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.book import Book
-from tests.support.builders import VirtualClock
 from tests.support.pages import Browser, site_on
 
 if TYPE_CHECKING:
     from duebook.api.app import App
     from duebook.store.base import Store
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
-def book(store: Store) -> Book:
-    return Book(store, by="a test")
 
 
 @pytest.fixture

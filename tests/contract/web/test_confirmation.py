@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 
 from duebook.delivery.courier import Courier
-from duebook.store.sqlite import SqliteStore
 from duebook.timetext import format_instant
 from duebook.web.routes import PAGES
 from tests.support.builders import begin, claim, settle
@@ -44,10 +43,9 @@ NOTICE: Final = re.compile(r'<div class="alert done".*?</div>', re.DOTALL)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = SqliteStore(tmp_path / "books.db")
-    yield opened
-    opened.close()
+def store(file_store: Store) -> Store:
+    """One database is enough to see what each page asks."""
+    return file_store
 
 
 def kind_of(path: str) -> str:

@@ -12,25 +12,17 @@ import pytest
 from duebook.api.authenticator import SESSION_LASTS, BookAuthenticator
 from duebook.api.token_cache import TokenCache
 from duebook.book.tokens import Tokens
-from duebook.clock import utc_now
 from duebook.errors import Unavailable
 from duebook.model.access import Role
-from duebook.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from duebook.store.base import Tx
+    from duebook.store.sqlite import SqliteStore
+    from tests.support.builders import VirtualClock
 
 LOCAL = f"dbk_local_{'a' * 43}"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "books.db")
-    yield opened
-    opened.close()
 
 
 def test_the_local_token_is_admin_everywhere(store: SqliteStore) -> None:
@@ -140,13 +132,13 @@ def test_a_forged_session_ends_nothing(store: SqliteStore) -> None:
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "forgotten"])
 def test_a_token_that_has_ended_is_seen_half_a_second_later_by_streams(
-    store: SqliteStore, how: str, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, clock: VirtualClock, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokens, seconds = Tokens(store), 0.0
     door = BookAuthenticator(store)
     recent = TokenCache(store, lambda: seconds)
     monkeypatch.setattr(door, "_cached", recent)
-    until = utc_now() + timedelta(hours=1)
+    until = clock.now + timedelta(hours=1)
     token, text = tokens.create("ci", "viewer", ["*"], expires_at=until)
     caller = door.check(text, again=True)
     assert caller is not None

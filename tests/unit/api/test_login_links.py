@@ -22,7 +22,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def seconds() -> Clock:
     return Clock()
 
 
@@ -33,24 +33,24 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def links_at(path: Path, clock: Clock) -> LoginLinks:
+def links_at(path: Path, seconds: Clock) -> LoginLinks:
     """As each process has them."""
-    return LoginLinks(path, LocalToken(path), clock)
+    return LoginLinks(path, LocalToken(path), seconds)
 
 
-def test_a_code_works_once_for_all_processes(path: Path, clock: Clock) -> None:
+def test_a_code_works_once_for_all_processes(path: Path, seconds: Clock) -> None:
     token = keep_local_token(path)
-    code = links_at(path, clock).new_code(token)
-    assert links_at(path, clock).use(code) == token
-    assert links_at(path, clock).use(code) is None
+    code = links_at(path, seconds).new_code(token)
+    assert links_at(path, seconds).use(code) == token
+    assert links_at(path, seconds).use(code) is None
 
 
-def test_of_many_who_use_a_code_at_once_one_gets_in(path: Path, clock: Clock) -> None:
-    code = links_at(path, clock).new_code(keep_local_token(path))
+def test_of_many_who_use_a_code_at_once_one_gets_in(path: Path, seconds: Clock) -> None:
+    code = links_at(path, seconds).new_code(keep_local_token(path))
     together, found = threading.Barrier(8), []
 
     def use() -> None:
-        links = links_at(path, clock)
+        links = links_at(path, seconds)
         together.wait()
         found.append(links.use(code))
 
@@ -63,24 +63,24 @@ def test_of_many_who_use_a_code_at_once_one_gets_in(path: Path, clock: Clock) ->
 
 
 @pytest.mark.parametrize(("later", "works"), [(59, True), (60, False), (-3600, False)])
-def test_a_code_works_for_a_minute(path: Path, clock: Clock, later: int, works: bool) -> None:
-    links = links_at(path, clock)
+def test_a_code_works_for_a_minute(path: Path, seconds: Clock, later: int, works: bool) -> None:
+    links = links_at(path, seconds)
     code = links.new_code(keep_local_token(path))
-    clock.now += later
+    seconds.now += later
     assert (links.use(code) is not None) is works
-    clock.now -= later
+    seconds.now -= later
     assert links.use(code) is None, "one that came too late is used up"
 
 
-def test_a_rotation_ends_the_links_of_the_old_token(path: Path, clock: Clock) -> None:
-    links = links_at(path, clock)
+def test_a_rotation_ends_the_links_of_the_old_token(path: Path, seconds: Clock) -> None:
+    links = links_at(path, seconds)
     code = links.new_code(keep_local_token(path))
     rotate_local_token(path)
     assert links.use(code) is None
 
 
-def test_codes_are_kept_hashed_and_those_of_before_are_deleted(path: Path, clock: Clock) -> None:
-    links, token = links_at(path, clock), keep_local_token(path)
+def test_codes_are_kept_hashed_and_those_of_before_are_deleted(path: Path, seconds: Clock) -> None:
+    links, token = links_at(path, seconds), keep_local_token(path)
     codes = [links.new_code(token) for _ in range(3)]
     files = [file for file in path.parent.iterdir() if file != path]
     assert len(files) == 3
@@ -88,20 +88,20 @@ def test_codes_are_kept_hashed_and_those_of_before_are_deleted(path: Path, clock
         assert file.stat().st_mode & 0o777 == 0o600
         for secret in (*codes, token):
             assert secret not in file.name + file.read_text()
-    clock.now += LINK_LASTS
+    seconds.now += LINK_LASTS
     links.new_code(token)
     assert len([file for file in path.parent.iterdir() if file != path]) == 1
 
 
 @pytest.mark.parametrize("code", ["", "token", "../token", "é" * 32, "a" * 31, "a" * 32, "\0" * 32])
-def test_a_code_that_was_never_printed_opens_nothing(path: Path, clock: Clock, code: str) -> None:
-    assert links_at(path, clock).use(code) is None
+def test_a_code_that_was_never_printed_opens_nothing(path: Path, seconds: Clock, code: str) -> None:
+    assert links_at(path, seconds).use(code) is None
     assert path.exists()
 
 
-def test_the_newest_node_is_found(path: Path, clock: Clock) -> None:
-    links = links_at(path, clock)
+def test_the_newest_node_is_found(path: Path, seconds: Clock) -> None:
+    links = links_at(path, seconds)
     assert links.address() is None
     for port in (1, 2):
         links.announce(f"http://127.0.0.1:{port}")
-    assert links_at(path, clock).address() == "http://127.0.0.1:2"
+    assert links_at(path, seconds).address() == "http://127.0.0.1:2"

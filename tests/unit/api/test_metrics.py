@@ -45,11 +45,6 @@ class Counting:
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def counting(tmp_path: Path, clock: VirtualClock) -> Counting:
     return Counting(tmp_path / "books.db", clock)
 

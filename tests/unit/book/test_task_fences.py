@@ -21,7 +21,7 @@ HOURLY: dict[str, Any] = {"trigger": {"every": "1h"}, "target": "refund"}
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[Duebook]:
+def app(tmp_path: Path) -> Iterator[Duebook]:
     with Duebook(str(tmp_path / "books.db")) as made:
 
         @made.task(namespaces=["billing"])
@@ -31,38 +31,38 @@ def book(tmp_path: Path) -> Iterator[Duebook]:
         yield made
 
 
-def test_a_schedule_of_another_namespace_is_refused(book: Duebook) -> None:
+def test_a_schedule_of_another_namespace_is_refused(app: Duebook) -> None:
     with pytest.raises(InvalidSchedule) as caught:
-        book.schedules.create("nightly", **HOURLY)
+        app.schedules.create("nightly", **HOURLY)
     assert caught.value.problems == {
         "target": 'task "refund" is only for namespace billing, not for namespace "default"; use '
         "another task, or allow the namespace in @book.task(namespaces=…)"
     }
     with pytest.raises(InvalidSchedule, match="only for namespace billing"):
-        book.schedules.create_many([{"name": "nightly", **HOURLY}])
+        app.schedules.create_many([{"name": "nightly", **HOURLY}])
     with pytest.raises(Invalid, match="only for namespace billing"):
-        book.enqueue("refund")
+        app.enqueue("refund")
 
 
-def test_its_own_namespaces_may_use_it(book: Duebook) -> None:
-    own = Book(book.store, "billing", book.tasks)
+def test_its_own_namespaces_may_use_it(app: Duebook) -> None:
+    own = Book(app.store, "billing", app.tasks)
     own.schedules.create("nightly", **HOURLY)
     assert own.schedules.trigger("nightly").task == "refund"
     assert own.enqueue("refund", {"order": "7"}).namespace == "billing"
 
 
-def test_what_others_created_is_not_triggered_or_changed_here(book: Duebook) -> None:
-    Book(book.store).schedules.create("nightly", **HOURLY)  # a process that knows no tasks
+def test_what_others_created_is_not_triggered_or_changed_here(app: Duebook) -> None:
+    Book(app.store).schedules.create("nightly", **HOURLY)  # a process that knows no tasks
     with pytest.raises(Invalid, match="only for namespace billing"):
-        book.schedules.trigger("nightly")
+        app.schedules.trigger("nightly")
     with pytest.raises(InvalidSchedule, match="only for namespace billing"):
-        book.schedules.update("nightly", queue="slow")
+        app.schedules.update("nightly", queue="slow")
 
 
-def test_the_web_process_of_a_node_knows_it_too(book: Duebook) -> None:
-    elsewhere = Tasks.load(book.tasks.to_json())
+def test_the_web_process_of_a_node_knows_it_too(app: Duebook) -> None:
+    elsewhere = Tasks.load(app.tasks.to_json())
     with pytest.raises(InvalidSchedule, match="only for namespace billing"):
-        Book(book.store, "shop", elsewhere).schedules.create("nightly", **HOURLY)
+        Book(app.store, "shop", elsewhere).schedules.create("nightly", **HOURLY)
 
 
 def nothing() -> None:
@@ -70,9 +70,9 @@ def nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[], "", 7, ["No Name"]])
-def test_wrong_namespaces_are_refused(book: Duebook, wrong: Any) -> None:
+def test_wrong_namespaces_are_refused(app: Duebook, wrong: Any) -> None:
     with pytest.raises(Invalid, match="namespaces"):
-        book.task(name="digest", namespaces=wrong)(nothing)
+        app.task(name="digest", namespaces=wrong)(nothing)
 
 
 def test_a_stand_in_has_no_fence() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +11,6 @@ from duebook.engine.keeper import Keeper
 from duebook.errors import Unavailable
 from duebook.flows.flow_cache import FlowCache
 from duebook.ids import new_id
-from duebook.store.sqlite import SqliteStore
 from duebook.store.values import SessionInfo
 from duebook.testing.clock import VirtualClock
 from duebook.testing.node import VirtualPlaces
@@ -19,9 +18,9 @@ from duebook.testing.stand_ins import StandIns
 from duebook.testing.step_preparer import SimulatedPreparer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from duebook.engine.slots import Places
+    from duebook.store.sqlite import SqliteStore
+    from tests.support.builders import VirtualClock as BooksClock
 
 LEASE = timedelta(seconds=30)
 
@@ -29,23 +28,18 @@ LEASE = timedelta(seconds=30)
 class Machine:
     """A wall clock that may jump, and a monotonic one that may not."""
 
-    def __init__(self) -> None:
-        self.wall = datetime(2026, 1, 1, tzinfo=UTC)
+    def __init__(self, clock: BooksClock) -> None:
+        self.clock = clock
         self.monotonic = 1_000.0
 
     def pass_time(self, seconds: float) -> None:
-        self.wall += timedelta(seconds=seconds)
+        self.clock.advance(timedelta(seconds=seconds))
         self.monotonic += seconds
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def store(tmp_path: Path, machine: Machine) -> SqliteStore:
-    return SqliteStore(tmp_path / "books.db", clock=lambda: machine.wall)
+def machine(clock: BooksClock) -> Machine:
+    return Machine(clock)
 
 
 def new_keeper(store: SqliteStore, machine: Machine, places: Places | None = None) -> Keeper:
@@ -126,7 +120,7 @@ def test_a_jump_of_the_clock_buries_nobody_who_lives(store: SqliteStore, machine
     for _ in range(6):
         renew_for(mine, machine, 10)
         other.step()
-    machine.wall += timedelta(hours=1)
+    machine.clock.advance(timedelta(hours=1))
     renew_for(mine, machine, 10)
     other.step()
     assert not other.lost
@@ -181,7 +175,7 @@ def test_what_a_claim_still_brought_to_a_lost_session_is_stopped_as_well(
         def stop_all(self, reason: str) -> None:
             stopped.append(reason)
 
-    clock = VirtualClock(machine.wall)
+    clock = VirtualClock(machine.clock.now)
     keeper = new_keeper(
         store, machine, Working(1, clock, StandIns(SimulatedPreparer(store, FlowCache())))
     )
@@ -207,7 +201,7 @@ def test_a_clock_set_back_is_told_once(
 ) -> None:
     keeper = new_keeper(store, machine)
     keeper.renew()
-    machine.wall -= timedelta(hours=1)
+    machine.clock.advance(-timedelta(hours=1))
     renew_for(keeper, machine, 60)
     told = [record.message for record in caplog.records if "behind" in record.message]
     assert len(told) == 1
@@ -219,7 +213,7 @@ def test_the_time_on_the_books_is_estimated_by_the_clock_that_cannot_jump(
 ) -> None:
     keeper = new_keeper(store, machine)
     keeper.renew()
-    began = machine.wall
+    began = machine.clock.now
     machine.pass_time(5)
-    machine.wall += timedelta(hours=1)
+    machine.clock.advance(timedelta(hours=1))
     assert keeper.now == began + timedelta(seconds=5)

@@ -65,16 +65,6 @@ class Places:
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: VirtualClock) -> SqliteStore:
-    return SqliteStore(tmp_path / "books.db", clock)
-
-
-@pytest.fixture
 def measures() -> Measures:
     return Measures()
 

@@ -52,7 +52,7 @@ class Store(SqliteStore):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def books(tmp_path: Path) -> Iterator[Store]:
     with closing(Store(tmp_path / "book.db")) as opened:
         yield opened
 
@@ -75,9 +75,9 @@ class Idle:
 
 
 @pytest.fixture
-def node(store: Store) -> Iterator[Node]:
+def node(books: Store) -> Iterator[Node]:
     options = NodeOptions(lease=timedelta(minutes=1))
-    made = Node(store, Spawner(), options, chores=[Idle()])  # type: ignore[arg-type]
+    made = Node(books, Spawner(), options, chores=[Idle()])  # type: ignore[arg-type]
     made._prepare()
     yield made
     made._slots.close()
@@ -92,9 +92,9 @@ def sessions(node: Node) -> set[str | None]:
 
 @pytest.mark.parametrize("lost", ["pulses_lost", "commits_lost"])
 def test_a_node_whose_first_words_get_lost_begins_all_the_same(
-    node: Node, store: Store, lost: str
+    node: Node, books: Store, lost: str
 ) -> None:
-    setattr(store, lost, 1)
+    setattr(books, lost, 1)
     assert node._begin_first_session()
     assert len(sessions(node)) == 1
     node._keep()
@@ -108,19 +108,19 @@ def test_a_node_without_its_first_session_says_that_it_is_starting(node: Node) -
     assert node.trouble is None
 
 
-def test_a_node_that_is_asked_to_stop_waits_for_no_books(node: Node, store: Store) -> None:
-    store.commits_lost = 1_000
+def test_a_node_that_is_asked_to_stop_waits_for_no_books(node: Node, books: Store) -> None:
+    books.commits_lost = 1_000
     node.stop()
     assert not node._begin_first_session()
 
 
 def test_all_of_a_node_goes_on_under_its_new_session_though_the_next_pulse_is_lost(
-    node: Node, store: Store
+    node: Node, books: Store
 ) -> None:
     node._begin_session()
     (former,) = sessions(node)
     node._keeper.lost = True
-    store.pulses_lost = 1
+    books.pulses_lost = 1
     node._keep()
     assert former not in sessions(node)
     assert len(sessions(node)) == 1, "nobody claims or plans under a session that is over"
@@ -130,7 +130,7 @@ def test_all_of_a_node_goes_on_under_its_new_session_though_the_next_pulse_is_lo
 
 
 def test_a_node_that_heard_nothing_of_a_sink_learns_of_it_from_its_pulse(
-    node: Node, store: Store, monkeypatch: pytest.MonkeyPatch
+    node: Node, books: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node._begin_first_session()
     node._publish()
@@ -144,7 +144,7 @@ def test_a_node_that_heard_nothing_of_a_sink_learns_of_it_from_its_pulse(
 
     assert look() == 0
     wanted = new_consumer("default", "bus", "kafka", None, 4, 3, {"servers": "127.0.0.1:1"})
-    store.transact(lambda tx: tx.save_consumer(wanted, 0))
+    books.transact(lambda tx: tx.save_consumer(wanted, 0))
     assert look() == 1
     monkeypatch.setattr(node._relay, "_begin", lambda *_: None)
     node._publish()

@@ -12,17 +12,16 @@ from duebook.engine.advancer import Advancer
 from duebook.engine.settler import Settler
 from duebook.model.retry import Retry
 from duebook.model.run import Outcome
-from duebook.store.sqlite import SqliteStore
-from tests.support.builders import VirtualClock, add_run, add_schedule, begin, claim, get_run
+from tests.support.builders import add_run, add_schedule, begin, claim, get_run
 from tests.support.flow_builders import CHAIN, put_flow, start
 from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from duebook.model.run import Claim
     from duebook.store.base import Tx
+    from duebook.store.sqlite import SqliteStore
 
 NUMBER = 8
 
@@ -57,11 +56,6 @@ class _Choking:
         if outcome.error == "poison":
             raise ValueError("the database refuses this")
         return self._tx.settle(token, outcome, retry_after)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
-    return SqliteStore(tmp_path / "books.db", VirtualClock())
 
 
 @pytest.fixture

@@ -25,23 +25,11 @@ from tests.support.builders import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from duebook.model.plan import Plan
     from duebook.store.values import Taken
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
-def store(tmp_path: Path, clock: VirtualClock) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path / "book.db", clock)
-    yield store
-    store.close()
 
 
 def unreachable(*_: object) -> Any:

@@ -12,13 +12,13 @@ from duebook.store.postgres import PostgresStore
 from duebook.store.postgres.arriving import Target
 from duebook.store.sqlite import SqliteStore
 from duebook.store.sqlite.moving import Source
-from tests.support.builders import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from duebook.store.base import Store
+    from tests.support.builders import VirtualClock
 
 
 class Move:
@@ -64,11 +64,6 @@ class Move:
     def close(self) -> None:
         for store in self._stores:
             store.close()
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 @pytest.fixture

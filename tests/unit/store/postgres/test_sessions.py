@@ -6,8 +6,6 @@ import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-import pytest
-
 from duebook.model.queue import Queue
 from duebook.store.postgres import PostgresStore
 from tests.support.builders import LEASE, VirtualClock, add_run, add_schedule, begin, claim
@@ -18,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from duebook.store.base import Tx
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
 
 
 @contextmanager

@@ -49,13 +49,6 @@ def url(postgres_url: str, proxy: Proxy) -> str:
     return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{proxy.port}/{database}?{words}"
 
 
-@pytest.fixture
-def store(url: str) -> Iterator[PostgresStore]:
-    opened = PostgresStore(url)
-    yield opened
-    opened.close()
-
-
 @contextmanager
 def silence(store: PostgresStore, proxy: Proxy) -> Iterator[None]:
     """Within, the network swallows everything, and nobody waits long for new connections, for idle

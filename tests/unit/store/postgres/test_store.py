@@ -49,12 +49,6 @@ if TYPE_CHECKING:
     from duebook.store.base import Store, Tx
 
 
-@pytest.fixture
-def store(postgres_url: str) -> Iterator[PostgresStore]:
-    with opened(postgres_url) as made:
-        yield made
-
-
 def cut_off(url: str) -> None:
     """The server ends every connection of the store."""
     query(

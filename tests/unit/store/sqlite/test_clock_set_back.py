@@ -20,20 +20,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
-
-
-@pytest.fixture
 def backend(path: Path, clock: VirtualClock) -> Iterator[Backend]:
     made = SqliteBackend(path, clock)
     yield made
     made.close()
-
-
-@pytest.fixture
-def store(backend: Backend) -> Store:
-    return backend.open()
 
 
 def now_of_write(store: Store) -> datetime:

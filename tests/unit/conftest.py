@@ -1,4 +1,4 @@
-"""A path for a database, and stores on it that are closed with the test."""
+"""What unit tests begin with: a store on a file of its own, on the clock of the test."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.support.builders import VirtualClock
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    """Where the store of the test is."""
     return tmp_path / "book.db"
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(path)
+def store(path: Path, clock: VirtualClock) -> Iterator[SqliteStore]:
+    opened = SqliteStore(path, clock)
     yield opened
     opened.close()
