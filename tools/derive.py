@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
+from duebook.model.enqueued import ENQUEUE_POLICIES
 from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ def typed_definition() -> Iterator[str]:
     )
 
 
+def typed_enqueue() -> Iterator[str]:
+    """The fields of `EnqueuePolicies` there."""
+    return _typed(ENQUEUE_POLICIES)
+
+
 def _typed(fields: Mapping[str, DefinitionField | Declared]) -> Iterator[str]:
     for name, said in fields.items():
         yield f"    {name}: {_given(said.kind)}"
@@ -115,7 +121,7 @@ def _default(known: DefinitionField) -> str:
 
 
 DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
-    "src/duebook/model/policies.py": [typed_policies, typed_definition],
+    "src/duebook/model/policies.py": [typed_policies, typed_definition, typed_enqueue],
     "docs/definition.md": [table_of_fields, table_of_short_forms],
 }
 """File -> what stands between its marks, in order."""

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEW = """    colour: Annotated[
-        str, Declared(kinds.TEXT, "The colour of its line.", example="red", since="9.9")
+        str,
+        Declared(
+            kinds.TEXT,
+            "The colour of its line.",
+            example="red",
+            since="9.9",
+            flow=InFlow("the colour of its graph", key="graph_colour"),
+            enqueue=True,
+        ),
     ] = ""
 """
 PLACE = "    priority: Annotated["
@@ -39,6 +47,9 @@ import json, sys
 from click.testing import CliRunner
 from duebook.api.app import create_app
 from duebook.cli import main
+from duebook.flows.build import build
+from duebook.flows.influence import INFLUENCE
+from duebook.model.enqueued import enqueued_spec
 from duebook.store.opening import open_store
 from duebook.web.definitions import FIELDS, changes_of, texts_of
 from tools.derive import derived_text
@@ -62,6 +73,13 @@ spec = Book(store).schedules.get("job").spec
 assert texts_of(spec)["colour"] == "blue"
 assert changes_of(spec, {"colour": "green"}) == {"colour": "green"}
 assert "    colour: str" in derived_text("src/duebook/model/policies.py")
+built = build("{graphColour: red, schedule: '@daily', steps: [a]}", "a.yaml", "a")
+assert not built.problems, built.problems
+assert built.flows[0].policies.colour == "red"
+assert built.flows[0].schedule_form()["colour"] == "red"
+assert INFLUENCE["A flow"]["graph_colour"] == "none"
+run = Book(store).enqueue("paint", colour="red")
+assert enqueued_spec("paint", json.dumps({"colour": "red"})).colour == "red"
 row = "| `colour` | text |  | The colour of its line. Since 9.9. |"
 assert row in derived_text("docs/definition.md")
 """

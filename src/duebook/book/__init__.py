@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from duebook.book.audit import Audit
 from duebook.book.events import Events
@@ -22,7 +22,7 @@ from duebook.closing import Closing
 from duebook.errors import Conflict, shorten
 from duebook.ids import check_name, new_id
 from duebook.model.access import Role
-from duebook.model.enqueued import EnqueuePolicies, load_enqueued
+from duebook.model.enqueued import ENQUEUE_POLICIES, load_enqueued
 from duebook.model.serving import ALL
 from duebook.model.target import TaskTarget
 from duebook.targets.task import Tasks
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
 
     from duebook.book.flows import Flows
     from duebook.budget import Budget
+    from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
     from duebook.model.run import Run
     from duebook.model.serving import Serving
     from duebook.store.base import Store, Tx
-
-_INHERITED: Final = frozenset(EnqueuePolicies.__annotations__) - {"delay"}
 
 __all__ = [
     "Audit",
@@ -168,7 +167,7 @@ class Book(Closing):
         """
         name = task if isinstance(task, str) else self.tasks.name_of(task)
         declared = self.tasks.get(name).policies if name in self.tasks else {}
-        kept = {policy: value for policy, value in declared.items() if policy in _INHERITED}
+        kept = {policy: value for policy, value in declared.items() if policy in ENQUEUE_POLICIES}
         if payload is None:
             payload = declared.get("payload", {})
         wanted = load_enqueued(name, payload, key, kept | policies)
@@ -177,7 +176,7 @@ class Book(Closing):
 
         def work(tx: Tx) -> Run:
             self.rights.refuse(tx, TaskTarget(name))
-            refuse_high_priority(tx, self.namespace, wanted.priority)
+            refuse_high_priority(tx, self.namespace, wanted.policies.priority)
             run = tx.get_run(tx.enqueue(new_id(), self.namespace, wanted))
             if run.task != name:
                 raise Conflict(f'key "{shorten(key)}" belongs to run {run.id} of task {run.task}')

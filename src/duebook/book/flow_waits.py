@@ -94,6 +94,6 @@ def _limit(tx: Tx, flow_cache: FlowCache, run: Run) -> int | None:
     kept, made = tx.get_flow(run.namespace, run.flow or ""), tx.flow_run(run.id)
     digest = kept.digest if kept is not None else made.digest if made is not None else None
     try:
-        return flow_cache.find(tx, run.namespace, run.flow or "", digest).max_concurrent
+        return flow_cache.find(tx, run.namespace, run.flow or "", digest).policies.max_concurrent
     except NoFlow:
         return None

@@ -181,7 +181,7 @@ class Flows:
             flow = self._flow(tx, kept)
             target = FlowTarget(kept.name, tuple(check_params(flow, given).items()))
             run_id = new_id()
-            tx.start_flow(run_id, self._namespace, target, flow.priority, "manual")
+            tx.start_flow(run_id, self._namespace, target, flow.policies.priority, "manual")
             self._note(tx, "start", kept.name, run_id)
             return tx.get_run(run_id)
 

@@ -19,13 +19,12 @@ from duebook.flows.advance import advance
 from duebook.flows.flow_cache import FlowCache, NoFlow
 from duebook.flows.render import check_params
 from duebook.ids import new_id
-from duebook.model.enqueued import step_spec
+from duebook.model.enqueued import run_options, step_spec
 from duebook.model.fate import TriedAgain, fate_of
 from duebook.model.flow import CHECK, MOST_OUTPUT_SIZE
 from duebook.model.flow_run import Apart, FlowEnd, FlowMove, NewStep, Standing, step_state
 from duebook.model.run import Outcome
 from duebook.model.target import TaskTarget
-from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,7 +169,7 @@ def _decided(flow: Flow, parent: FlowParent, now: datetime) -> FlowMove:
         end=found.end,
         error=None if found.end is None else _told(found.end, parent),
         wake_at=found.wake_at,
-        is_limited=flow.max_concurrent is not None,
+        is_limited=flow.policies.max_concurrent is not None,
     )
 
 
@@ -226,20 +225,15 @@ def _steps(names: Sequence[str]) -> str:
 
 def _new_step(flow: Flow, name: str) -> NewStep:
     if name == CHECK:
-        return NewStep(new_id(), name, flow.queue)
+        return NewStep(new_id(), name, flow.policies.queue)
     step = flow.step(name)
-    options: dict[str, Any] = {}
-    if step.retry is not None:
-        options["retry"] = step.retry.to_json()
-    if step.timeout is not None:
-        options["timeout"] = format_duration(step.timeout)
     return NewStep(
         new_id(),
         name,
-        flow.queue,
+        flow.policies.queue,
         step.target.name if isinstance(step.target, TaskTarget) else None,
         json.dumps(dict(step.workers)) if step.workers else None,
-        json.dumps(options) if options else None,
+        run_options({"retry": step.retry, "timeout": step.timeout}),
     )
 
 

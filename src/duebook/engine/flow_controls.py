@@ -64,7 +64,9 @@ class FlowControls:
             if verdict.start is not None:
                 params = _stopped_params(tx, namespace, verdict.start)
                 target = FlowTarget(name, tuple(params.items()))
-                tx.start_flow(new_id(), namespace, target, verdict.start.priority, "restart")
+                tx.start_flow(
+                    new_id(), namespace, target, verdict.start.policies.priority, "restart"
+                )
             tx.control_flow(namespace, name, verdict.wake_at, verdict.restarting)
         return len(commands) + len(verdicts)
 

@@ -50,8 +50,8 @@ class FlowLimits:
         for parent in parents:
             key = parent.namespace, parent.flow
             flow = self._find(tx, *key, kept.get(key, parent.digest))
-            if flow is not None and flow.max_concurrent is not None:
-                limits.most[parent.run_id] = flow.max_concurrent
+            if flow is not None and flow.policies.max_concurrent is not None:
+                limits.most[parent.run_id] = flow.policies.max_concurrent
         called = [p for p in parents if p.depth and p.run_id in limits.most]
         for run_id, told in self._circles(tx, called).items() if called else ():
             limits.circles[run_id] = told

@@ -35,7 +35,7 @@ _INIT: Final = handler_name("init")
 def advance(flow: Flow, standing: Standing, now: datetime) -> Advance:
     """What is to be done now; the same question after it was done answers nothing new."""
     states, begins_at = standing.states, standing.begun_at + flow.delay
-    deadline = None if flow.timeout is None else begins_at + flow.timeout
+    deadline = None if flow.policies.timeout is None else begins_at + flow.policies.timeout
     is_late = deadline is not None and now >= deadline
     stop: StopReason | None = (
         "flow_cancelled" if standing.stop_asked else "flow_timeout" if is_late else None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Invalid, shorten
 from duebook.flows.actions import SHELL, read_shell
 from duebook.flows.graph import before, circle, in_order
 from duebook.flows.parse import Node, parse, plain
+from duebook.flows.policies import read_policies
 from duebook.flows.problems import Enough, Problem, Problems, Refused, did_you_mean
 from duebook.flows.redacted_source import with_lines
-from duebook.flows.section import Section, read_description, text_of, whole_of
+from duebook.flows.section import Section, text_of, whole_of
 from duebook.flows.steps import (
     Defaults,
     Draft,
@@ -22,12 +23,11 @@ from duebook.flows.steps import (
     read_conditions,
     read_variables,
 )
-from duebook.flows.timing import read_seconds, read_times
+from duebook.flows.timing import read_seconds
 from duebook.flows.values import read_labels_of, read_params
 from duebook.flows.variables import Scope, identifier, walk
 from duebook.flows.words import FLOW, HANDLERS
 from duebook.ids import check_name, is_name
-from duebook.model.fields import read_flag, read_labels, read_name, read_positive_length
 from duebook.model.flow import (
     CHECK,
     HANDLED,
@@ -46,13 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["Built", "build", "calls_in_circle"]
-
-_OVERLAPS: Final[dict[str, Literal["skip", "queue", "latest"]]] = {
-    "skip": "skip",
-    "all": "queue",
-    "queue": "queue",
-    "latest": "latest",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,46 +174,24 @@ class _Builder:
         )
         steps, scope = self._steps(scope, defaults)
         handlers = self._handlers(scope, defaults)
-        start, stop, restart = read_times(section, self._name)
-        if start or restart:
+        policies = read_policies(section, self._name)
+        if policies.triggers or policies.restart:
             self._refuse_required(params)
-        most_runs = section.read("max_active_runs", whole_of(-1, 100_000), -1)
-        if most_runs == 0:
-            node = section.get("max_active_runs") or section.node
-            section.problem(node, "max_active_runs", "max_active_runs 0 would let nothing run")
         if not steps:
             return None
         return Flow(
             name=self._name,
             steps=steps,
             handlers=handlers,
-            description=section.read("description", read_description, ""),
-            labels=self._labels(),
             params=params,
             env=env,
             preconditions=read_conditions(section, _beginning(scope)),
-            start=start,
-            stop=stop,
-            restart=restart,
+            policies=policies,
             restart_wait=section.read("restart_wait_sec", read_seconds, timedelta()),
-            catchup_window=section.read("catchup_window", read_positive_length, None),
-            overlap=section.read("overlap_policy", _overlap, "skip"),
-            skip_if_successful=section.read("skip_if_successful", read_flag, default=False),
             max_active_steps=section.read("max_active_steps", whole_of(1, 10_000), None),
-            max_concurrent=most_runs if most_runs > 0 else None,
-            queue=section.read("queue", read_name, "default"),
-            priority=section.read("priority", whole_of(-1_000, 1_000), 0),
-            timeout=section.read("timeout_sec", read_seconds, None) or None,
             delay=section.read("delay_sec", read_seconds, timedelta()),
             max_output=section.read("max_output_size", whole_of(1, MOST_OUTPUT_SIZE), OUTPUT_SIZE),
         )
-
-    def _labels(self) -> tuple[tuple[str, str], ...]:
-        labels = dict(read_labels_of(self._section))
-        if (node := self._section.get("group")) is not None:
-            labels["group"] = self._section.read("group", text_of, "")
-            return self._section.judge(node, "group", (), read_labels, "group", labels)
-        return tuple(sorted(labels.items()))
 
     def _params(self) -> tuple[tuple[Param, ...], Scope]:
         params = []
@@ -399,9 +370,3 @@ def _unshadowed(scope: Scope) -> Scope:
 
 def _beginning(scope: Scope) -> Scope:
     return replace(scope, before=frozenset())
-
-
-def _overlap(key: str, value: Any) -> Literal["skip", "queue", "latest"]:
-    if isinstance(value, str) and value in _OVERLAPS:
-        return _OVERLAPS[value]
-    raise Invalid(f"{key} {shorten(value)} is not one of skip, all, latest")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from duebook.flows.words import POLICY_KEYS
+
 __all__ = ["INFLUENCE", "Influence"]
 
 Influence = Literal["refused", "checked", "data", "none"]
@@ -17,14 +19,11 @@ a problem where one would choose what runs. data: values reach what runs, or are
 none: no value is ever put in; the text counts as it stands."""
 
 _FLOW: Final[dict[str, Influence]] = {
-    **dict.fromkeys(("working_dir", "shell", "worker_selector", "queue"), "refused"),
+    **{key: "refused" if f.kind.shape == "name" else "none" for key, f in POLICY_KEYS.items()},
+    **dict.fromkeys(("working_dir", "shell", "worker_selector"), "refused"),
     **dict.fromkeys(("env", "preconditions", "steps", "handler_on", "params"), "checked"),
-    **dict.fromkeys(
-        ("name", "description", "labels", "group", "schedule", "tz", "skip_if_successful"), "none"
-    ),
-    **dict.fromkeys(("catchup_window", "overlap_policy", "restart_wait_sec", "type"), "none"),
-    **dict.fromkeys(("max_active_runs", "max_active_steps", "priority", "timeout_sec"), "none"),
-    **dict.fromkeys(("delay_sec", "max_output_size"), "none"),
+    **dict.fromkeys(("name", "group", "schedule", "tz", "restart_wait_sec", "type"), "none"),
+    **dict.fromkeys(("max_active_steps", "delay_sec", "max_output_size"), "none"),
 }
 _STEP: Final[dict[str, Influence]] = {
     **dict.fromkeys(("working_dir", "shell", "call", "action", "task"), "refused"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from duebook.model.schedule import POLICIES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["TABLES", "Table", "Word", "camel"]
+__all__ = ["POLICY_KEYS", "TABLES", "Table", "Word", "camel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +64,21 @@ _REMOTE: Final = "run the program that does it, such as ssh or psql"
 _SHELL_ARGS: Final = "put them behind the shell, such as `shell: bash -x`"
 _MODELS: Final = "call the program or task that does it"
 
+POLICY_KEYS: Final = {f.flow.key or f.key: f for f in POLICIES.values() if f.flow}
+"""The fields of a definition that a flow file says, by their keys there."""
+
 FLOW: Final = Table(
     "A flow",
     [
         Word("name", "its name; without one, that of the file"),
-        Word("description", "for people"),
-        Word("labels", "for people: a mapping, or a list of texts such as team=data"),
+        *(Word(key, known.flow.means) for key, known in POLICY_KEYS.items() if known.flow),
         Word("tags", same_as="labels", means="labels"),
         Word("group", "the label `group`"),
         Word("schedule", "when it starts: cron, a list, a trigger, or start/stop/restart"),
         Word("tz", "the zone of its schedule; UTC without one"),
-        Word("skip_if_successful", "skip a due time when somebody already ran it by hand"),
-        Word("catchup_window", "run missed due times again, as old as this; without one, none"),
-        Word("overlap_policy", "while it is running, a due time is: skip, all (queued), latest"),
         Word("restart_wait_sec", "seconds between the stop and the start of a restart"),
-        Word("max_active_runs", "runs at the same time, whoever starts them; -1 is no limit"),
         Word("max_active_steps", "steps of one run at the same time"),
-        Word("queue", "the queue of its steps"),
-        Word("priority", "within the queue; higher goes first"),
         Word("worker_selector", "labels that a worker must have, unless a step says others"),
-        Word("timeout_sec", "seconds for the whole run"),
         Word("delay_sec", "seconds before the first step"),
         Word("type", "chain: in order; graph: by depends only"),
         Word("params", "values to give at a start, with their defaults"),

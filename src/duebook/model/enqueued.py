@@ -6,36 +6,30 @@ import json
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, quoted, shorten
 from duebook.model.fields import check_payload, is_text, read_length
-from duebook.model.schedule import FIELDS, ScheduleSpec
+from duebook.model.schedule import POLICIES, ScheduleSpec
 from duebook.model.target import TaskTarget, load_target
-from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from duebook.model.retry import Retry
-
-    Length = str | timedelta
-
-__all__ = ["EnqueuePolicies", "Enqueued", "enqueued_spec", "load_enqueued", "step_spec"]
+__all__ = [
+    "ENQUEUE_POLICIES",
+    "Enqueued",
+    "enqueued_spec",
+    "load_enqueued",
+    "run_options",
+    "step_spec",
+]
 
 LONGEST_KEY: Final = 200
-
-
-class EnqueuePolicies(TypedDict, total=False):
-    """What may stand beside a task and its payload; for type checkers."""
-
-    delay: Length
-    queue: str
-    priority: int
-    retry: Retry | int | Mapping[str, Any]
-    timeout: Length
-    expire_after: Length
-    max_takeovers: int
+ENQUEUE_POLICIES: Final = {key: known for key, known in POLICIES.items() if known.enqueue}
+"""What may stand beside a task and its payload."""
+_COLUMNS: Final = ("queue", "priority", "max_takeovers", "expire_after")
+"""Those of which the run itself keeps what follows; the others are its options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +37,26 @@ class Enqueued:
     """A run to be made."""
 
     task: str
+    policies: ScheduleSpec
     payload: dict[str, Any] = field(default_factory=dict)
     key: str | None = None
     """of all runs in a namespace, one has it"""
     delay: timedelta = timedelta()
-    queue: str = "default"
-    priority: int = 0
-    retry: Retry | None = None
-    timeout: timedelta | None = None
-    expire_after: timedelta | None = None
-    max_takeovers: int = 3
 
     @property
     def options(self) -> str | None:
-        """What `enqueued_spec` reads back, as JSON; None for nothing."""
-        form: dict[str, Any] = {}
-        if self.retry is not None:
-            form["retry"] = self.retry.to_json()
-        if self.timeout is not None:
-            form["timeout"] = format_duration(self.timeout)
-        return json.dumps(form) if form else None
+        found = [known for key, known in ENQUEUE_POLICIES.items() if key not in _COLUMNS]
+        return run_options({known.key: getattr(self.policies, known.name) for known in found})
+
+
+def run_options(values: Mapping[str, Any]) -> str | None:
+    """What `enqueued_spec` reads back, as JSON; None for nothing."""
+    form = {
+        key: POLICIES[key].to_json(value)
+        for key, value in values.items()
+        if value != POLICIES[key].default
+    }
+    return json.dumps(form) if form else None
 
 
 def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]) -> Enqueued:
@@ -75,15 +69,21 @@ def load_enqueued(task: str, payload: Any, key: Any, policies: Mapping[str, Any]
     if key is not None and not (key and is_text(key, LONGEST_KEY)):
         raise Invalid(f"key {quoted(key)} is no text of 1 to {LONGEST_KEY} characters")
     values = {name: _READERS[name](name, v) for name, v in policies.items() if v is not None}
-    return Enqueued(target.name, check_payload("payload", payload), key, **values)
+    delay = values.pop("delay", timedelta())
+    spec = _spec(target, values)
+    return Enqueued(target.name, spec, check_payload("payload", payload), key, delay)
 
 
 @lru_cache(maxsize=10_000)
 def enqueued_spec(task: str, options: str | None) -> ScheduleSpec:
     """The definition by which such a run is performed: it has no trigger."""
     form = json.loads(options) if options else {}
-    values = {name: _READERS[name](name, form[name]) for name in form}
-    return ScheduleSpec(triggers=(), target=TaskTarget(task), overlap="allow", **values)
+    return _spec(TaskTarget(task), {name: _READERS[name](name, form[name]) for name in form})
+
+
+def _spec(target: TaskTarget, values: Mapping[str, Any]) -> ScheduleSpec:
+    named = {ENQUEUE_POLICIES[key].name: value for key, value in values.items()}
+    return ScheduleSpec(triggers=(), target=target, overlap="allow", **named)
 
 
 @lru_cache(maxsize=10_000)
@@ -94,6 +94,5 @@ def step_spec(task: str | None, options: str | None) -> ScheduleSpec:
 
 _UNKNOWN: Final = "flow"
 _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {"delay": read_length} | {
-    name: FIELDS[name].kind.read
-    for name in ("queue", "priority", "retry", "timeout", "expire_after", "max_takeovers")
+    key: known.kind.read for key, known in ENQUEUE_POLICIES.items()
 }

@@ -5,12 +5,12 @@ Texts of a flow that may have values in them are templates; the text of a Script
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from duebook.model.flow_target import FlowTarget
-from duebook.timetext import format_duration
+from duebook.model.schedule import POLICIES, ScheduleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duebook.triggers import Trigger
 
 __all__ = [
+    "BY_HAND",
     "CHECK",
     "HANDLED",
     "MOST_OUTPUT_SIZE",
@@ -161,6 +162,16 @@ class Step:
     """the one word that its `run` has, which in a file of Dagu 1 is the name of a flow"""
 
 
+BY_HAND: Final = ScheduleSpec((), FlowTarget(""))
+"""What a flow has whose file says nothing about it."""
+_TOLD: Final = {"catchup"} | {
+    key
+    for key, known in POLICIES.items()
+    if known.flow and known.flow.scheduled and known.default not in (None, "", ())
+}
+"""What the form of its schedule has also where nothing else than the default holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """A graph of steps, as one document of a file says it."""
@@ -169,24 +180,13 @@ class Flow:
     steps: tuple[Step, ...]
     """each after those it depends on"""
     handlers: tuple[tuple[Event, Step], ...] = ()
-    description: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
     params: tuple[Param, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
     preconditions: tuple[Condition, ...] = ()
-    start: tuple[Trigger, ...] = ()
-    stop: tuple[Trigger, ...] = ()
-    restart: tuple[Trigger, ...] = ()
+    policies: ScheduleSpec = BY_HAND
+    """when it starts, stops and restarts, and the fields that a flow has as every definition"""
     restart_wait: timedelta = timedelta()
-    catchup_window: timedelta | None = None
-    """missed due times are caught up within it; without one they are skipped"""
-    overlap: Literal["skip", "queue", "latest"] = "skip"
-    skip_if_successful: bool = False
     max_active_steps: int | None = None
-    max_concurrent: int | None = None
-    queue: str = "default"
-    priority: int = 0
-    timeout: timedelta | None = None
     delay: timedelta = timedelta()
     max_output: int = OUTPUT_SIZE
     """characters that are kept of what a step prints, where it has a variable for them"""
@@ -207,6 +207,18 @@ class Flow:
         return dict(self.handlers).get(event)
 
     @property
+    def start(self) -> tuple[Trigger, ...]:
+        return self.policies.triggers
+
+    @property
+    def stop(self) -> tuple[Trigger, ...]:
+        return self.policies.stop
+
+    @property
+    def restart(self) -> tuple[Trigger, ...]:
+        return self.policies.restart
+
+    @property
     def has_times(self) -> bool:
         """Whether it has a schedule: due times at which it starts, stops or restarts."""
         return bool(self.start or self.stop or self.restart)
@@ -216,23 +228,12 @@ class Flow:
         stopped nor restarted by itself."""
         if not self.has_times:
             return None
-        form: dict[str, Any] = {
+        own = {f.name: f.default for f in POLICIES.values() if f.flow and not f.flow.scheduled}
+        form = replace(self.policies, **own).to_json(always=_TOLD)
+        return form | {
             "trigger": [trigger.to_json() for trigger in self.start],
             "target": {"flow": self.name},
-            "catchup": "all" if self.catchup_window else "skip",
-            "overlap": self.overlap if self.start else "allow",
-            "skip_if_successful": self.skip_if_successful,
-            "priority": self.priority,
         }
-        if self.catchup_window:
-            form["catchup_window"] = format_duration(self.catchup_window)
-        if self.stop:
-            form["stop"] = [trigger.to_json() for trigger in self.stop]
-        if self.restart:
-            form["restart"] = [trigger.to_json() for trigger in self.restart]
-        if self.description:
-            form["description"] = self.description
-        return form | ({"labels": dict(self.labels)} if self.labels else {})
 
 
 @dataclass(frozen=True, slots=True)

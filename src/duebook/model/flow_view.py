@@ -95,8 +95,8 @@ def flow_view(
         place,
         digest,
         updated_at,
-        flow.description,
-        dict(flow.labels),
+        flow.policies.description,
+        dict(flow.policies.labels),
         _told(flow.start),
         tuple(
             {

@@ -34,9 +34,9 @@ from duebook.timetext import format_duration, format_instant
 from duebook.triggers import Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["Declared", "DefinitionField", "Kind", "Shape"]
+__all__ = ["Declared", "DefinitionField", "InFlow", "Kind", "Shape"]
 
 Shape = Literal[
     "any",
@@ -71,6 +71,22 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class InFlow:
+    """How a flow file says a field."""
+
+    means: str
+    """what it means there, for the table of keys"""
+    key: str | None = None
+    """its key there, where that is another"""
+    scheduled: bool = True
+    """whether the flow's schedule has it as well"""
+    words: Mapping[str, str] | None = None
+    """of a choice: the word there -> the value"""
+    unlimited: int | None = None
+    """the number that means None"""
+
+
+@dataclass(frozen=True, slots=True)
 class Declared:
     """What is said of a field once, beside its type and its default in `ScheduleSpec`."""
 
@@ -83,6 +99,10 @@ class Declared:
     """its name in JSON, where that is another"""
     since: str = "0.1"
     """the first version that has it"""
+    flow: InFlow | None = None
+    """None: a flow file cannot say it"""
+    enqueue: bool = False
+    """whether `enqueue` takes it, for a run without a schedule"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +119,8 @@ class DefinitionField:
     since: str
     default: Any
     """None also where a value must be given"""
+    flow: InFlow | None = None
+    enqueue: bool = False
 
     def to_json(self, value: Any) -> Any:
         return dict(value) if self.kind.shape == "labels" else _plain(value)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from duebook.model.target import Target
     from duebook.triggers import Trigger
 
-__all__ = ["Definition", "Policies"]
+__all__ = ["Definition", "EnqueuePolicies", "Policies"]
 
 # At run time nobody asks for these, so the names above need not be imported.
 if TYPE_CHECKING:
@@ -72,4 +72,18 @@ class Definition(Policies, total=False):
     event_data: Any
     enabled: bool
     active: bool
+    # derived: end
+
+
+class EnqueuePolicies(TypedDict, total=False):
+    """What may stand beside a task and its payload when a run of it is enqueued."""
+
+    delay: Length
+    # derived: begin (make derive)
+    queue: str
+    priority: int
+    retry: Retry | int | Mapping[str, Any]
+    max_takeovers: int
+    timeout: Length
+    expire_after: Length
     # derived: end

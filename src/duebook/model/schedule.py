@@ -18,7 +18,7 @@ from duebook.model.codec import Id, Name, Shown, shown
 from duebook.model.fields import DateRange, Dependency  # noqa: TC001 - FIELDS reads the types
 from duebook.model.flow_target import FlowTarget
 from duebook.model.invalid import InvalidSchedule
-from duebook.model.kinds import Declared, DefinitionField
+from duebook.model.kinds import Declared, DefinitionField, InFlow
 from duebook.model.note import Note
 from duebook.model.retry import Retry  # noqa: TC001
 from duebook.model.run import LatestRun
@@ -95,10 +95,17 @@ class ScheduleSpec:
     title: Annotated[
         str, Declared(kinds.TITLE, "A name to show to people.", example="Daily Cleanup")
     ] = ""
-    description: Annotated[str, Declared(kinds.TEXT, "What it is for.")] = ""
+    description: Annotated[
+        str, Declared(kinds.TEXT, "What it is for.", flow=InFlow("for people"))
+    ] = ""
     labels: Annotated[
         tuple[tuple[str, str], ...],
-        Declared(kinds.LABELS, "Names and values to find it by.", example={"team": "data"}),
+        Declared(
+            kinds.LABELS,
+            "Names and values to find it by.",
+            example={"team": "data"},
+            flow=InFlow("for people: a mapping, or a list of texts such as team=data"),
+        ),
     ] = ()
     start_at: Annotated[
         datetime | None,
@@ -140,7 +147,12 @@ class ScheduleSpec:
     ] = "one"
     catchup_window: Annotated[
         timedelta | None,
-        Declared(kinds.POSITIVE_LENGTH, "How far back catchup all goes.", example="6h"),
+        Declared(
+            kinds.POSITIVE_LENGTH,
+            "How far back catchup all goes.",
+            example="6h",
+            flow=InFlow("run missed due times again, as old as this; without one, none"),
+        ),
     ] = None
     catchup_limit: Annotated[
         int,
@@ -156,12 +168,22 @@ class ScheduleSpec:
     ] = timedelta(minutes=1)
     overlap: Annotated[
         Overlap,
-        Declared(kinds.choice(Overlap), "What a due time does while a run is active."),
+        Declared(
+            kinds.choice(Overlap),
+            "What a due time does while a run is active.",
+            flow=InFlow(
+                "while it is running, a due time is: skip, all (queued), latest",
+                key="overlap_policy",
+                words={"skip": "skip", "all": "queue", "latest": "latest", "queue": "queue"},
+            ),
+        ),
     ] = "skip"
     skip_if_successful: Annotated[
         bool,
         Declared(
-            kinds.FLAG, "Skip a due time if a manual run has succeeded since the one before it."
+            kinds.FLAG,
+            "Skip a due time if a manual run has succeeded since the one before it.",
+            flow=InFlow("skip a due time when somebody already ran it by hand"),
         ),
     ] = False
     on_resume: Annotated[
@@ -178,13 +200,35 @@ class ScheduleSpec:
     ] = ()
     max_concurrent: Annotated[
         int | None,
-        Declared(kinds.whole_number(1, 100_000), "The most runs at once, with overlap allow."),
+        Declared(
+            kinds.whole_number(1, 100_000),
+            "The most runs at once, with overlap allow.",
+            flow=InFlow(
+                "runs at the same time, whoever starts them; -1 is no limit",
+                key="max_active_runs",
+                scheduled=False,
+                unlimited=-1,
+            ),
+        ),
     ] = None
     queue: Annotated[
-        str, Declared(kinds.NAME, "The queue in which its runs wait for a node.", example="heavy")
+        str,
+        Declared(
+            kinds.NAME,
+            "The queue in which its runs wait for a node.",
+            example="heavy",
+            flow=InFlow("the queue of its steps", scheduled=False),
+            enqueue=True,
+        ),
     ] = "default"
     priority: Annotated[
-        int, Declared(kinds.whole_number(-1_000, 1_000), "Runs with a higher one start first.")
+        int,
+        Declared(
+            kinds.whole_number(-1_000, 1_000),
+            "Runs with a higher one start first.",
+            flow=InFlow("within the queue; higher goes first"),
+            enqueue=True,
+        ),
     ] = 0
     retry: Annotated[
         Retry | None,
@@ -192,15 +236,26 @@ class ScheduleSpec:
             kinds.RETRY,
             "How many attempts a run has, and how long it waits before the next.",
             example={"attempts": 3, "delay": "10s"},
+            enqueue=True,
         ),
     ] = None
     max_takeovers: Annotated[
         int,
-        Declared(kinds.whole_number(0, 100), "How often a run may lose its node before it fails."),
+        Declared(
+            kinds.whole_number(0, 100),
+            "How often a run may lose its node before it fails.",
+            enqueue=True,
+        ),
     ] = 3
     timeout: Annotated[
         timedelta | None,
-        Declared(kinds.POSITIVE_LENGTH, "An attempt that takes longer is stopped.", example="1h"),
+        Declared(
+            kinds.POSITIVE_LENGTH,
+            "An attempt that takes longer is stopped.",
+            example="1h",
+            flow=InFlow("seconds for the whole run", key="timeout_sec", scheduled=False),
+            enqueue=True,
+        ),
     ] = None
     expire_after: Annotated[
         timedelta | None,
@@ -208,6 +263,7 @@ class ScheduleSpec:
             kinds.POSITIVE_LENGTH,
             "A run that has not started by then is cancelled.",
             example="30m",
+            enqueue=True,
         ),
     ] = None
     stop: Annotated[
@@ -311,6 +367,8 @@ def _declared_fields() -> Iterator[DefinitionField]:
             example=said.example,
             since=said.since,
             default=None if default is MISSING else default,
+            flow=said.flow,
+            enqueue=said.enqueue,
         )
 
 

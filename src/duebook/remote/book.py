@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Unpack
 
-    from duebook.model.enqueued import EnqueuePolicies
+    from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
     from duebook.remote.flows import RemoteFlows
 

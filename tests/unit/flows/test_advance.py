@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from duebook.errors import Conflict, NotFound
 from duebook.flows.advance import advance, is_continued
 from duebook.flows.lifecycle import again, restart_step, retried
-from duebook.model.flow import CHECK, HANDLED, Condition, ContinueOn, Flow, Step, handler_name
+from duebook.model.flow import (
+    BY_HAND,
+    CHECK,
+    HANDLED,
+    Condition,
+    ContinueOn,
+    Flow,
+    Step,
+    handler_name,
+)
 from duebook.model.flow_run import Advance, FlowEnd, Skip, Standing, StepState
 from duebook.model.target import TaskTarget
 
@@ -31,9 +40,11 @@ def step(name: str, *depends: str, **more: Any) -> Step:
     return Step(name, WORK, depends, **more)
 
 
-def flow(*steps: Step, on: tuple[str, ...] = (), **more: Any) -> Flow:
+def flow(
+    *steps: Step, on: tuple[str, ...] = (), timeout: timedelta | None = None, **more: Any
+) -> Flow:
     handlers = tuple((event, Step(handler_name(event), WORK)) for event in HANDLED if event in on)
-    return Flow("f", steps, handlers, **more)
+    return Flow("f", steps, handlers, policies=replace(BY_HAND, timeout=timeout), **more)
 
 
 def asked(of: Flow, at: datetime = NOON, /, **states: StepState) -> Advance:
@@ -319,7 +330,7 @@ def test_a_retry_keeps_what_succeeded_and_ends_too(of: Flow, data: st.DataObject
         return
     assert not dropped & {n for n in kept if not n.startswith("handler_on.")}
     states = {name: state for name, state in history.states.items() if name not in dropped}
-    second = History(replace(of, timeout=None), states, history.now)
+    second = History(replace(of, policies=BY_HAND), states, history.now)
     second.play(data.draw)
     assert {each.name for each in of.steps} & set(second.begun) <= dropped
 

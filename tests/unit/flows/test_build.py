@@ -390,7 +390,7 @@ def test_a_flow_that_begins_by_itself_has_no_required_params(times: str) -> None
 
 
 def test_a_description_may_be_a_number_and_a_name_is_put_in_quotes() -> None:
-    assert flow_of("description: 2026\nsteps: [a]").description == "2026"
+    assert flow_of("description: 2026\nsteps: [a]").policies.description == "2026"
     [told] = problems_of("name: 2026\nsteps: [a]")
     assert told.endswith('; write it as "2026"')
 
@@ -436,7 +436,7 @@ steps: [a]
         "key": "nightly",
     }
     assert (len(flow.stop), len(flow.restart)) == (1, 1)
-    assert (flow.restart_wait, flow.timeout, flow.delay, flow.max_active_steps) == (
+    assert (flow.restart_wait, flow.policies.timeout, flow.delay, flow.max_active_steps) == (
         *(timedelta(seconds=n) for n in (30, 60, 10)),
         3,
     )

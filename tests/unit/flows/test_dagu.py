@@ -94,7 +94,7 @@ def test_times_that_say_their_kind_are_read(entry: str, form: dict[str, str]) ->
 def test_labels_are_read_in_all_their_forms(labels: str, found: dict[str, str]) -> None:
     for key in ("labels", "tags"):
         (flow,) = build(f"{key}: {labels}\nsteps: [a]\n", "f.yaml", "f").flows
-        assert dict(flow.labels) == found
+        assert dict(flow.policies.labels) == found
 
 
 @pytest.mark.parametrize(

@@ -270,15 +270,16 @@ class People(Lists, Quotas):
         return [id_ for id_, _, fire in firing if fire.due_at not in had]
 
     def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
-        now, expires = self.now, wanted.expire_after
+        now, policies = self.now, wanted.policies
+        expires = policies.expire_after
         made = self._one(
             "enqueue_run",
             id=run_id,
             namespace=namespace,
-            queue=wanted.queue,
-            priority=wanted.priority,
+            queue=policies.queue,
+            priority=policies.priority,
             task=wanted.task,
-            max_takeovers=wanted.max_takeovers,
+            max_takeovers=policies.max_takeovers,
             payload=json.dumps(wanted.payload),
             now=now,
             ready_at=now + wanted.delay,
