@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
-
-from pydantic.json_schema import models_json_schema
 
 from duebook.api.operations import V1
 from duebook.api.problems import MEDIA_TYPE
 from duebook.api.schemas.base import ProblemShape
+from duebook.api.schemas.definitions import SPREAD
+from duebook.api.shapes import Schemas, requires
 from duebook.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pydantic import BaseModel
-
     from duebook.api.operations import Operation
     from duebook.api.parameters import Parameter
 
 __all__ = ["document"]
-
-_SCHEMAS: Final = "#/components/schemas/"
 
 REFUSALS: Final = {
     400: "The request cannot be read.",
@@ -56,7 +50,7 @@ _INTRODUCTION: Final = (
 )
 
 
-def _describe(operation: Operation) -> dict[str, Any]:
+def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     """An operation in the document."""
     made: dict[str, Any] = {"tags": [operation.tag], "summary": operation.summary}
     if operation.description:
@@ -64,11 +58,12 @@ def _describe(operation: Operation) -> dict[str, Any]:
     made["operationId"] = operation.name
     if parameters := [_parameter(found) for found in _parameters(operation)]:
         made["parameters"] = parameters
-    made["responses"] = {str(status): _answer(operation) for status in _statuses(operation)}
+    answer = _answer(operation, schemas)
+    made["responses"] = {str(status): dict(answer) for status in _statuses(operation)}
     for status in sorted(_refusals(operation)):
         made["responses"][str(status)] = {
             "description": REFUSALS[status],
-            "content": {MEDIA_TYPE: {"schema": _reference(ProblemShape)}},
+            "content": {MEDIA_TYPE: {"schema": schemas.reference(ProblemShape)}},
         }
     if operation.role is None:
         made["security"] = []
@@ -77,9 +72,8 @@ def _describe(operation: Operation) -> dict[str, Any]:
     if operation.everywhere:
         made["x-all-namespaces"] = True
     if operation.body is not None:
-        content = {"application/json": {"schema": _reference(operation.body)}}
-        required = any(field.is_required() for field in operation.body.model_fields.values())
-        made["requestBody"] = {"required": required, "content": content}
+        content = {"application/json": {"schema": schemas.reference(operation.body)}}
+        made["requestBody"] = {"required": requires(operation.body), "content": content}
     return made
 
 
@@ -129,56 +123,35 @@ def _refusals(operation: Operation) -> set[int]:
     return needed | ({413, 415} if operation.body is not None else {413})
 
 
-def _answer(operation: Operation) -> dict[str, Any]:
+def _answer(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.answer is not None:
-        content["application/json"] = {"schema": _reference(operation.answer)}
+        content["application/json"] = {"schema": schemas.reference(operation.answer)}
     content |= {media: {"schema": {"type": "string"}} for media in operation.media}
     if not content:
         return {"description": "Done."}
     return {"description": operation.summary, "content": content}
 
 
-def _reference(shape: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": f"{_SCHEMAS}{_public(shape.__name__)}"}
-
-
-def _public(name: str) -> str:
-    """What a shape is called outside: other names are those of the model's own values here."""
-    return name.removesuffix("Shape")
-
-
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole document."""
     paths: dict[str, dict[str, Any]] = {}
+    schemas = Schemas(SPREAD)
     for operation in operations:
-        described = _describe(operation)
+        described = _describe(operation, schemas)
         if operation.name in _LEADS_TO:
             answer = described["responses"][str(operation.status)]
             answer["links"] = _links(operations, *_LEADS_TO[operation.name])
         paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    shapes = dict(sorted(schemas.named.items()))
     scheme = {"type": "http", "scheme": "bearer", "description": "duebook token create"}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Duebook", "description": _INTRODUCTION, "version": __version__},
         "paths": paths,
-        "components": {"schemas": _schemas(operations), "securitySchemes": {"token": scheme}},
+        "components": {"schemas": shapes, "securitySchemes": {"token": scheme}},
         "security": [{"token": []}],
     }
-
-
-def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
-    """The shapes that operations take and answer with, by their public names."""
-    shapes: set[type[BaseModel]] = {ProblemShape}
-    for operation in operations:
-        shapes |= {shape for shape in (operation.answer, operation.body) if shape is not None}
-    ordered = sorted(shapes, key=lambda shape: shape.__name__)
-    _, schemas = models_json_schema(
-        [(shape, "validation") for shape in ordered], ref_template=f"{_SCHEMAS}{{model}}"
-    )
-    renamed = re.sub(rf'("{_SCHEMAS}\w+?)Shape"', r'\1"', json.dumps(schemas["$defs"]))
-    shown = {_public(name): schema for name, schema in json.loads(renamed).items()}
-    return dict(sorted(shown.items()))
 
 
 def _links(

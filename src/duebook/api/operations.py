@@ -11,8 +11,6 @@ from duebook.api.parameters import Signature
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic import BaseModel
-
     from duebook.model.access import Role
 
     Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -35,11 +33,11 @@ class Operation:
     """whether it concerns all namespaces, and needs a token for all of them"""
     tag: str
     status: int
-    answer: type[BaseModel] | None
+    answer: Any
     """the shape of its JSON; None: it has none"""
     media: tuple[str, ...]
     """other kinds of content that it may answer with"""
-    body: type[BaseModel] | None
+    body: Any
     """the shape of the JSON that it takes"""
     errors: tuple[int, ...]
     """statuses of refusals besides those that every operation has"""
@@ -98,9 +96,9 @@ class Operations:
         method: str,
         path: str,
         role: Role | None,
-        answer: type[BaseModel] | None,
+        answer: Any,
         *,
-        body: type[BaseModel] | None = None,
+        body: Any = None,
         status: int = 200,
         media: tuple[str, ...] = (),
         errors: tuple[int, ...] = (),

@@ -27,6 +27,7 @@ from duebook.cli.output import (
 )
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.model.codec import encode
+from duebook.model.run import RunDetails
 
 if TYPE_CHECKING:
     from duebook.book import Book
@@ -162,7 +163,7 @@ def show_run(book: Book, text: str, as_json: bool) -> None:
     run = book.runs.get(text)
     attempts = book.runs.attempts(run.id)
     if as_json:
-        print_json(encode(run) | {"attempts": [encode(attempt) for attempt in attempts]})
+        print_json(encode(RunDetails(run, attempts)))
         return
     status = f"{run.state}, attempt {run.attempt}" if run.attempt else run.state
     print_pairs(

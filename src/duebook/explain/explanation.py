@@ -29,7 +29,7 @@ Verdict = Literal[
 @shown()
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became, or will become, of one due time; or why an instant is none.
+    """What became, or will become, of a due time; or why nothing was due then.
 
     A stop or restart is done; `reason` is a stable code, where there is one.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import total_ordering
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
 from duebook.errors import Invalid, quoted, shorten
@@ -23,6 +23,7 @@ __all__ = [
     "EVERYWHERE",
     "AccessToken",
     "Role",
+    "TokenMade",
     "digest_of",
     "read_namespaces",
     "read_role",
@@ -67,7 +68,7 @@ class AccessToken:
     id: Id
     name: Name
     role: Annotated[Role, Shown(read=lambda name: read_role(name))]  # noqa: PLW0108 - it comes later
-    namespaces: Annotated[tuple[str, ...], Shown('["*"] for all.', fewest=1)]
+    namespaces: Annotated[tuple[str, ...], Shown('["*"] for all.', least=1)]
     """those that it sees"""
     created_at: datetime
     created_by: str = ""
@@ -81,6 +82,14 @@ class AccessToken:
     def opens(self, now: datetime) -> bool:
         """Whether it is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@shown()
+class TokenMade(NamedTuple):
+    """A token with its secret text, shown this once."""
+
+    about: Annotated[AccessToken, Shown(spread=True)]
+    token: Annotated[str, Shown("Send it as `Authorization: Bearer …`.")]
 
 
 def secret_text(token_id: str, secret: str) -> str:

@@ -38,7 +38,7 @@ class Acted:
 @shown()
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """What became of runs that somebody did not want after all."""
+    """What became of the runs of a backfill that was undone."""
 
     cancelled: int
     begun: Annotated[int, Shown("Those for which it was too late.")]

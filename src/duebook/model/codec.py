@@ -73,11 +73,11 @@ class Shown:
     """whether it is left out when it is empty"""
     spread: bool = False
     """whether the fields of what it holds stand beside the others, rather than under its name"""
+    default: Any = None
+    """of what may be left out of a request"""
     least: float | None = None
     most: float | None = None
     """of a number, of characters, or of items"""
-    fewest: int | None = None
-    """items or characters"""
     pattern: str = ""
     format: str = ""
 
@@ -110,8 +110,9 @@ class _Given(NamedTuple):
     """None: it has none"""
 
 
-def shown(name: str = "") -> Callable[[type[T]], type[T]]:
-    """A class whose values are shown as JSON objects, and its name in the OpenAPI document.
+def shown(name: str = "", partial: bool = False) -> Callable[[type[T]], type[T]]:
+    """A class whose values are shown as JSON objects, and its name in the OpenAPI document; one
+    that is `partial` there may also be given, without some of its fields.
 
     Its annotations are read at run time. A static method `read_shown(form)` returns the fields that
     are read in another way than by their names.
@@ -119,6 +120,7 @@ def shown(name: str = "") -> Callable[[type[T]], type[T]]:
 
     def mark(kind: type[T]) -> type[T]:
         kind.__shown__ = name or kind.__name__  # type: ignore[attr-defined]
+        kind.__partial__ = partial  # type: ignore[attr-defined]
         return kind
 
     return mark

@@ -17,6 +17,8 @@ from duebook.model.sink import show_options
 
 __all__ = [
     "Consumer",
+    "ConsumerDetails",
+    "ConsumerState",
     "Cursor",
     "DeadLetter",
     "Delivery",
@@ -26,6 +28,7 @@ __all__ = [
     "Move",
     "Partition",
     "Report",
+    "SinkMade",
     "load_topics",
     "new_consumer",
 ]
@@ -36,11 +39,10 @@ MOST_ATTEMPTS: Final = 1_000
 MOST_TOPICS: Final = 1_000
 
 
-@shown()
+@shown("ConsumerSettings")
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A group of programs, or a sink that relays publish to: each gets the events of one key one
-    after another, at least once."""
+    """Somebody who gets events: those of one key one after another, at least once."""
 
     namespace: Annotated[str, NEVER_SHOWN]
     name: Name
@@ -162,6 +164,32 @@ class Partition:
     """when the next of them, or the receiver, is tried again"""
     error: str | None
     replay_until: Annotated[int, Shown("Up to there it gets what it had before.")]
+
+
+@shown("Consumer")
+class ConsumerState(NamedTuple):
+    """A group of programs, or a sink that relays publish to."""
+
+    settings: Annotated[Consumer, Shown(spread=True)]
+    lag: Annotated[Lag, Shown(spread=True)]
+
+
+@shown()
+class ConsumerDetails(NamedTuple):
+    """A group or sink, with its partitions."""
+
+    settings: Annotated[Consumer, Shown(spread=True)]
+    lag: Annotated[Lag, Shown(spread=True)]
+    parts: tuple[Partition, ...]
+
+
+@shown()
+class SinkMade(NamedTuple):
+    """A sink, with its secret if one was made, shown this once."""
+
+    settings: Annotated[Consumer, Shown(spread=True)]
+    lag: Annotated[Lag, Shown(spread=True)]
+    secret: Annotated[str | None, Shown(sparse=True)] = None
 
 
 def new_consumer(

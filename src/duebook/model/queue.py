@@ -37,7 +37,7 @@ class Rate:
         return f"{self.count}/{per.removeprefix('1') if per in ('1s', '1m', '1h', '1d') else per}"
 
 
-@shown("QueueLimits")
+@shown("Limits")
 @dataclass(frozen=True, slots=True)
 class Queue:
     """The limits of a queue; None for none."""
@@ -59,7 +59,7 @@ class Queue:
 @shown("Queue")
 @dataclass(frozen=True, slots=True)
 class QueueLoad:
-    """A queue as people see it."""
+    """The limits of a queue, and how many of its runs are waiting and under way."""
 
     queue: Annotated[Queue, Shown(spread=True)]
     queued: int

@@ -23,7 +23,7 @@ MOST_BYTES: Final = 1_000_000_000
 MOST_DEFINITION_BYTES: Final = 1_000_000_000_000
 
 
-@shown()
+@shown(partial=True)
 @dataclass(frozen=True, slots=True)
 class Quota:
     """Limits of a namespace, at least one; null for none. They replace those that it had."""
@@ -62,7 +62,7 @@ class Used(NamedTuple):
 @shown("Namespace")
 @dataclass(frozen=True, slots=True)
 class NamespaceUse:
-    """A namespace as people see it."""
+    """The quota of a namespace, and what is used of it."""
 
     quota: Quota
     schedules: Annotated[int, NEVER_SHOWN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
@@ -10,8 +11,6 @@ from duebook.model.codec import NEVER_SHOWN, Id, Name, Shown, shown
 from duebook.model.secret import show_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from duebook.model.event import Draft
     from duebook.model.flow_run import StepContext
     from duebook.model.flow_target import FlowTarget
@@ -26,6 +25,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "Run",
+    "RunDetails",
     "RunState",
     "RunStatus",
     "Token",
@@ -256,6 +256,14 @@ class Attempt:
             "Its task went on until then, after the attempt had ended: a thread cannot be killed."
         ),
     ] = None
+
+
+@shown()
+class RunDetails(NamedTuple):
+    """A run, with the attempts that it took before the current one."""
+
+    run: Annotated[Run, Shown(spread=True)]
+    attempts: Sequence[Attempt]
 
 
 def overlapped(attempt: Attempt, attempts: Sequence[Attempt], run: Run) -> list[int]:

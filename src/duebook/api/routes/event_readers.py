@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from starlette.responses import Response
 
@@ -28,11 +28,8 @@ from duebook.book import Book
 from duebook.errors import Invalid, NotFound, shorten
 from duebook.model.access import Role
 from duebook.model.codec import encode
-from duebook.model.consumer import Lag
+from duebook.model.consumer import ConsumerState, Lag
 from duebook.model.fields import one_of, read_instant, read_text
-
-if TYPE_CHECKING:
-    from duebook.model.consumer import Consumer
 
 __all__ = ["operations"]
 
@@ -42,14 +39,14 @@ operations = Operations(f"{V1}/events", "events")
 @operations("GET", "/consumers", Role.VIEWER, ConsumerList)
 def list_consumers(ask: Here) -> Response:
     """The groups and sinks of a namespace by name, with how far each is behind."""
-    return listed([form for _, form in _consumers(ask.book)]).response()
+    return listed([encode(state) for state in _consumers(ask.book)]).response()
 
 
 @operations("GET", "/consumers/{name}", Role.VIEWER, ConsumerDetails, errors=(404,))
 def get_consumer(ask: Here, name: str) -> Response:
     """A group or sink with its partitions: how far each has come, and whose it is."""
-    parts = [encode(part) for part in ask.book.events.partitions(name)]
-    return Answer(_consumer(ask.book, name) | {"parts": parts}).response()
+    parts = tuple(ask.book.events.partitions(name))
+    return Answer(encode(ConsumerDetails(*_consumer(ask.book, name), parts))).response()
 
 
 @operations(
@@ -80,8 +77,7 @@ def save_sink(ask: Here, name: str) -> Response:
         named = sorted(map(shorten, reserved))
         raise InvalidFields({key: f'"{key}" is no option of a {kind} sink' for key in named})
     _, secret = ask.book.events.add_sink(name, kind, **given, **options)
-    made = {} if secret is None else {"secret": secret}
-    return Answer(_consumer(ask.book, name) | made).response()
+    return Answer(encode(SinkMade(*_consumer(ask.book, name), secret))).response()
 
 
 @operations("DELETE", "/consumers/{name}", Role.ADMIN, None, status=204, errors=(404,))
@@ -163,22 +159,18 @@ def get_event(ask: Here, event_id: str) -> Response:
     return Answer(encode(ask.book.events.get(event_id))).response()
 
 
-def _consumers(book: Book) -> list[tuple[Consumer, dict[str, Any]]]:
+def _consumers(book: Book) -> list[ConsumerState]:
     lags = {lag.consumer: lag for lag in book.events.lags()}
     return [
-        (
-            one,
-            encode(one)
-            | encode(lags.get(one.name, Lag(one.namespace, one.name, one.kind, 0, 0, 0))),
-        )
+        ConsumerState(one, lags.get(one.name, Lag(one.namespace, one.name, one.kind, 0, 0, 0)))
         for one in book.events.consumers()
     ]
 
 
-def _consumer(book: Book, name: str) -> dict[str, Any]:
-    for one, form in _consumers(book):
-        if one.name == name:
-            return form
+def _consumer(book: Book, name: str) -> ConsumerState:
+    for state in _consumers(book):
+        if state.settings.name == name:
+            return state
     raise NotFound(f'no group and no sink is called "{shorten(name)}"')
 
 

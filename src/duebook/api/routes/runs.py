@@ -13,7 +13,7 @@ from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import V1, Operations
 from duebook.api.parameters import Header, Query
-from duebook.api.schemas.runs import LogList, OutputShape, RunDetails, RunList, RunShape
+from duebook.api.schemas.runs import LogList, OutputShape, PlacedLine, RunDetails, RunList, RunShape
 from duebook.model.codec import encode
 from duebook.model.run import Origin, RunStatus
 
@@ -122,7 +122,7 @@ def get_log(
     lines = ask.book.runs.log(run.id, place, limit)
     if "text/plain" in accept:
         return PlainTextResponse("".join(f"{line.text}\n" for _, line in lines))
-    forms = [{"place": place_text(at)} | encode(line) for at, line in lines]
+    forms = [encode(PlacedLine(place_text(at), line)) for at, line in lines]
     shown = forms[: max(fitting(forms, PAGE_BYTES), 1)]
     after = shown[-1]["place"] if shown else place_text(place)
     ended = not run.is_active and len(lines) < limit and len(shown) == len(forms)
@@ -132,4 +132,4 @@ def get_log(
 def _details(book: Book, run_id: str) -> dict[str, Any]:
     run = book.runs.get(run_id)
     attempts = book.runs.attempts(run.id)
-    return encode(run) | {"attempts": [encode(attempt) for attempt in attempts]}
+    return encode(RunDetails(run, attempts))

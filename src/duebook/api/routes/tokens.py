@@ -46,7 +46,7 @@ def create_token(ask: Everywhere) -> Response:
     }
     given = read_fields(ask.body, readers, required=("name", "role", "namespaces"))
     token, secret = ask.book.tokens.create(**given)
-    return Answer(encode(token) | {"token": secret}, 201).response()
+    return Answer(encode(TokenMade(token, secret)), 201).response()
 
 
 @operations("DELETE", "/{name}", Role.ADMIN, TokenShape, errors=(404, 409), everywhere=True)

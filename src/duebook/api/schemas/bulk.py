@@ -2,66 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
-from pydantic import ConfigDict, Field
-
-from duebook.api.schemas.base import Id, Instant, Name, Shape
 from duebook.api.schemas.definitions import ScheduleCreation
+from duebook.api.shapes import Object, many
+from duebook.model.acted import Acted, Action
+from duebook.model.codec import Id, Name, Shown
 
 __all__ = ["Acted", "BulkAction", "BulkCreation", "Created"]
 
-Action = Literal["pause", "resume", "delete", "trigger", "skip_next"]
+BulkCreation: Final = Object(
+    "BulkCreation",
+    {"schedules": Annotated[many(ScheduleCreation), Shown(least=1, most=10_000)]},
+)
 
 
-class BulkCreation(Shape):
-    schedules: Annotated[list[ScheduleCreation], Field(min_length=1, max_length=10_000)]
-
-
-class BriefSchedule(Shape):
+class BriefSchedule(TypedDict):
     id: Id
     name: Name
     status: Literal["active", "paused"]
-    next_due_at: Instant | None
+    next_due_at: datetime | None
 
 
-class Created(Shape):
+class Created(TypedDict):
     count: int
     items: list[BriefSchedule]
 
 
-class ScheduleFilter(Shape):
+class ScheduleFilter(TypedDict, total=False):
     """Which schedules; all that is given must be true. `{"text": "*"}` finds all."""
 
-    model_config = ConfigDict(extra="forbid", title="ScheduleFilter")
-
-    status: Literal["active", "paused", "completed"] | None = None
+    status: Literal["active", "paused", "completed"] | None
     label: Annotated[
-        str | list[str] | dict[str, str] | None, Field(examples=["team:sales", {"team": "sales"}])
-    ] = None
+        str | list[str] | dict[str, str] | None,
+        Shown(examples=("team:sales", {"team": "sales"})),
+    ]
     text: Annotated[
-        str | None,
-        Field(description="A part of the name or title, or the beginning of the name: `etl-*`."),
-    ] = None
-    due_before: Instant | None = None
-    target: Annotated[str | None, Field(examples=["task", "task:digest", "command", "http"])] = None
-    problem: bool | None = None
+        str | None, Shown("A part of the name or title, or the beginning of the name: `etl-*`.")
+    ]
+    due_before: datetime | None
+    target: Annotated[str | None, Shown(examples=("task", "task:digest", "command", "http"))]
+    problem: bool | None
 
 
-class BulkAction(Shape):
+class BulkAction(TypedDict):
     action: Action
     filter: ScheduleFilter
-    dry_run: bool | None = None
-    reason: Annotated[str | None, Field(description="Why they are paused.")] = None
-    until: Annotated[
-        Instant | None, Field(description="Of a pause: when they resume by themselves.")
-    ] = None
-
-
-class Acted(Shape):
-    """To how many schedules it was done, or would be, and the names of the first ones."""
-
-    action: Action
-    dry_run: bool
-    count: int
-    names: list[Name]
+    dry_run: NotRequired[bool | None]
+    reason: NotRequired[Annotated[str | None, Shown("Why they are paused.")]]
+    until: NotRequired[
+        Annotated[datetime | None, Shown("Of a pause: when they resume by themselves.")]
+    ]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
-from pydantic import ConfigDict, Field, create_model
-
-from duebook.api.schemas.base import Duration, Instant, Name, Shape
+from duebook.api.schemas.base import Duration
+from duebook.api.shapes import Object
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
+from duebook.model.codec import Name, Shown, shown
 from duebook.model.kinds import Declared
 from duebook.model.kinds import Shape as KindShape
-from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
+from duebook.model.schedule import FIELDS, POLICIES, DefinitionField, ScheduleSpec
 
 __all__ = [
-    "Policies",
+    "SPREAD",
     "ScheduleChange",
     "ScheduleCreation",
     "ScheduleReplacement",
@@ -23,141 +24,136 @@ __all__ = [
     "Trigger",
 ]
 
-Zone = Annotated[str, Field(description="An IANA zone.", examples=["Europe/Brussels"])]
+Zone = Annotated[str, Shown("An IANA zone.", example="Europe/Brussels")]
 Gap = Literal["run_after", "skip"]
 Fold = Literal["first", "both"]
 
 
-class CronTrigger(Shape):
-    cron: Annotated[str, Field(max_length=1000, examples=["30 2 * * 1-5"])]
-    tz: Zone | None = None
-    gap: Gap | None = None
-    fold: Fold | None = None
-    key: Annotated[str | None, Field(description="What H hashes; the schedule's name.")] = None
+class CronTrigger(TypedDict):
+    cron: Annotated[str, Shown(most=1000, example="30 2 * * 1-5")]
+    tz: NotRequired[Zone | None]
+    gap: NotRequired[Gap | None]
+    fold: NotRequired[Fold | None]
+    key: NotRequired[Annotated[str | None, Shown("What H hashes; the schedule's name.")]]
 
 
-class EveryTrigger(Shape):
-    every: Annotated[Duration, Field(examples=["15m"])]
-    anchor: Instant | None = None
-    tz: Zone | None = None
-    gap: Gap | None = None
-    fold: Fold | None = None
+class EveryTrigger(TypedDict):
+    every: Annotated[Duration, Shown(example="15m")]
+    anchor: NotRequired[datetime | None]
+    tz: NotRequired[Zone | None]
+    gap: NotRequired[Gap | None]
+    fold: NotRequired[Fold | None]
 
 
-class DailyTrigger(Shape):
-    daily: Annotated[list[str], Field(examples=[["07:00", "17:30"]])]
-    tz: Zone | None = None
-    gap: Gap | None = None
-    fold: Fold | None = None
+class DailyTrigger(TypedDict):
+    daily: Annotated[list[str], Shown(example=["07:00", "17:30"])]
+    tz: NotRequired[Zone | None]
+    gap: NotRequired[Gap | None]
+    fold: NotRequired[Fold | None]
 
 
-class WeeklyTrigger(Shape):
-    weekly: Annotated[str, Field(examples=["MON,WED,FRI 09:00"])]
-    tz: Zone | None = None
-    gap: Gap | None = None
-    fold: Fold | None = None
+class WeeklyTrigger(TypedDict):
+    weekly: Annotated[str, Shown(example="MON,WED,FRI 09:00")]
+    tz: NotRequired[Zone | None]
+    gap: NotRequired[Gap | None]
+    fold: NotRequired[Fold | None]
 
 
-class AtTrigger(Shape):
-    at: Instant
+class AtTrigger(TypedDict):
+    at: datetime
 
 
-class RruleTrigger(Shape):
-    rrule: Annotated[str, Field(examples=["FREQ=MONTHLY;BYDAY=-1FR"])]
-    dtstart: Annotated[str | None, Field(description="A date or an instant.")] = None
-    tz: Zone | None = None
-    gap: Gap | None = None
-    fold: Fold | None = None
+class RruleTrigger(TypedDict):
+    rrule: Annotated[str, Shown(example="FREQ=MONTHLY;BYDAY=-1FR")]
+    dtstart: NotRequired[Annotated[str | None, Shown("A date or an instant.")]]
+    tz: NotRequired[Zone | None]
+    gap: NotRequired[Gap | None]
+    fold: NotRequired[Fold | None]
 
 
 Trigger = CronTrigger | EveryTrigger | DailyTrigger | WeeklyTrigger | AtTrigger | RruleTrigger
 
 
-class TaskTarget(Shape):
-    task: Annotated[str, Field(examples=["email_digest"])]
+class TaskTarget(TypedDict):
+    task: Annotated[str, Shown(example="email_digest")]
 
 
-class CommandTarget(Shape):
-    command: Annotated[list[str], Field(min_length=1, examples=[["pg_dump", "mydb"]])]
-    env: dict[str, str] | None = None
-    cwd: str | None = None
+class CommandTarget(TypedDict):
+    command: Annotated[list[str], Shown(least=1, example=["pg_dump", "mydb"])]
+    env: NotRequired[dict[str, str] | None]
+    cwd: NotRequired[str | None]
 
 
-class ShellTarget(Shape):
+class ShellTarget(TypedDict):
     shell: str
-    env: dict[str, str] | None = None
-    cwd: str | None = None
+    env: NotRequired[dict[str, str] | None]
+    cwd: NotRequired[str | None]
 
 
-class HttpRequest(Shape):
-    model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
-
-    url: Annotated[str, Field(examples=["https://example.com/hook"])]
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] | None = None
-    headers: Annotated[
-        dict[str, str] | None, Field(description="Values that may be secret are shown as ***.")
-    ] = None
-    content: Annotated[Any, Field(alias="json", description="JSON that it sends.")] = None
-    body: str | None = None
-    expect: list[int | str] | None = None
+class HttpRequest(TypedDict):
+    url: Annotated[str, Shown(example="https://example.com/hook")]
+    method: NotRequired[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] | None]
+    headers: NotRequired[
+        Annotated[dict[str, str] | None, Shown("Values that may be secret are shown as ***.")]
+    ]
+    json: NotRequired[Annotated[Any, Shown("JSON that it sends.")]]
+    body: NotRequired[str | None]
+    expect: NotRequired[list[int | str] | None]
 
 
-class HttpTarget(Shape):
+class HttpTarget(TypedDict):
     http: HttpRequest
 
 
-class FlowTarget(Shape):
-    flow: Annotated[str, Field(examples=["etl"])]
-    params: Annotated[dict[str, Any] | None, Field(description="Data, and no templates.")] = None
+class FlowTarget(TypedDict):
+    flow: Annotated[str, Shown(example="etl")]
+    params: NotRequired[Annotated[dict[str, Any] | None, Shown("Data, and no templates.")]]
 
 
-class EventFact(Shape):
-    topic: Annotated[str, Field(examples=["orders"])]
-    type: Annotated[str | None, Field(description="The topic, when left out.")] = None
-    key: Annotated[str | None, Field(description="The schedule's name, when left out.")] = None
-    data: Annotated[Any, Field(description="The payload, when left out.")] = None
+class EventFact(TypedDict):
+    topic: Annotated[str, Shown(example="orders")]
+    type: NotRequired[Annotated[str | None, Shown("The topic, when left out.")]]
+    key: NotRequired[Annotated[str | None, Shown("The schedule's name, when left out.")]]
+    data: NotRequired[Annotated[Any, Shown("The payload, when left out.")]]
 
 
-class EventTarget(Shape):
+class EventTarget(TypedDict):
     event: EventFact | str
 
 
 Target = TaskTarget | CommandTarget | ShellTarget | HttpTarget | FlowTarget | EventTarget
 
 
-class RetryPolicy(Shape):
-    attempts: Annotated[int, Field(ge=1, le=1000, description="Counts the first try.")] = 3
-    delay: Duration | None = None
-    backoff: Annotated[float | None, Field(ge=1, le=100)] = None
-    max_delay: Duration | None = None
-    jitter: bool | None = None
-    on: Annotated[
-        list[int | str] | None, Field(description="Exit codes and names of failures.")
-    ] = None
+class RetryPolicy(TypedDict, total=False):
+    attempts: Annotated[int, Shown("Counts the first try.", default=3, least=1, most=1000)]
+    delay: Duration | None
+    backoff: Annotated[float | None, Shown(least=1, most=100)]
+    max_delay: Duration | None
+    jitter: bool | None
+    on: Annotated[list[int | str] | None, Shown("Exit codes and names of failures.")]
 
 
-class DependencyShape(Shape):
-    model_config = ConfigDict(extra="forbid", title="Dependency")
-
+@shown("Dependency")
+class DependencyShape(TypedDict):
     schedule: Name
     within: Duration
-    wait: Duration | None = None
+    wait: NotRequired[Duration | None]
 
 
 AnyTrigger = Annotated[
     Trigger | str | list[Trigger | str],
-    Field(description="One trigger or up to 20; a text is a cron expression."),
+    Shown("One trigger or up to 20; a text is a cron expression."),
 ]
 
 
-AnyTarget = Annotated[Target | str, Field(description="A text is the name of a task.")]
+AnyTarget = Annotated[Target | str, Shown("A text is the name of a task.")]
 
 _SHAPES: Final[dict[KindShape, Any]] = {
     "any": Any,
     "days": list[str],
     "dependencies": list[DependencyShape],
     "flag": bool,
-    "instant": Instant,
+    "instant": datetime,
     "labels": dict[str, str],
     "length": Duration,
     "name": Name,
@@ -171,8 +167,8 @@ _SHAPES: Final[dict[KindShape, Any]] = {
 
 
 def _optional(declared: Mapping[str, Declared | DefinitionField]) -> dict[str, Any]:
-    """What pydantic makes fields of that may be left out."""
-    return {name: (_shape(said), None) for name, said in declared.items()}
+    """The keys that may be left out, with what is declared of them."""
+    return {key: NotRequired[_shape(said)] for key, said in declared.items()}
 
 
 def _shape(said: Declared | DefinitionField) -> Any:
@@ -181,46 +177,43 @@ def _shape(said: Declared | DefinitionField) -> Any:
     if isinstance(said, DefinitionField) and (default := said.to_json(said.default)):
         description += f" Default: {default}."
     shape: Any = Literal.__getitem__(kind.choices) if kind.choices else _SHAPES[kind.shape]
-    bounds: dict[str, Any] = {"ge": kind.least, "le": kind.most}
-    if kind.shape != "whole":
-        bounds = {"max_length": kind.most}
-    examples = None if said.example is None else [said.example]
-    return Annotated[shape | None, Field(description=description, examples=examples, **bounds)]
+    note = Shown(description, example=said.example, least=kind.least, most=kind.most)
+    return Annotated[shape | None, note]
 
 
-# Their fields are declared in `model`; type checkers need classes all the same.
-if TYPE_CHECKING:
-
-    class Policies(Shape): ...
-
-    class _Parts(Policies): ...
-
-    class _Given(_Parts): ...
-
-else:
-    Policies = create_model("Policies", __base__=Shape, **_optional(POLICIES))
-    _Parts = create_model("_Parts", __base__=Policies, **_optional(FIELDS | SHORT_FORMS))
-    _Given = create_model("_Given", __base__=_Parts, **_optional(SWITCHES))
-
-
-class ScheduleCreation(_Given):
-    """A trigger (or `cron`) and a target are needed, unless a template gives them."""
-
-    name: Name
-    template: Annotated[Name | None, Field(description="Whose defaults it starts from.")] = None
-
-
-class ScheduleReplacement(_Given):
-    """A whole definition: what is left out is at its default from now on."""
-
-    version: Annotated[int | None, Field(ge=1, description="Or the header If-Match.")] = None
-
-
-class ScheduleChange(_Given):
-    """Some fields of a definition; null puts one back to its default."""
-
-    version: Annotated[int | None, Field(ge=1, description="Or the header If-Match.")] = None
-
-
-class TemplateDefaults(_Parts):
-    """Any fields of a definition."""
+_PARTS: Final = _optional(FIELDS) | _optional(SHORT_FORMS)
+_GIVEN: Final = _PARTS | _optional(SWITCHES)
+_VERSION: Final = {
+    "version": NotRequired[Annotated[int | None, Shown("Or the header If-Match.", least=1)]]
+}
+ScheduleCreation: Final = Object(
+    "ScheduleCreation",
+    _GIVEN
+    | {
+        "name": Name,
+        "template": NotRequired[Annotated[Name | None, Shown("Whose defaults it starts from.")]],
+    },
+    "A trigger (or `cron`) and a target are needed, unless a template gives them.",
+)
+ScheduleReplacement: Final = Object(
+    "ScheduleReplacement",
+    _GIVEN | _VERSION,
+    "A whole definition: what is left out is at its default from now on.",
+)
+ScheduleChange: Final = Object(
+    "ScheduleChange",
+    _GIVEN | _VERSION,
+    "Some fields of a definition; null puts one back to its default.",
+)
+TemplateDefaults: Final = Object("TemplateDefaults", _PARTS, "Any fields of a definition.")
+SPREAD: Final = {
+    ScheduleSpec: Object(
+        "Definition",
+        _optional(POLICIES)
+        | {
+            "trigger": NotRequired[Trigger | list[Trigger] | None],
+            "target": NotRequired[Target | None],
+        },
+    )
+}
+"""What stands beside the other fields of what is shown."""
