@@ -91,7 +91,7 @@ def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
         book.schedules.trigger("job")
         _copy_run(place, number - 1)
         session = new_session("worker", tasks.names)
-        store.transact(lambda tx: tx.begin_session(session, timedelta(minutes=5)))
+        store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
         alarm = Alarm()
         performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
         slots = Slots(store, performer, kind.slots, alarm.ring)

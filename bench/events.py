@@ -124,7 +124,9 @@ def due_per_second(server: Server, form: dict[str, Any]) -> float:
         def add(tx: Tx) -> None:
             due_at = clock.now + timedelta(minutes=1)
             for n in range(DUE):
-                tx.create_schedule(new_id(), "default", f"job-{n}", spec, due_at, due_at, "")
+                tx.schedules.create_schedule(
+                    new_id(), "default", f"job-{n}", spec, due_at, due_at, ""
+                )
 
         store.transact(add)
         ticker, speeds = Ticker(store), []
@@ -144,7 +146,7 @@ def fill(store: PostgresStore) -> float:
             new_draft(new_id(), "default", "orders", None, f"key-{n % KEYS}", {"n": n})
             for n in range(start, start + BATCH)
         ]
-        store.transact(lambda tx, drafts=drafts: tx.append_events(drafts))  # type: ignore[misc]
+        store.transact(lambda tx, drafts=drafts: tx.events.append_events(drafts))  # type: ignore[misc]
     sequencer, began = Sequencer(store), time.perf_counter()
     while sequencer.step() is not None:
         pass
@@ -165,7 +167,7 @@ def ignore(event: Any, connection: Any) -> None: ...
 
 def delivered(store: PostgresStore, name: str, make: Callable[[Consumer], Courier]) -> float:
     wanted = new_consumer("default", name, "group", None, 8, 5)
-    courier = make(store.transact(lambda tx: tx.save_consumer(wanted, 0)))
+    courier = make(store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0)))
     began = time.perf_counter()
     while courier.step() == 0:
         pass
@@ -227,7 +229,7 @@ def add_due_times(store: PostgresStore, begin: datetime) -> None:
         for n in range(RATE * SECONDS):
             at = begin + timedelta(seconds=n / RATE)
             spec = load_spec(EVENT | {"trigger": {"at": at.isoformat()}}, f"job-{n}")
-            tx.create_schedule(new_id(), "default", f"job-{n}", spec, at, at, "")
+            tx.schedules.create_schedule(new_id(), "default", f"job-{n}", spec, at, at, "")
 
     store.transact(add)
     assert utc_now() < begin

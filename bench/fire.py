@@ -119,7 +119,7 @@ def fill(store: Store, number: int, later: timedelta | None = None) -> None:
         due = START + (later or timedelta(minutes=1))
         for _ in range(min(number - done, 10_000)):
             id_ = new_id()
-            tx.create_schedule(id_, "default", f"s-{id_[9:]}-x", spec, due, due, "bench")
+            tx.schedules.create_schedule(id_, "default", f"s-{id_[9:]}-x", spec, due, due, "bench")
 
     done = 0
     while done < number:

@@ -111,7 +111,7 @@ def load(server: Server | None, number: int) -> float:
         write(Path(name), number)
         keeper = FlowKeeper([Path(name)], FlowRegistry(store, "default"))
         began = time.perf_counter()
-        while len(store.read(lambda tx: tx.list_flows("default"))) < number:
+        while len(store.read(lambda tx: tx.flows.list_flows("default"))) < number:
             threading.Event().wait(min(keeper.step(), 0.3))
         taken = time.perf_counter() - began
         keeper.close()
@@ -140,7 +140,9 @@ def weather(server: Server | None, number: int) -> float:
                 (folder / f"moved-{n}.yaml").unlink()
         ended = time.perf_counter()
         wanted = {f"moved-{n}" for n in range(0, number, 100)}
-        while {flow.name for flow, _ in store.read(lambda tx: tx.list_flows("default"))} != wanted:
+        while {
+            flow.name for flow, _ in store.read(lambda tx: tx.flows.list_flows("default"))
+        } != wanted:
             threading.Event().wait(0.1)
         behind = time.perf_counter() - ended
         over.set()
@@ -156,7 +158,7 @@ def run(server: Server, number: int) -> float:
     with books(server) as (store, url):
         digest = sha256(CHAIN.encode()).hexdigest()
         revision = Revision("chain", "flows/chain.yaml", digest, CHAIN)
-        store.transact(lambda tx: tx.save_flows("default", [revision]))
+        store.transact(lambda tx: tx.flows.save_flows("default", [revision]))
         for first in range(0, number, 500):
             store.transact(lambda tx, first=first: start(tx, min(500, number - first)))  # type: ignore[misc]
         execute(url, "ANALYZE")
@@ -171,7 +173,7 @@ def run(server: Server, number: int) -> float:
 def start(tx: Tx, number: int) -> None:
     target: Any = FlowTarget("chain")
     for _ in range(number):
-        tx.start_flow(new_id(), "default", target, 0, "manual")
+        tx.flow_runs.start_flow(new_id(), "default", target, 0, "manual")
 
 
 if __name__ == "__main__":

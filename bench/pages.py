@@ -112,7 +112,7 @@ def fill(store: Store, number: int) -> None:
 
 
 def _create(tx: Tx, made: list[NewSchedule], now: datetime) -> None:
-    tx.create_schedules(made, "bench", now)
+    tx.schedules.create_schedules(made, "bench", now)
 
 
 def milliseconds(asked: dict[str, Any], *books: Book) -> list[float]:

@@ -129,7 +129,7 @@ def _keep_flows(tx: Tx) -> None:
         Revision(f"flow-{number}", f"flows/flow-{number}.yaml", "1", FLOW)
         for number in range(FLOWS)
     ]
-    tx.save_flows("default", revisions)
+    tx.flows.save_flows("default", revisions)
 
 
 def pages(schedules: int) -> dict[str, str]:

@@ -147,7 +147,7 @@ def add(store: PostgresStore, name: str, form: dict[str, Any]) -> None:
 
     def work(tx: Any) -> None:
         due_at = spec.triggers[0].next_after(tx.now)
-        tx.create_schedule(new_id(), "default", name, spec, due_at, due_at, "bench")
+        tx.schedules.create_schedule(new_id(), "default", name, spec, due_at, due_at, "bench")
 
     store.transact(work)
 

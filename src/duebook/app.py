@@ -199,7 +199,7 @@ class Duebook(Book):
                     log.info("schedule %s: %s", task.name, note.message)
             except (Invalid, Conflict) as error:
                 refused.append((task.name, str(error)))
-        made = self.store.read(lambda tx: tx.list_made_by(self.namespace, by))
+        made = self.store.read(lambda tx: tx.schedules.list_made_by(self.namespace, by))
         removed = [name for name in made if name not in {task.name for task in declared}]
         if prune:
             for name in removed:

@@ -91,7 +91,7 @@ def _tell_more(path: Path) -> None:
         info = SessionInfo(
             "flow-worker", "node-1", 4242, "worker", __version__, tzdata_version(), ("orders",)
         )
-        store.transact(lambda tx: tx.begin_session(info, timedelta(days=1)))
+        store.transact(lambda tx: tx.nodes.begin_session(info, timedelta(days=1)))
         _perform(store, book.flows.start("warehouse").id, failing="load-orders")
         last = book.flows.start("warehouse", {"DAY": "2026-11-14"}).id
         _perform(store, last, leaving="load-orders")
@@ -122,12 +122,12 @@ def _perform(store: Store, run_id: str, failing: str = "", leaving: str = "") ->
             else:
                 settle(store, claimed.token)
         advancer.step()
-    assert store.read(lambda tx: tx.get_run(run_id)).flow
+    assert store.read(lambda tx: tx.runs.get_run(run_id)).flow
 
 
 def _say(store: Store, token: Token) -> None:
     lines = [LogLine(utc_now(), "stdout", text) for text in LOG]
-    store.transact(lambda tx: tx.append_log(token, 1, lines))
+    store.transact(lambda tx: tx.attempts.append_log(token, 1, lines))
 
 
 def _define(sim: Simulation) -> None:

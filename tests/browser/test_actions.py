@@ -280,7 +280,7 @@ def test_a_running_run_is_followed_live(site: Site) -> None:
     overview.get_by_text("Live", exact=True).wait_for()
     texts = [*COLOURED, "line \x1b[31m1\x1b[0m <b>", "line \x1b[31m2\x1b[0m <b>"]
     lines = [LogLine(utc_now(), "stdout", text) for text in texts]
-    site.store.transact(lambda tx: tx.append_log(claimed.token, 1, lines))
+    site.store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, lines))
     page.get_by_text("line 2 <b>").wait_for()
     shown = "all => all.map((line) => line.innerHTML)"
     live = page.locator(".log .line").evaluate_all(shown)
@@ -290,7 +290,9 @@ def test_a_running_run_is_followed_live(site: Site) -> None:
     opened.value.wait_for_load_state()
     assert opened.value.locator(".log .line").evaluate_all(shown) == live, "as the server renders"
     opened.value.close()
-    site.store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.5, "half"))]))
+    site.store.transact(
+        lambda tx: tx.attempts.note_progress([(claimed.token, Progress(0.5, "half"))])
+    )
     page.get_by_text("half").wait_for()
     settle(site.store, claimed.token, "failed", error="boom")
     page.get_by_text("boom").wait_for()

@@ -151,7 +151,9 @@ def test_hostile_words_do_nothing(site: Site) -> None:
         (claimed,) = claim(site.store)
         line = LogLine(utc_now(), "stdout", text)
         token = claimed.token
-        site.store.transact(lambda tx, token=token, line=line: tx.append_log(token, 1, [line]))  # type: ignore[misc]
+        site.store.transact(
+            lambda tx, token=token, line=line: tx.attempts.append_log(token, 1, [line])  # type: ignore[misc]
+        )
         settle(site.store, token, "failed", error=text, reason="error")
         site.book.schedules.pause(name, reason=text)
         site.book.events.publish("orders", {"words": text}, key=text)
@@ -162,7 +164,7 @@ def test_hostile_words_do_nothing(site: Site) -> None:
         place: BrokenFile([problem | {"file": place}], "d", "\n".join(XSS))
         for place in ("flows/flow-0.yaml", XSS[0])
     }
-    site.store.transact(lambda tx: tx.save_problems("default", ["flows"], told))
+    site.store.transact(lambda tx: tx.flows.save_problems("default", ["flows"], told))
     page = site.visit()
     paths = ["/", "/schedules", "/runs", "/audit", "/calendar", "/events", "/flows"]
     paths += [f"/flows/flow-{number}" for number in range(len(XSS))]

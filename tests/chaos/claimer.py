@@ -31,7 +31,7 @@ WHILE = 0.5
 def obey(order: dict[str, Any]) -> list[dict[str, Any]]:
     with closing(PostgresStore(order["url"])) as store:
         session = SessionInfo(order["session"], "host", 1, "worker", "0", "2026a")
-        store.transact(lambda tx: tx.begin_session(session, LEASE))
+        store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
         store.read(lambda tx: tx.now)
         threading.Event().wait(order["at"] - time.time())
         if order["do"] == "tick":
@@ -49,14 +49,16 @@ def _claim(store: Store, order: dict[str, Any]) -> list[dict[str, Any]]:
     while True:
         asked = time.time()
         claims = store.transact(
-            lambda tx: tx.claim(order["session"], order["queue"], order.get("limit", 1))
+            lambda tx: tx.claims.claim(order["session"], order["queue"], order.get("limit", 1))
         )
         began = time.time()
         if claims:
             pause.wait(order["hold"])
         for claim in claims:
             ended, token = time.time(), claim.token
-            assert store.transact(lambda tx, token=token: tx.settle(token, Outcome("succeeded")))  # type: ignore[misc]
+            assert store.transact(
+                lambda tx, token=token: tx.attempts.settle(token, Outcome("succeeded"))  # type: ignore[misc]
+            )
             got.append(
                 {"run": claim.run.id, "attempt": claim.run.attempt, "asked": asked}
                 | {"began": began, "ended": ended, "schedule": claim.run.schedule}

@@ -115,7 +115,7 @@ class Fleet:
         for name in GRAPHS:
             put_flow(store, text_of(name, self.world.mark), name)
         listener = new_consumer("default", "listener", "group", ["duebook.runs"], 1, 1)
-        store.transact(lambda tx: tx.save_consumer(listener, 0))
+        store.transact(lambda tx: tx.consumers.save_consumer(listener, 0))
         for name, definition in SCHEDULES.items():
             self.world.book.schedules.create(name, target={"flow": name}, **definition)
         self._loaded += tuple(SCHEDULES)

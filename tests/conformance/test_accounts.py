@@ -52,7 +52,7 @@ def test_runs_of_a_stretch_come_in_order_both_ends_included(
     add_run(store, job)
 
     def found(first: int, last: int, limit: int = 100) -> list[datetime | None]:
-        runs = store.read(lambda tx: tx.list_runs_due(job, minute(first), minute(last), limit))
+        runs = store.read(lambda tx: tx.runs.list_runs_due(job, minute(first), minute(last), limit))
         return [run.due_at for run in runs]
 
     assert found(2, 4) == [minute(2), minute(3), minute(4)]
@@ -62,18 +62,18 @@ def test_runs_of_a_stretch_come_in_order_both_ends_included(
 
 def test_entries_that_touch_a_stretch_come_in_order(store: Store, clock: VirtualClock) -> None:
     job = add_schedule(store)
-    schedule = store.read(lambda tx: tx.get_schedule(job))
+    schedule = store.read(lambda tx: tx.schedules.get_schedule(job))
     skips = [
         Skip(minute(1), minute(4), 4, True, Reason.MISSED),
         Skip(minute(6), minute(6), 1, True, Reason.OVERLAP),
         Skip(minute(8), minute(9), 2, True, Reason.PAUSED),
     ]
-    store.transact(lambda tx: tx.delete_schedules([(schedule, skips)]))
+    store.transact(lambda tx: tx.schedules.delete_schedules([(schedule, skips)]))
     assert clock.now == BEGIN
 
     def found(first: int, last: int, limit: int = 100) -> list[str]:
         entries = store.read(
-            lambda tx: tx.list_ledger_between(job, minute(first), minute(last), limit)
+            lambda tx: tx.ledger.list_ledger_between(job, minute(first), minute(last), limit)
         )
         return [entry.reason for entry in entries]
 
@@ -147,20 +147,22 @@ def test_an_entry_does_not_grow_over_a_due_time_that_ran(store: Store, clock: Vi
 def test_sessions_are_found_by_when_they_lived(store: Store, clock: VirtualClock) -> None:
     begin(store, "early", lease=MINUTE)
     clock.now = minute(2)
-    store.transact(lambda tx: tx.end_session("early"))
+    store.transact(lambda tx: tx.nodes.end_session("early"))
     clock.now = minute(4)
     begin(store, "late", lease=LONG)
     clock.now = minute(6)
-    store.transact(lambda tx: tx.renew("late", LONG))
+    store.transact(lambda tx: tx.nodes.renew("late", LONG))
 
     def found(first: int, last: int) -> list[str]:
-        return [s.id for s in store.read(lambda tx: tx.list_sessions(minute(first), minute(last)))]
+        return [
+            s.id for s in store.read(lambda tx: tx.nodes.list_sessions(minute(first), minute(last)))
+        ]
 
     assert found(0, 9) == ["early", "late"]
     assert found(2, 3) == ["early"]
     assert found(3, 3) == []
     assert found(5, 5) == ["late"]
-    early, late = store.read(lambda tx: tx.list_sessions(minute(0), minute(9)))
+    early, late = store.read(lambda tx: tx.nodes.list_sessions(minute(0), minute(9)))
     assert (early.started_at, early.seen_at, early.ended_at) == (minute(0), minute(2), minute(2))
     assert (late.node, late.roles) == ("host-of-late", "worker")
     assert (late.seen_at, late.ended_at) == (minute(6), None)
@@ -169,8 +171,8 @@ def test_sessions_are_found_by_when_they_lived(store: Store, clock: VirtualClock
 def test_a_buried_session_was_last_seen_when_it_renewed(store: Store, clock: VirtualClock) -> None:
     begin(store, "lost", lease=MINUTE)
     clock.now = minute(5)
-    store.transact(lambda tx: tx.bury())
-    (lost,) = store.read(lambda tx: tx.list_sessions(minute(0), minute(9)))
+    store.transact(lambda tx: tx.nodes.bury())
+    (lost,) = store.read(lambda tx: tx.nodes.list_sessions(minute(0), minute(9)))
     assert (lost.seen_at, lost.ended_at) == (minute(0), minute(5))
 
 
@@ -181,7 +183,9 @@ def test_a_deleted_schedule_is_found_by_its_name_when_asked_for(
     book: Book, clock: VirtualClock
 ) -> None:
     def find(name: str, deleted: bool) -> str:
-        return book.store.read(lambda tx: tx.find_schedule("default", name, deleted=deleted))
+        return book.store.read(
+            lambda tx: tx.schedules.find_schedule("default", name, deleted=deleted)
+        )
 
     first = add_schedule(book.store)
     book.schedules.delete("job")
@@ -214,11 +218,13 @@ def test_the_history_of_a_deleted_schedule_is_readable_by_its_name(
 
 def test_sessions_that_ended_long_ago_are_forgotten(store: Store, clock: VirtualClock) -> None:
     begin(store, "old")
-    store.transact(lambda tx: tx.end_session("old"))
+    store.transact(lambda tx: tx.nodes.end_session("old"))
     begin(store, "alive", lease=LONG)
     clock.advance(timedelta(days=2))
-    assert store.transact(lambda tx: tx.purge(clock.now - timedelta(days=1), 100)) == 1
-    assert [s.id for s in store.read(lambda tx: tx.list_sessions(BEGIN, clock.now))] == ["alive"]
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - timedelta(days=1), 100)) == 1
+    assert [s.id for s in store.read(lambda tx: tx.nodes.list_sessions(BEGIN, clock.now))] == [
+        "alive"
+    ]
 
 
 def test_a_session_that_left_a_run_running_is_kept_until_it_is_taken_over(
@@ -227,10 +233,10 @@ def test_a_session_that_left_a_run_running_is_kept_until_it_is_taken_over(
     begin(store)
     add_run(store, add_schedule(store))
     assert claim(store)
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     clock.advance(timedelta(days=2))
-    assert store.transact(lambda tx: tx.purge(clock.now, 100)) == 0
-    assert store.transact(lambda tx: tx.take_over(10)) == 1
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 0
+    assert store.transact(lambda tx: tx.attempts.take_over(10)) == 1
 
 
 def test_a_deleted_schedule_is_forgotten_once_its_history_is(
@@ -242,11 +248,13 @@ def test_a_deleted_schedule_is_forgotten_once_its_history_is(
     tick(book.store)
     book.schedules.delete("job")
     later = clock.advance(timedelta(days=2))
-    assert book.store.transact(lambda tx: tx.purge(BEGIN, 100)) == 0
-    assert book.store.transact(lambda tx: tx.purge(later, 1)) == 1, "its run, then"
-    assert book.store.transact(lambda tx: tx.purge(later, 100)) == 3, "two changes, and itself"
+    assert book.store.transact(lambda tx: tx.upkeep.purge(BEGIN, 100)) == 0
+    assert book.store.transact(lambda tx: tx.upkeep.purge(later, 1)) == 1, "its run, then"
+    assert book.store.transact(lambda tx: tx.upkeep.purge(later, 100)) == 3, (
+        "two changes, and itself"
+    )
     with pytest.raises(NotFound):
-        book.store.read(lambda tx: tx.get_schedule(job))
+        book.store.read(lambda tx: tx.schedules.get_schedule(job))
     assert backend.rows("SELECT count(*) FROM schedule_revisions") == [(0,)]
     assert check_books(book.store, deep=True).balanced
 
@@ -254,7 +262,7 @@ def test_a_deleted_schedule_is_forgotten_once_its_history_is(
 def test_a_schedule_that_lives_is_never_forgotten(store: Store, clock: VirtualClock) -> None:
     add_schedule(store)
     clock.advance(LONG)
-    assert store.transact(lambda tx: tx.purge(clock.now, 100)) == 0
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 0
 
 
 # -- a due time moved to the past

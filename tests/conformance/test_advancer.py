@@ -171,9 +171,9 @@ def test_a_flow_that_is_cancelled_cancels_its_steps_and_runs_its_handler(store: 
     advancer = Advancer(store)
     advancer.step()
     (one,) = claim(store, limit=1)
-    assert store.transact(lambda tx: tx.cancel(run_id, "cancelled")) == "requested"
+    assert store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled")) == "requested"
     advancer.step()
-    own = store.read(lambda tx: tx.own_runs("node-1"))
+    own = store.read(lambda tx: tx.claims.own_runs("node-1"))
     assert [run.cancel_reason for run in own] == ["flow_cancelled"]
     settle(store, one.token, "cancelled", reason="flow_cancelled")
     told = finish(store)
@@ -195,7 +195,7 @@ def test_a_flow_that_is_stopped_says_so_whatever_failed_and_was_continued_over(
         advancer.step()
         (claimed,) = claim(store)
         if claimed.run.step == "b":
-            store.transact(lambda tx: tx.stop_flows([run_id], "stopped"))
+            store.transact(lambda tx: tx.flow_controls.stop_flows([run_id], "stopped"))
         settle(store, claimed.token, status, reason=reason)  # type: ignore[arg-type]
     advancer.step()
     run = get_run(store, run_id)
@@ -205,7 +205,7 @@ def test_a_flow_that_is_stopped_says_so_whatever_failed_and_was_continued_over(
 def test_a_flow_that_has_not_begun_ends_at_once_when_it_is_cancelled(store: Store) -> None:
     put_flow(store, CHAIN)
     run_id = start(store)
-    assert store.transact(lambda tx: tx.cancel(run_id, "cancelled")) == "cancelled"
+    assert store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled")) == "cancelled"
     assert Advancer(store).step() is None
     assert steps_of(store, run_id) == {}
 
@@ -267,8 +267,8 @@ def test_a_step_becomes_the_flow_that_it_calls_and_gets_its_outputs(store: Store
     advancer.step()
     (call,) = claim(store)
     target = FlowTarget("chain", (("DAY", "1"),))
-    assert store.transact(lambda tx: tx.call_flow(call.token, target))
-    assert not store.transact(lambda tx: tx.call_flow(call.token, target))
+    assert store.transact(lambda tx: tx.flow_runs.call_flow(call.token, target))
+    assert not store.transact(lambda tx: tx.flow_runs.call_flow(call.token, target))
     advancer.step()
     (one,) = claim(store)
     context = one.step_context
@@ -300,9 +300,9 @@ def test_cancelling_a_flow_cancels_the_flow_that_it_called(store: Store) -> None
     advancer = Advancer(store)
     advancer.step()
     (call,) = claim(store)
-    store.transact(lambda tx: tx.call_flow(call.token, FlowTarget("chain")))
+    store.transact(lambda tx: tx.flow_runs.call_flow(call.token, FlowTarget("chain")))
     advancer.step()
-    store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
+    store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled"))
     advancer.step()
     assert get_run(store, call.run.id).status == "cancelled"
     assert get_run(store, run_id).status == "cancelled"
@@ -387,7 +387,7 @@ def test_runs_of_a_schedule_that_must_not_overlap_wait_for_each_other(store: Sto
     assert sorted(get_run(store, id_).status for id_ in ids) == ["queued", "running"]
     finish(store)
     assert {get_run(store, id_).status for id_ in ids} == {"succeeded"}
-    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+    assert store.read(lambda tx: [f for f in tx.checks.check(deep=True) if f.problem]) == []
 
 
 def test_the_end_of_a_flow_wakes_its_schedule(store: Store, clock: VirtualClock) -> None:
@@ -433,7 +433,7 @@ def test_many_flows_are_advanced_together(store: Store, size: int) -> None:
         claims = claim(store, limit=size)
         assert len(claims) == size
         ended = [(claimed.token, Outcome("succeeded")) for claimed in claims]
-        store.transact(lambda tx: tx.settle_all(ended))  # noqa: B023
+        store.transact(lambda tx: tx.attempts.settle_all(ended))  # noqa: B023
         advancer.step()
     assert {get_run(store, id_).status for id_ in ids} == {"succeeded"}
 
@@ -471,7 +471,7 @@ def test_stop_and_restart_schedules_act_on_what_runs(store: Store, clock: Virtua
     stopped = get_run(store, run_id)
     assert (stopped.status, stopped.reason) == ("cancelled", "stopped")
     tick(store)
-    assert store.read(lambda tx: tx.earliest_wake()) == clock.now + 10 * MINUTE
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == clock.now + 10 * MINUTE
     again = start(store, "service")
     advancer.step()
     (serve,) = claim(store)
@@ -520,14 +520,16 @@ def test_a_restart_leaves_a_start_at_its_instant_to_the_schedule(
         start(store, "service")
     tick(store)
     Advancer(store).step()
-    runs = store.read(lambda tx: tx.list_flow_runs("default", "service", 2))
+    runs = store.read(lambda tx: tx.flow_runs.list_flow_runs("default", "service", 2))
     assert [run.status for run in runs] == ([] if status is None else [status])
 
 
 def test_a_stop_does_not_wait_until_no_run_does(store: Store) -> None:
     put_flow(store, CHAIN)
     ids = [start(store) for _ in range(3)]
-    store.transact(lambda tx: tx.control_flow("default", "chain", tx.now, restarting=True))
+    store.transact(
+        lambda tx: tx.flow_controls.control_flow("default", "chain", tx.now, restarting=True)
+    )
     Advancer(store, batch=1).step()
     runs = [get_run(store, id_) for id_ in ids]
     assert {run.reason for run in runs} == {"stopped"}
@@ -538,7 +540,9 @@ def test_an_advancer_pauses_while_others_look_after_stops(
     store: Store, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_flow(store, CHAIN)
-    store.transact(lambda tx: tx.control_flow("default", "chain", tx.now, restarting=False))
+    store.transact(
+        lambda tx: tx.flow_controls.control_flow("default", "chain", tx.now, restarting=False)
+    )
     monkeypatch.setattr(FlowControls, "step", lambda *_: 0)
     wake_at = Advancer(store).step()
     assert wake_at is not None
@@ -549,7 +553,7 @@ def call(store: Store) -> None:
     """Begin the steps that call a flow."""
     for claimed in claim(store):
         target, token = FlowTarget("chain"), claimed.token
-        assert store.transact(lambda tx, t=token, f=target: tx.call_flow(t, f))  # type: ignore[misc]
+        assert store.transact(lambda tx, t=token, f=target: tx.flow_runs.call_flow(t, f))  # type: ignore[misc]
 
 
 def test_a_flow_that_was_called_and_failed_is_run_again_as_its_step_says(
@@ -585,13 +589,13 @@ def test_a_flow_that_was_called_and_failed_is_run_again_as_its_step_says(
             clock.advance(SECOND)
     assert (inner.status, inner.attempt, inner.failures) == ("failed", 2, 2)
     assert get_run(store, run_id).status == "failed"
-    assert [run.step for run in store.read(lambda tx: tx.list_steps_of(inner.id))] == [
+    assert [run.step for run in store.read(lambda tx: tx.flow_runs.list_steps_of(inner.id))] == [
         None,
         None,
         "one",
         "two",
     ]
-    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+    assert store.read(lambda tx: [f for f in tx.checks.check(deep=True) if f.problem]) == []
 
 
 def test_a_flow_that_waits_to_be_run_again_can_be_cancelled(store: Store) -> None:
@@ -611,7 +615,7 @@ def test_a_flow_that_waits_to_be_run_again_can_be_cancelled(store: Store) -> Non
     settle(store, one.token, "failed")
     advancer.step()
     assert steps_of(store, run_id)["inner"].status == "queued"
-    store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
+    store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled"))
     advancer.step()
     assert steps_of(store, run_id)["inner"].status == "cancelled"
     assert get_run(store, run_id).status == "cancelled"

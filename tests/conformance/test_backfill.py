@@ -93,7 +93,7 @@ def test_what_nobody_has_begun_of_a_backfill_is_taken_back(
     assert set(states.values()) == {"running", "cancelled", "succeeded"}
     told = [change.after for change in book.audit.list() if change.action == "undo_backfill"]
     assert [after["runs"] for after in told if after] == [1, 2]
-    assert book.store.transact(lambda tx: tx.withdraw([claimed.run.id], "late")) == []
+    assert book.store.transact(lambda tx: tx.runs.withdraw([claimed.run.id], "late")) == []
 
 
 def test_a_backfill_runs_one_after_the_other_and_lets_due_times_pass(
@@ -147,7 +147,7 @@ def test_reprocess_failed_opens_only_failures_again(
     if again:
         (claimed,) = claim(book.store)
         assert (claimed.run.origin, claimed.token.attempt) == ("schedule", 2)
-    assert len(book.store.read(lambda tx: tx.list_runs_due(job, minute(6), minute(6), 9))) == 1
+    assert len(book.store.read(lambda tx: tx.runs.list_runs_due(job, minute(6), minute(6), 9))) == 1
 
 
 def test_reprocess_all_opens_everything_that_ended(book: Book, job: str) -> None:
@@ -201,11 +201,11 @@ def test_a_schedule_that_does_not_exist_is_not_filled(book: Book) -> None:
 def test_the_verb_returns_only_the_runs_that_it_made(store: Store, job: str) -> None:
     def fill(numbers: range) -> list[str]:
         moments = [minute(n) for n in numbers]
-        return store.transact(lambda tx: tx.create_backfill(tx.snapshot(job), moments))
+        return store.transact(lambda tx: tx.runs.create_backfill(tx.plans.snapshot(job), moments))
 
     assert len(fill(range(1, 3))) == 2
     made = fill(range(1, 4))
-    assert [store.read(lambda tx, i=id_: tx.get_run(i)).due_at for id_ in made] == [minute(3)]  # type: ignore[misc]
+    assert [store.read(lambda tx, i=id_: tx.runs.get_run(i)).due_at for id_ in made] == [minute(3)]  # type: ignore[misc]
     assert fill(range(0)) == []
 
 

@@ -87,7 +87,7 @@ def regular(book: Book, schedule_id: str, due_at: Any) -> bool:
     from duebook.balance.due_times import windows_of
 
     (account,) = book.store.read(
-        lambda tx: [a for a in tx.list_accounts("", 100) if a.id == schedule_id]
+        lambda tx: [a for a in tx.checks.list_accounts("", 100) if a.id == schedule_id]
     )
     windows = windows_of(account, BEGIN - HOUR)
     return any(w.after < due_at <= w.until and w.due.knows(due_at) for w in windows)
@@ -114,7 +114,7 @@ def test_what_retention_forgot_is_not_missed(store: Store, clock: VirtualClock) 
         settle(store, claimed.token)
     clock.advance(RETENTION)
     tick(store)
-    store.transact(lambda tx: tx.purge(tx.now - RETENTION + SECOND, 1_000))
+    store.transact(lambda tx: tx.upkeep.purge(tx.now - RETENTION + SECOND, 1_000))
     assert problems(store, deep=True) == []
 
 
@@ -438,7 +438,7 @@ def test_an_overdue_schedule_is_a_note_unless_a_scheduler_is_running(
     (note,) = notes(store)
     assert "and 1 more: overdue for 1m1s, and no scheduler is running" in note
     info = SessionInfo("node-1", "host", 1, "scheduler,worker", "0", "2026a")
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     assert {(f.rule, f.schedule) for f in problems(store)} == {("I2", "job"), ("I2", "other")}
 
 
@@ -490,7 +490,9 @@ def test_a_reference_to_nothing_is_reported(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
     claimed = claimed_run(store, clock)
-    store.transact(lambda tx: tx.append_log(claimed.token, 1, [LogLine(BEGIN, "stdout", "x")]))
+    store.transact(
+        lambda tx: tx.attempts.append_log(claimed.token, 1, [LogLine(BEGIN, "stdout", "x")])
+    )
     backend.write("UPDATE run_logs SET run_id = 'nothing'")
     assert problems(store) == []
     assert "run_logs" in str(problems(store, deep=True)[0])
@@ -506,12 +508,12 @@ def test_a_check_sees_one_instant_and_holds_nobody_up(
     claimed = claimed_run(others, clock)
 
     def meanwhile(tx: Any) -> bool:
-        before = tx.check(True)
+        before = tx.checks.check(True)
         assert settle(others, claimed.token)
         clock.advance(MINUTE)
         tick(others)
         with pytest.raises(NotFound):
-            tx.get_run("nothing")
-        return [f for f in tx.check(True) if f.problem] == [f for f in before if f.problem]
+            tx.runs.get_run("nothing")
+        return [f for f in tx.checks.check(True) if f.problem] == [f for f in before if f.problem]
 
     assert backend.open().read(meanwhile)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def claim_tasks(store: Store, tasks: Sequence[str], limit: int = 10) -> list[Claim]:
-    return store.transact(lambda tx: tx.claim("node-1", "default", limit, tasks))
+    return store.transact(lambda tx: tx.claims.claim("node-1", "default", limit, tasks))
 
 
 def test_a_claim_takes_only_tasks_that_the_node_knows(store: Store) -> None:
@@ -85,7 +85,7 @@ def test_a_run_that_waits_for_its_retry_keeps_others_of_its_exclusive_schedule_o
     first = add_run(store, schedule_id)
     (claimed,) = claim(store)
     outcome = Outcome("failed", "exit", None, 1)
-    store.transact(lambda tx: tx.settle(claimed.token, outcome, 10 * SECOND))
+    store.transact(lambda tx: tx.attempts.settle(claimed.token, outcome, 10 * SECOND))
     second = add_run(store, schedule_id)
     assert claim(store) == []
     assert not find_work(store, ["default"]).places
@@ -103,7 +103,7 @@ def test_a_run_that_waits_for_its_retry_keeps_nobody_out_where_overlap_is_allowe
     schedule_id = add_schedule(store, overlap="allow")
     add_run(store, schedule_id)
     (claimed,) = claim(store)
-    store.transact(lambda tx: tx.settle(claimed.token, Outcome("failed"), 10 * MINUTE))
+    store.transact(lambda tx: tx.attempts.settle(claimed.token, Outcome("failed"), 10 * MINUTE))
     second = add_run(store, schedule_id)
     assert [c.run.id for c in claim(store)] == [second]
 
@@ -115,7 +115,7 @@ def test_of_two_reopened_runs_of_an_exclusive_schedule_one_is_under_way(store: S
     for _ in runs:
         settle(store, claim(store)[0].token)
     for run_id in runs:
-        store.transact(lambda tx, id_=run_id: tx.reopen(id_))  # type: ignore[misc]
+        store.transact(lambda tx, id_=run_id: tx.runs.reopen(id_))  # type: ignore[misc]
     assert len(claim(store)) == 1
     assert claim(store) == []
 
@@ -129,5 +129,5 @@ def test_an_expired_run_holds_up_its_schedule_only_until_it_is_ended(
     tick(store)
     clock.advance(30 * SECOND)
     manual = add_run(store, schedule_id)
-    store.transact(lambda tx: tx.expire(10))
+    store.transact(lambda tx: tx.attempts.expire(10))
     assert [c.run.id for c in claim(store)] == [manual]

@@ -193,7 +193,7 @@ def test_no_run_is_claimed_twice_by_threads_of_two_stores(backend: Backend) -> N
 def test_a_session_that_ended_claims_nothing(store: Store) -> None:
     add_run(store, add_schedule(store))
     begin(store)
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     assert claim(store) == []
 
 
@@ -204,7 +204,7 @@ def test_a_session_whose_lease_ran_out_claims_nothing_even_before_its_burial(
     begin(store)
     clock.advance(LEASE)
     assert claim(store) == []
-    assert store.transact(lambda tx: tx.renew("node-1", LEASE))
+    assert store.transact(lambda tx: tx.nodes.renew("node-1", LEASE))
     assert names(claim(store)) == ["job"]
 
 
@@ -212,7 +212,7 @@ def test_a_buried_session_claims_nothing(store: Store, clock: VirtualClock) -> N
     add_run(store, add_schedule(store))
     begin(store)
     clock.advance(LEASE)
-    store.transact(lambda tx: tx.bury())
+    store.transact(lambda tx: tx.nodes.bury())
     assert claim(store) == []
 
 
@@ -261,13 +261,13 @@ def test_a_manual_run_that_has_begun_keeps_the_run_of_a_due_time_out_and_no_othe
     clock.advance(MINUTE)
     begin(store)
     manual = add_run(store, schedule_id)
-    snapshot = store.transact(lambda tx: tx.snapshot(schedule_id))
+    snapshot = store.transact(lambda tx: tx.plans.snapshot(schedule_id))
     fired = replace(plan(snapshot, clock.now), decisions=(Fire(clock.now, "schedule"),))
     (begun,) = claim(store)
     assert begun.run.id == manual
     waiting = add_run(store, schedule_id)
     clock.advance(SECOND)
-    store.transact(lambda tx: tx.commit([fired], None))
+    store.transact(lambda tx: tx.plans.commit([fired], None))
     assert claim(store) == []
     settle(store, begun.token)
     (due,) = claim(store)
@@ -332,10 +332,12 @@ def test_own_runs_are_the_running_ones_of_the_session(store: Store) -> None:
     mine = claim(store, limit=2)
     claim(store, "node-2", limit=1)
     settle(store, mine[0].token)
-    store.transact(lambda tx: tx.cancel(mine[1].run.id, "cancelled"))
-    own = store.read(lambda tx: tx.own_runs("node-1"))
+    store.transact(lambda tx: tx.runs.cancel(mine[1].run.id, "cancelled"))
+    own = store.read(lambda tx: tx.claims.own_runs("node-1"))
     assert [(run.token, run.cancel_reason) for run in own] == [(mine[1].token, "cancelled")]
-    assert [run.cancel_reason for run in store.read(lambda tx: tx.own_runs("node-2"))] == [None]
+    assert [run.cancel_reason for run in store.read(lambda tx: tx.claims.own_runs("node-2"))] == [
+        None
+    ]
 
 
 # -- limits under many claimers at once

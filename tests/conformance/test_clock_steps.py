@@ -155,10 +155,10 @@ def test_a_node_notes_the_step_once_and_the_check_tells_it(
     watchers = Watchers(store, clock, "node-1", "node-2")
     for _ in range(2):
         watchers.renew()
-    assert store.read(lambda tx: tx.list_clock_steps()) == []
+    assert store.read(lambda tx: tx.upkeep.list_clock_steps()) == []
     watchers.renew(step=-47 * MINUTE)
     watchers.renew()
-    (step,) = store.read(lambda tx: tx.list_clock_steps())
+    (step,) = store.read(lambda tx: tx.upkeep.list_clock_steps())
     assert timedelta(minutes=46) < step.size < timedelta(minutes=48)
     assert caplog.text.count("the database clock stepped back by 47m") == 1
     notes = [f.text for f in check_books(store).findings if not f.problem]
@@ -169,25 +169,25 @@ def test_a_node_that_begins_later_notices_it_too(store: Store, clock: VirtualClo
     Watchers(store, clock, "node-1").renew()
     clock.advance(-47 * MINUTE)
     store.transact(lambda tx: notice_since_last_seen(tx, LEASE))
-    (step,) = store.read(lambda tx: tx.list_clock_steps())
+    (step,) = store.read(lambda tx: tx.upkeep.list_clock_steps())
     assert step.size == 47 * MINUTE - SECOND
 
 
 def test_nodes_that_begin_after_a_step_note_it_once(store: Store, clock: VirtualClock) -> None:
     Watchers(store, clock, "node-1").renew()
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     clock.advance(-47 * MINUTE)
     for _ in range(3):
         store.transact(lambda tx: notice_since_last_seen(tx, LEASE))
         clock.advance(MINUTE)
-    assert len(store.read(lambda tx: tx.list_clock_steps())) == 1
+    assert len(store.read(lambda tx: tx.upkeep.list_clock_steps())) == 1
 
 
 def test_a_clock_that_only_goes_on_or_ahead_has_no_steps(store: Store, clock: VirtualClock) -> None:
     watchers = Watchers(store, clock, "node-1")
     for step in (timedelta(), 47 * MINUTE, -SECOND, timedelta()):
         watchers.renew(step=step)
-    assert store.read(lambda tx: tx.list_clock_steps()) == []
+    assert store.read(lambda tx: tx.upkeep.list_clock_steps()) == []
 
 
 def test_leases_from_before_the_step_end_in_time(store: Store, clock: VirtualClock) -> None:
@@ -198,7 +198,7 @@ def test_leases_from_before_the_step_end_in_time(store: Store, clock: VirtualClo
     watchers.renew(step=-47 * MINUTE)
     for _ in range(4):
         watchers.renew()
-    alive = store.read(lambda tx: {node.id for node in tx.list_nodes()})
+    alive = store.read(lambda tx: {node.id for node in tx.nodes.list_nodes()})
     assert alive == {"lives", "worker"}
 
 
@@ -230,7 +230,7 @@ def test_runs_that_seem_to_overlap_or_to_start_early_are_no_problem(
     tick(store)
     (claimed,) = claim(store, "worker")  # due at 12:04
     watchers.renew(step=-3 * MINUTE)
-    store.transact(lambda tx: tx.hand_back(claimed.token))
+    store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
     run_once(store, watchers, 2 * MINUTE)  # from 12:01:13: before it was due, beside the first
     assert problems(store) == []
     backend.write("DELETE FROM clock_steps")

@@ -211,7 +211,7 @@ def test_a_function_undoes_what_it_wrote_for_a_dead_letter_that_another_settled(
         return
     bury(book, store, "a")
     book.events.replay_dead("billing")
-    group = store.read(lambda tx: tx.get_consumer("default", "billing"))
+    group = store.read(lambda tx: tx.consumers.get_consumer("default", "billing"))
 
     def bill(event: Any, own: Any) -> None:
         own.execute("INSERT INTO bills VALUES ('x')")
@@ -231,7 +231,7 @@ def test_an_event_is_published_if_and_only_if_the_transaction_commits(
     assert list(loop(book)) == []
     connection.execute("INSERT INTO bills VALUES ('x')")
     id_ = book.events.publish("t", 1, connection=connection)
-    assert store.read(lambda tx: tx.last_position()) == 0
+    assert store.read(lambda tx: tx.events.last_position()) == 0
     connection.commit()
     assert [event.id for event in loop(book)] == [id_]
 
@@ -282,7 +282,7 @@ def test_a_function_knows_what_it_gets_again(book: Book, store: Store, backend: 
     append(store, "a")
     list(loop(book))
     book.events.replay("billing", after=0)
-    group = store.read(lambda tx: tx.get_consumer("default", "billing"))
+    group = store.read(lambda tx: tx.consumers.get_consumer("default", "billing"))
     got: list[bool] = []
     outlet = HandlerOutlet(lambda event: got.append(event.replay))
     with closing(Courier(store, group, outlet)) as member:

@@ -52,7 +52,7 @@ def declare(program: Program, function: Callable[..., Any] = digest, **options: 
 
 def live_worker(store: Store, *tasks: str) -> None:
     info = SessionInfo("a-worker", "host", 1, "worker", "0", "2026a", tasks)
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
 # ------------------------------------------------------------ declaring

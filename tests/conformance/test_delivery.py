@@ -131,7 +131,7 @@ def test_a_late_member_moves_nothing_under_an_old_term(
     assert lag(store)[0] == 0
     assert len(box.got) == 4
     moves = [Move(c.part, c.term, 1_000) for c in late._cursors.values()]
-    moved = store.transact(lambda tx: tx.move_cursors(late.consumer, late.member, moves))
+    moved = store.transact(lambda tx: tx.consumers.move_cursors(late.consumer, late.member, moves))
     assert moved == set()
 
 
@@ -152,10 +152,10 @@ def test_an_event_that_is_not_taken_holds_up_its_key_only_and_then_is_a_dead_let
     for _ in range(3):
         clock.advance(HOUR)
         run(one)
-    letter, _ = store.read(lambda tx: tx.list_letters("default", "billing", 10).rows)
+    letter, _ = store.read(lambda tx: tx.consumers.list_letters("default", "billing", 10).rows)
     assert lag(store) == (0, 2, 0)
     assert (letter.event.key, letter.error, letter.attempts) == ("bad", "no such thing", 3)
-    parts = store.read(lambda tx: tx.list_partitions("default", "billing"))
+    parts = store.read(lambda tx: tx.consumers.list_partitions("default", "billing"))
     assert {part.error for part in parts} == {None}, "none waits any more"
 
 
@@ -239,9 +239,9 @@ def test_retention_keeps_what_somebody_has_not_got(store: Store, clock: VirtualC
     one = courier(store, box, clock)
     stamp(store)
     clock.advance(HOUR)
-    assert store.transact(lambda tx: tx.purge(clock.now, 100)) == 0
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 0
     run(one)
-    assert store.transact(lambda tx: tx.purge(clock.now, 100)) == 4
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 4
 
 
 def test_a_name_is_a_group_or_a_sink(store: Store) -> None:
@@ -249,9 +249,9 @@ def test_a_name_is_a_group_or_a_sink(store: Store) -> None:
     assert join(store, partitions=9).partitions == 4, "keys belong to their partitions"
     wanted = new_consumer("default", "billing", "webhook", None, 1, 1)
     with pytest.raises(Conflict):
-        store.transact(lambda tx: tx.save_consumer(wanted, 0))
-    assert store.transact(lambda tx: tx.remove_consumer("default", "billing"))
-    assert store.read(lambda tx: tx.list_consumers()) == []
+        store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
+    assert store.transact(lambda tx: tx.consumers.remove_consumer("default", "billing"))
+    assert store.read(lambda tx: tx.consumers.list_consumers()) == []
 
 
 def test_a_group_that_several_make_at_once_is_made_once(backend: Backend, store: Store) -> None:
@@ -267,12 +267,12 @@ def test_a_group_that_several_make_at_once_is_made_once(backend: Backend, store:
         thread.join()
     assert len(made) == 4
     assert len(set(map(repr, made))) == 1
-    assert len(store.read(lambda tx: tx.list_lags())) == 1
+    assert len(store.read(lambda tx: tx.consumers.list_lags())) == 1
 
 
 def test_a_member_of_a_group_that_was_removed_is_told(store: Store, clock: VirtualClock) -> None:
     one = courier(store, Box(), clock)
-    store.transact(lambda tx: tx.remove_consumer("default", "billing"))
+    store.transact(lambda tx: tx.consumers.remove_consumer("default", "billing"))
     with pytest.raises(NotFound, match="removed"):
         one.share()
 
@@ -280,8 +280,11 @@ def test_a_member_of_a_group_that_was_removed_is_told(store: Store, clock: Virtu
 def test_only_the_owner_holds_cursors(store: Store, clock: VirtualClock) -> None:
     one = courier(store, Box(), clock)
     own = list(one._cursors.values())
-    held = store.transact(lambda tx: tx.hold_cursors(one.consumer, one.member, own))
+    held = store.transact(lambda tx: tx.consumers.hold_cursors(one.consumer, one.member, own))
     assert held == {0, 1, 2, 3}
     other = [Cursor(c.part, c.position, c.term + 1) for c in own]
-    assert store.transact(lambda tx: tx.hold_cursors(one.consumer, one.member, other)) == set()
-    assert store.transact(lambda tx: tx.hold_cursors(one.consumer, "me", own)) == set()
+    assert (
+        store.transact(lambda tx: tx.consumers.hold_cursors(one.consumer, one.member, other))
+        == set()
+    )
+    assert store.transact(lambda tx: tx.consumers.hold_cursors(one.consumer, "me", own)) == set()

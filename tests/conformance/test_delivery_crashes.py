@@ -79,7 +79,7 @@ class Bench:
 
     def _courier(self, store: Store, evidence: Evidence) -> Courier:
         wanted = new_consumer("default", f"c-{self._number}", "group", None, 4, 3)
-        consumer = store.transact(lambda tx: tx.save_consumer(wanted, 0))
+        consumer = store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
 
         def monotonic() -> float:
             return self._clock.now.timestamp()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def claim(store: Store, limit: int = 10) -> list[Claim]:
-    return store.transact(lambda tx: tx.claim("node-1", "default", limit, ["digest"]))
+    return store.transact(lambda tx: tx.claims.claim("node-1", "default", limit, ["digest"]))
 
 
 def digest(audience: str = "all") -> None: ...
@@ -90,9 +90,9 @@ def test_its_policies_go_with_it(book: Book, clock: VirtualClock) -> None:
     assert run.expires_at == clock.now + timedelta(seconds=3_610)
     begin(book.store)
     wanted = ("node-1", "mail", 10, ["digest"])
-    assert book.store.transact(lambda tx: tx.claim(*wanted)) == []
+    assert book.store.transact(lambda tx: tx.claims.claim(*wanted)) == []
     clock.advance(timedelta(seconds=10))
-    (claimed,) = book.store.transact(lambda tx: tx.claim(*wanted))
+    (claimed,) = book.store.transact(lambda tx: tx.claims.claim(*wanted))
     assert claimed.spec.retry == Retry(attempts=2, delay="1s", on=["timeout"])
     assert claimed.spec.timeout == timedelta(minutes=1)
 
@@ -153,7 +153,7 @@ def test_an_enqueued_run_lives_as_others_do(book: Book, clock: VirtualClock) -> 
     run = book.enqueue("digest", retry={"attempts": 2, "delay": "1s", "jitter": False})
     begin(book.store)
     (claimed,) = claim(book.store)
-    book.store.transact(lambda tx: tx.settle(claimed.token, Outcome("failed"), SECOND))
+    book.store.transact(lambda tx: tx.attempts.settle(claimed.token, Outcome("failed"), SECOND))
     clock.advance(SECOND)
     (claimed,) = claim(book.store)
     assert claimed.run.attempt == 2
@@ -356,7 +356,7 @@ def test_a_success_is_part_of_the_task_s_own_transaction(book: Book, caller: Cal
     run = get_run(book.store, claimed.run.id)
     assert (run.status, run.output, caller.orders()) == ("succeeded", "done", 1)
     assert told.settled() == Outcome("succeeded")
-    book.store.transact(lambda tx: tx.stamp_events(10))
+    book.store.transact(lambda tx: tx.events.stamp_events(10))
     assert [event.aggregate for event in book.events.list()] == [f"run:{claimed.run.id}"]
     assert settle(book.store, claimed.token, output="null"), "the engine's own settle is harmless"
     assert get_run(book.store, claimed.run.id).output == "done"

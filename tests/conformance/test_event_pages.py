@@ -13,7 +13,7 @@ from duebook.errors import Conflict, DuebookError, Invalid, NotFound
 from duebook.model.codec import encode
 from duebook.model.consumer import Delivery, Report
 from duebook.model.listing import BadCursor, write_cursor
-from duebook.store.sql import delivering
+from duebook.store.sql import consumers
 from duebook.store.sql import events as sql_events
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ HOOK = "https://example.com/hooks"
 def publish(book: Book, *numbers: int, topic: str = "t", **more: Any) -> None:
     for number in numbers:
         book.events.publish(topic, {"n": number}, **more)
-    book.store.transact(lambda tx: tx.stamp_events(10_000))
+    book.store.transact(lambda tx: tx.events.stamp_events(10_000))
 
 
 def numbers(events: Sequence[Event]) -> list[int]:
@@ -182,7 +182,7 @@ def bury(book: Book, count: int, name: str = "billing", **data: Any) -> list[str
     """Events that a group does not take; returns their ids."""
     for number in range(count):
         book.events.publish("t", {"n": number, **data})
-    book.store.transact(lambda tx: tx.stamp_events(1_000))
+    book.store.transact(lambda tx: tx.events.stamp_events(1_000))
 
     class Outlet:
         def deliver(self, deliveries: Sequence[Delivery]) -> Report:
@@ -212,7 +212,7 @@ def test_dead_letters_are_listed_page_by_page(book: Book, monkeypatch: pytest.Mo
                 return found
 
     assert read() == [ids[:2], ids[2:4], ids[4:]]
-    monkeypatch.setattr(delivering, "MOST_BYTES", 1)
+    monkeypatch.setattr(consumers, "MOST_BYTES", 1)
     assert read() == [[one] for one in ids] + [[]]
     with pytest.raises(NotFound):
         book.events.dead_letters("nobody")
@@ -279,7 +279,7 @@ def test_replays_are_put_down_and_begin_with_what_is_kept(book: Book, store: Sto
     publish(book, *range(4))
     for _ in book.events.consume("t", "billing", partitions=1, follow=False):
         pass
-    store.transact(lambda tx: tx.purge(tx.now.replace(year=2100), 2))
+    store.transact(lambda tx: tx.upkeep.purge(tx.now.replace(year=2100), 2))
     first = book.events.list()[0].position or 0
     assert first > 1
     assert book.events.replay("billing", after=0) == (first - 1, 1)

@@ -49,7 +49,7 @@ ORDERS = {"event": {"topic": "orders", "type": "due", "data": {"shop": 7}}}
 
 def read(store: Store, after: int = 0, limit: int = 1_000, **more: Any) -> list[Event]:
     stamp(store)
-    return store.read(lambda tx: tx.read_events("default", after, limit, **more)).events
+    return store.read(lambda tx: tx.events.read_events("default", after, limit, **more)).events
 
 
 def pulse(store: Store) -> Pulse:
@@ -71,7 +71,9 @@ def test_events_are_read_in_the_order_in_which_they_were_written(store: Store) -
 
 def test_a_reader_goes_on_from_a_position(store: Store) -> None:
     ids = append(store, *"abcde")
-    first = store.transact(lambda tx: (tx.stamp_events(100), tx.read_events("default", 0, 2)))[1]
+    first = store.transact(
+        lambda tx: (tx.events.stamp_events(100), tx.events.read_events("default", 0, 2))
+    )[1]
     assert [event.id for event in first.events] == ids[:2]
     assert first.more
     rest = read(store, after=first.after)
@@ -92,13 +94,13 @@ def test_a_log_is_read_from_a_time(store: Store, clock: VirtualClock) -> None:
         (BEGIN + 2 * MINUTE, ["late"]),
         (BEGIN + 3 * MINUTE, []),
     ):
-        after = store.read(lambda tx, since=since: tx.position_at(since))  # type: ignore[misc]
+        after = store.read(lambda tx, since=since: tx.events.position_at(since))  # type: ignore[misc]
         assert [event.key for event in read(store, after)] == keys
 
 
 def test_what_rolls_back_was_never_there(store: Store) -> None:
     def work(tx: Tx) -> None:
-        tx.append_events([new_draft("lost", "default", "t", None, "k", 1)])
+        tx.events.append_events([new_draft("lost", "default", "t", None, "k", 1)])
         raise RuntimeError
 
     with suppress(RuntimeError):
@@ -130,7 +132,7 @@ def test_a_rare_topic_is_found_by_looks_that_end(
     looks, after = 0, 0
     found: list[Event] = []
     while True:
-        batch = store.read(lambda tx: tx.read_events("default", after, 10, ["rare"]))  # noqa: B023
+        batch = store.read(lambda tx: tx.events.read_events("default", after, 10, ["rare"]))  # noqa: B023
         looks, after, found = looks + 1, batch.after, found + batch.events
         if not batch.more:
             break
@@ -144,9 +146,9 @@ def test_events_are_forgotten_in_small_batches_and_positions_go_on(
     append(store, *"abcde")
     last = read(store)[-1].position or 0
     clock.advance(MINUTE)
-    assert store.transact(lambda tx: tx.purge(clock.now, 3)) == 3
-    assert store.transact(lambda tx: tx.purge(clock.now, 3)) == 1
-    assert store.transact(lambda tx: tx.purge(clock.now, 3)) == 0, "the last one stays"
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 3)) == 3
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 3)) == 1
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 3)) == 0, "the last one stays"
     append(store, "f")
     assert [event.key for event in read(store, after=last)] == ["f"]
 
@@ -304,8 +306,8 @@ def test_versions_have_no_gap_where_a_due_time_had_a_run_already(
     add_schedule(store, "other", target=ORDERS)
 
     def make_runs(tx: Tx) -> None:
-        tx.create_backfill(tx.snapshot(some), [BEGIN + 2 * MINUTE])
-        tx.create_backfill(tx.snapshot(none), [BEGIN + MINUTE])
+        tx.runs.create_backfill(tx.plans.snapshot(some), [BEGIN + 2 * MINUTE])
+        tx.runs.create_backfill(tx.plans.snapshot(none), [BEGIN + MINUTE])
 
     store.transact(make_runs)
     for minutes in (1, 2, 1):
@@ -385,7 +387,7 @@ def test_a_run_that_failed_is_tried_again_by_a_worker(
     assert perform_event(claimed).status == "failed"
     mended = replace(claimed.run, payload={"text": {"deep": 1}})
     outcome = perform_event(claimed._replace(run=mended))
-    assert store.transact(lambda tx: tx.settle(claimed.token, outcome))
+    assert store.transact(lambda tx: tx.attempts.settle(claimed.token, outcome))
     assert [(event.data, event.aggregate, event.version) for event in read(store)] == [
         (1, f"run:{failed.id}", 1)
     ]
@@ -399,8 +401,12 @@ def test_what_a_run_publishes_is_written_with_its_success(
 ) -> None:
     claimed = claimed_run(store, clock)
     drafts = tuple(new_draft(new_id(), "default", "t", None, "k", n) for n in range(3))
-    assert store.transact(lambda tx: tx.settle(claimed.token, Outcome("succeeded", events=drafts)))
-    assert store.transact(lambda tx: tx.settle(claimed.token, Outcome("succeeded", events=drafts)))
+    assert store.transact(
+        lambda tx: tx.attempts.settle(claimed.token, Outcome("succeeded", events=drafts))
+    )
+    assert store.transact(
+        lambda tx: tx.attempts.settle(claimed.token, Outcome("succeeded", events=drafts))
+    )
     found = read(store)
     assert [(event.data, event.version) for event in found] == [(0, 1), (1, 2), (2, 3)]
     assert {event.aggregate for event in found} == {f"run:{claimed.run.id}"}
@@ -424,9 +430,9 @@ def test_many_runs_that_end_together_publish_each_their_own(store: Store) -> Non
         (c.token, Outcome("succeeded", events=(new_draft(c.run.id, "default", "t", None, "k", n),)))
         for n, c in enumerate(claims)
     ]
-    store.transact(lambda tx: tx.settle_all(ended))
+    store.transact(lambda tx: tx.attempts.settle_all(ended))
     assert {event.id for event in read(store)} == {c.run.id for c in claims}
-    store.transact(lambda tx: tx.settle_all(ended))
+    store.transact(lambda tx: tx.attempts.settle_all(ended))
     assert len(read(store)) == 5
 
 
@@ -447,9 +453,9 @@ def test_a_sequencer_goes_on_while_there_is_more_than_it_takes_at_once(store: St
     if store.sequences:
         sequencer = Sequencer(store, batch=2)
         assert [sequencer.step() for _ in range(3)] == [0.0, 0.0, None]
-    assert [e.key for e in store.read(lambda tx: tx.read_events("default", 0, 9)).events] == [
-        *"abcde"
-    ]
+    assert [
+        e.key for e in store.read(lambda tx: tx.events.read_events("default", 0, 9)).events
+    ] == [*"abcde"]
 
 
 # -- the client

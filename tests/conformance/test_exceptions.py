@@ -52,8 +52,8 @@ def reasons(store: Store, schedule_id: str) -> list[tuple[datetime, str]]:
 def test_an_exception_said_again_changes_it(store: Store, job: str) -> None:
     for seconds in (1, 2):
         moved = DueException(BEGIN + MINUTE, "moved_away", BEGIN + seconds * SECOND)
-        store.transact(lambda tx, e=moved: tx.add_exception(job, e))  # type: ignore[misc]
-    snapshot = store.transact(lambda tx: tx.snapshot(job))
+        store.transact(lambda tx, e=moved: tx.schedules.add_exception(job, e))  # type: ignore[misc]
+    snapshot = store.transact(lambda tx: tx.plans.snapshot(job))
     assert snapshot.exceptions == (moved,)
 
 

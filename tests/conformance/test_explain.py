@@ -53,13 +53,13 @@ def explain_all(book: Book, start: datetime, end: datetime) -> list[Explanation]
 def node_lives(store: Store, clock: VirtualClock, until: datetime, name: str = "a") -> None:
     """A scheduler that ticks and renews every minute, then leaves."""
     info = SessionInfo(name, f"host-{name}", 1, "scheduler,worker", "0", "2026a")
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     while clock.now < until:
         tick(store, session_id=name)
-        store.transact(lambda tx: tx.renew(name, LEASE))
+        store.transact(lambda tx: tx.nodes.renew(name, LEASE))
         clock.advance(min(MINUTE, until - clock.now))
     tick(store, session_id=name)
-    store.transact(lambda tx: tx.end_session(name))
+    store.transact(lambda tx: tx.nodes.end_session(name))
 
 
 def day(hour: int, minute: int = 0) -> datetime:
@@ -248,7 +248,7 @@ def test_a_missed_due_time_that_was_dropped(book: Book, clock: VirtualClock) -> 
 def test_a_due_time_that_a_running_scheduler_saw_late(book: Book, clock: VirtualClock) -> None:
     create(book, HOURLY, catchup="skip")
     info = SessionInfo("a", "host-a", 1, "scheduler", "0", "2026a")
-    book.store.transact(lambda tx: tx.begin_session(info, 2 * HOUR))
+    book.store.transact(lambda tx: tx.nodes.begin_session(info, 2 * HOUR))
     clock.now = BEGIN + 72 * MINUTE
     tick(book.store, session_id="a")
     assert explain(book, BEGIN + HOUR).text == (

@@ -29,7 +29,7 @@ def test_every_due_time_has_one_account(book: Book, clock: VirtualClock, seed: i
         alone = history.explain(explanation.at)
         assert (alone.verdict, alone.reason) == (explanation.verdict, explanation.reason)
         assert "None" not in explanation.text
-    revisions = book.store.read(lambda tx: tx.list_revisions(history.id))
+    revisions = book.store.read(lambda tx: tx.schedules.list_revisions(history.id))
     ends = [*(revision.valid_from for revision in revisions[1:]), end]
     for revision, until in zip(revisions, ends, strict=True):
         assert revision.spec is not None

@@ -194,7 +194,7 @@ def test_a_backfill_run_that_waits_for_its_retry_or_lost_its_node_is_waited_for(
     store = book.store
     filled(book, clock)
     (running,) = claim(store)
-    store.transact(lambda tx: tx.settle(running.token, Outcome("failed"), 70 * SECOND))
+    store.transact(lambda tx: tx.attempts.settle(running.token, Outcome("failed"), 70 * SECOND))
     clock.now = minute(6)
     assert tick(store) == 0
     assert claim(store) == []
@@ -258,8 +258,8 @@ def test_explain_names_the_run_that_a_due_time_waits_for(
 
 def end_flow(store: Store, run_id: str) -> None:
     def work(tx: Tx) -> None:
-        parents = {parent.run_id: parent for parent in tx.take_flows(100)}
-        tx.commit_flows([FlowMove(parents[run_id], end=FlowEnd("succeeded", None))])
+        parents = {parent.run_id: parent for parent in tx.flow_runs.take_flows(100)}
+        tx.flow_runs.commit_flows([FlowMove(parents[run_id], end=FlowEnd("succeeded", None))])
 
     store.transact(work)
 
@@ -272,7 +272,7 @@ def test_runs_of_flows_give_way_as_others_do(book: Book, clock: VirtualClock) ->
     tick(store)
 
     def start(*run_ids: str) -> set[str]:
-        return store.transact(lambda tx: tx.begin_flows(list(run_ids), {}).ids)
+        return store.transact(lambda tx: tx.flow_runs.begin_flows(list(run_ids), {}).ids)
 
     def queued(origin: str) -> list[str]:
         runs = [run for run in get_runs(store) if run.origin == origin]

@@ -52,7 +52,7 @@ class Receiver:
 
 def sink(store: Store, receiver: Receiver, clock: VirtualClock, partitions: int = 4) -> Courier:
     wanted = new_consumer("default", "hooks", "webhook", None, partitions, 3, {})
-    consumer = store.transact(lambda tx: tx.save_consumer(wanted, 0))
+    consumer = store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
     outlet = WebhookSink("https://example.com/hooks", SECRET, receiver)
 
     def monotonic() -> float:
@@ -151,7 +151,7 @@ def test_an_event_that_never_gets_through_holds_up_only_its_key(
         clock.advance(rest(one))
     assert receiver.got == others
     assert lag(store, "hooks") == (9, 0, 1), "it is no dead letter: it was never refused"
-    (part,) = store.read(lambda tx: tx.list_partitions("default", "hooks"))
+    (part,) = store.read(lambda tx: tx.consumers.list_partitions("default", "hooks"))
     assert (part.held, part.failures, part.error) == (1, 0, "the connection was reset")
     late = append(store, "a", "bad", "b")
     stamp(store)
@@ -175,7 +175,7 @@ def test_what_waits_behind_a_dead_letter_comes_as_soon_as_it_is_one(
     assert deliver(one, receiver, 1, clock) <= 4 * SECOND
     assert receiver.got == [second]
     assert receiver.requests == 4
-    (letter,) = store.read(lambda tx: tx.list_letters("default", "hooks", 10).rows)
+    (letter,) = store.read(lambda tx: tx.consumers.list_letters("default", "hooks", 10).rows)
     assert (letter.event.id, letter.attempts) == (first, 3)
 
 
@@ -195,14 +195,14 @@ def test_keys_that_wait_are_taken_over_with_their_partitions(
     assert receiver.got == [good, bad, behind]
     late = dead._cursors[0]
     moved = store.transact(
-        lambda tx: tx.move_cursors(
+        lambda tx: tx.consumers.move_cursors(
             dead.consumer,
             dead.member,
             [Move(0, late.term, 9, held=tuple(dead._held[0].values()))],
         )
     )
     assert moved == set()
-    assert store.read(lambda tx: tx.list_held(heir.consumer, heir.member)) == []
+    assert store.read(lambda tx: tx.consumers.list_held(heir.consumer, heir.member)) == []
 
 
 def test_a_partition_with_too_many_keys_that_wait_waits_for_them(
@@ -229,7 +229,7 @@ def test_a_replay_begins_before_the_keys_that_wait(store: Store, clock: VirtualC
     one = courier(store, box, clock, partitions=1)
     ids = append(store, "a", "bad", "b", "bad")
     run(one)
-    store.transact(lambda tx: tx.replay("default", "billing", 0))
+    store.transact(lambda tx: tx.consumers.replay("default", "billing", 0))
     box.refuses = set()
     one.hurry()
     run(one)
@@ -244,11 +244,11 @@ def test_retention_keeps_what_waits(store: Store, clock: VirtualClock) -> None:
     append(store, "a", "bad", "b", "c")
     run(one)
     clock.advance(timedelta(hours=1))
-    assert store.transact(lambda tx: tx.purge(clock.now, 100)) == 1
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 1
     box.refuses = set()
     run(one)
     assert [d.event.key for d in box.got] == ["a", "b", "c", "bad"]
-    assert store.transact(lambda tx: tx.purge(clock.now, 100)) == 2
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now, 100)) == 2
 
 
 def test_a_consumer_that_is_removed_leaves_no_keys_behind(
@@ -260,5 +260,5 @@ def test_a_consumer_that_is_removed_leaves_no_keys_behind(
     append(store, "bad")
     run(one)
     assert backend.rows("SELECT key FROM held_keys") == [("bad",)]
-    store.transact(lambda tx: tx.remove_consumer("default", "billing"))
+    store.transact(lambda tx: tx.consumers.remove_consumer("default", "billing"))
     assert backend.rows("SELECT key FROM held_keys") == []

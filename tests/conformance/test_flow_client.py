@@ -49,8 +49,8 @@ def test_a_flow_that_is_started_gets_the_params_that_it_has(book: Book, store: S
     put_flow(store, FORK, "fork")
     run = book.flows.start("fork", {"DAY": "friday"})
     assert (run.flow, run.origin, run.status) == ("fork", "manual", "queued")
-    assert store.read(lambda tx: tx.flow_run(run.id)) is not None
-    (parent,) = store.transact(lambda tx: tx.take_flows(1))
+    assert store.read(lambda tx: tx.flow_runs.flow_run(run.id)) is not None
+    (parent,) = store.transact(lambda tx: tx.flow_runs.take_flows(1))
     assert parent.params == {"DAY": "friday"}
     with pytest.raises(Invalid, match='has no param "DAI"'):
         book.flows.start("fork", {"DAI": "friday"})
@@ -85,7 +85,7 @@ def call_and_work(store: Store, **ends: str) -> list[str]:
 
 
 def call(store: Store, token: Token, flow: str) -> None:
-    assert store.transact(lambda tx: tx.call_flow(token, FlowTarget(flow)))
+    assert store.transact(lambda tx: tx.flow_runs.call_flow(token, FlowTarget(flow)))
 
 
 def work_once(store: Store, ends: dict[str, str]) -> list[str]:
@@ -172,7 +172,7 @@ def test_a_called_flow_goes_on_as_soon_as_its_caller_does(book: Book, store: Sto
     Advancer(store).step()
     book.flows.retry(run.id)
     Advancer(store).step()
-    store.transact(lambda tx: tx.cancel(other.id, "cancelled"))
+    store.transact(lambda tx: tx.runs.cancel(other.id, "cancelled"))
     Advancer(store).step()
     assert [get_run(store, id_).status for id_ in (run.id, called.id)] == ["running", "running"]
     assert call_and_work(store) == ["bad", "last"]
@@ -207,7 +207,7 @@ def test_a_retry_goes_on_where_the_flow_failed_and_keeps_what_succeeded(
     assert len(book.flows.steps(run.id)) == 6  # those that began again are remembered
     with pytest.raises(Conflict, match="no failed step"):
         book.flows.retry(run.id)
-    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+    assert store.read(lambda tx: [f for f in tx.checks.check(deep=True) if f.problem]) == []
 
 
 def test_a_run_is_repeated_from_a_step_on(book: Book, store: Store) -> None:
@@ -281,9 +281,9 @@ def test_stop_cancels_what_runs_and_nothing_else(book: Book, store: Store) -> No
 def test_what_has_ended_meanwhile_is_no_obstacle_to_a_stop(book: Book, store: Store) -> None:
     put_flow(store, CHAIN)
     ended, running, queued = (book.flows.start("chain").id for _ in range(3))
-    store.transact(lambda tx: tx.cancel(ended, "cancelled"))
-    store.transact(lambda tx: tx.begin_flows([running], {}))
-    store.transact(lambda tx: tx.stop_flows([ended, running, queued], "stopped"))
+    store.transact(lambda tx: tx.runs.cancel(ended, "cancelled"))
+    store.transact(lambda tx: tx.flow_runs.begin_flows([running], {}))
+    store.transact(lambda tx: tx.flow_controls.stop_flows([ended, running, queued], "stopped"))
     found = [get_run(store, id_) for id_ in (ended, running, queued)]
     assert [run.status for run in found] == ["cancelled", "running", "cancelled"]
     assert [run.reason for run in found] == ["cancelled", "stopped", "stopped"]
@@ -350,7 +350,7 @@ def test_a_stop_takes_back_a_restart(book: Book, store: Store, clock: VirtualClo
 def test_runs_of_a_flow_that_was_deleted_can_be_stopped(book: Book, store: Store) -> None:
     put_flow(store, CHAIN)
     run = book.flows.start("chain")
-    store.transact(lambda tx: tx.remove_flows("default", ["chain"]))
+    store.transact(lambda tx: tx.flows.remove_flows("default", ["chain"]))
     assert [stopped.id for stopped in book.flows.stop("chain")] == [run.id]
     with pytest.raises(NotFound):
         book.flows.stop("chain")
@@ -364,7 +364,7 @@ def test_lists_say_what_a_flow_is_and_what_is_wrong_with_its_file(book: Book, st
     assert book.flows.source("fork").startswith("\nname: fork")
     problem = Problem("flows/fork.yaml", 2, 1, "steps", "unknown key").to_json()
     store.transact(
-        lambda tx: tx.save_problems(
+        lambda tx: tx.flows.save_problems(
             "default", ["flows"], {"flows/fork.yaml": BrokenFile([problem])}
         )
     )

@@ -35,7 +35,7 @@ NEW = ETL.replace("work", "better")
 def digests(book: Book, store: Store, name: str = "etl") -> list[str | None]:
     """The revisions that its runs began with, the oldest first."""
     runs = book.flows.runs(name)[::-1]
-    begun = [store.read(lambda tx, run=run: tx.flow_run(run.id)) for run in runs]  # type: ignore[misc]
+    begun = [store.read(lambda tx, run=run: tx.flow_runs.flow_run(run.id)) for run in runs]  # type: ignore[misc]
     return [made and made.digest for made in begun]
 
 
@@ -219,9 +219,9 @@ def test_one_tick_reads_the_directory_plans_and_leaves(
     pauses: list[float] = []
     scan_once([folder.path], FlowRegistry(store, "default"), session, pauses.append)
     Ticker(store, session).step()
-    store.transact(lambda tx: tx.end_session(session))
+    store.transact(lambda tx: tx.nodes.end_session(session))
     assert digests(book, store) == [book.flows.get("etl").digest]
-    (directory,) = store.read(lambda tx: tx.list_directories())
+    (directory,) = store.read(lambda tx: tx.directories.list_directories())
     assert (directory.is_attended, directory.scanned_at) == (False, clock.now)
 
 
@@ -231,7 +231,7 @@ def test_a_directory_that_was_forgotten_waits_for_nobody(
     folder.registry.release()
     clock.advance(TEN)
     assert book.flows.forget("flows") == ["etl"]
-    assert store.read(lambda tx: tx.list_directories()) == []
+    assert store.read(lambda tx: tx.directories.list_directories()) == []
     assert book.readiness().notes == ()
 
 

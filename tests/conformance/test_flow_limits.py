@@ -52,7 +52,7 @@ def perform(store: Store, *, limit: int = 100) -> list[Claim]:
     for claimed in claims:
         if claimed.run.step == "inner":
             token, target = claimed.token, FlowTarget("narrow")
-            assert store.transact(lambda tx, t=token, f=target: tx.call_flow(t, f))  # type: ignore[misc]
+            assert store.transact(lambda tx, t=token, f=target: tx.flow_runs.call_flow(t, f))  # type: ignore[misc]
         else:
             settle(store, claimed.token)
     return claims
@@ -133,7 +133,7 @@ def test_a_called_flow_waits_for_one_by_hand_and_its_caller_for_it(store: Store)
     perform(store)
     advancer.step()
     assert get_run(store, outer).status == "succeeded"
-    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+    assert store.read(lambda tx: [f for f in tx.checks.check(deep=True) if f.problem]) == []
 
 
 def test_a_called_flow_that_waits_is_cancelled_with_its_caller(store: Store) -> None:
@@ -145,9 +145,9 @@ def test_a_called_flow_that_waits_is_cancelled_with_its_caller(store: Store) -> 
     outer = start(store, "outer")
     advancer.step()
     (call,) = [c for c in claim(store) if c.run.step == "inner"]
-    store.transact(lambda tx: tx.call_flow(call.token, FlowTarget("narrow")))
+    store.transact(lambda tx: tx.flow_runs.call_flow(call.token, FlowTarget("narrow")))
     advancer.step()
-    store.transact(lambda tx: tx.cancel(outer, "cancelled"))
+    store.transact(lambda tx: tx.runs.cancel(outer, "cancelled"))
     advancer.step()
     assert steps_of(store, outer)["inner"].status == "cancelled"
     assert get_run(store, outer).status == "cancelled"
@@ -194,7 +194,7 @@ def test_flows_with_a_limit_that_call_each_other_are_refused_and_do_not_wait_for
         advancer.step()
         for claimed in claim(store):
             target = FlowTarget(calls[claimed.run.flow or ""])
-            store.transact(lambda tx, c=claimed, t=target: tx.call_flow(c.token, t))  # type: ignore[misc]
+            store.transact(lambda tx, c=claimed, t=target: tx.flow_runs.call_flow(c.token, t))  # type: ignore[misc]
     assert {get_run(store, id_).status for id_ in ids} == {"failed"}
     called = [steps_of(store, id_)["x"] for id_ in ids]
     assert {run.reason for run in called} == {"circle"}
@@ -213,7 +213,7 @@ def test_what_waits_follows_the_revision_in_force_and_its_own_once_there_is_none
     clock.advance(6 * SECOND)
     advancer.step()
     assert len(under_way(store, ids)) == 2
-    store.transact(lambda tx: tx.remove_flows("default", ["narrow"]))
+    store.transact(lambda tx: tx.flows.remove_flows("default", ["narrow"]))
     clock.advance(6 * SECOND)
     advancer.step()
     assert len(under_way(store, ids)) == 2
@@ -233,7 +233,7 @@ def test_a_run_that_waits_says_for_what(book: Book, store: Store) -> None:
     start(store, "outer")
     advancer.step()
     (call,) = [claimed for claimed in claim(store) if claimed.run.step == "inner"]
-    store.transact(lambda tx: tx.call_flow(call.token, FlowTarget("narrow")))
+    store.transact(lambda tx: tx.flow_runs.call_flow(call.token, FlowTarget("narrow")))
     advancer.step()
     told = '1 run is under way of flow "narrow", whose max_active_runs is 1'
     assert book.flows.get("narrow").waits == (told,)
@@ -246,10 +246,10 @@ def test_flows_of_the_same_name_in_other_namespaces_do_not_count(store: Store) -
     Advancer(store).step()
 
     def elsewhere(tx: Any) -> None:
-        found = tx.get_flow("default", "narrow")
-        (revision,) = tx.flow_revisions("default", [("narrow", found.digest)]).values()
-        tx.save_flows("other", [revision])
-        tx.start_flow("elsewhere", "other", FlowTarget("narrow"), 0, "manual")
+        found = tx.flows.get_flow("default", "narrow")
+        (revision,) = tx.flows.flow_revisions("default", [("narrow", found.digest)]).values()
+        tx.flows.save_flows("other", [revision])
+        tx.flow_runs.start_flow("elsewhere", "other", FlowTarget("narrow"), 0, "manual")
 
     store.transact(elsewhere)
     Advancer(store).step()
@@ -288,7 +288,7 @@ def wake_all(store: Store) -> None:
     """As if time had passed: those that did not begin look again."""
 
     def work(tx: Any) -> None:
-        tx._wake_flows(run.id for run in tx.list_flow_runs("default", "narrow", 100))
+        tx.wakes.wake_flows(run.id for run in tx.flow_runs.list_flow_runs("default", "narrow", 100))
 
     store.transact(work)
 

@@ -296,7 +296,7 @@ def test_a_directory_is_free_when_the_session_of_the_node_is_over_that_looked_af
     assert other.step() == LEASE.total_seconds() / 2, "when it might be free"
     clock.advance(LEASE / 2)
     if is_buried:
-        assert second.transact(lambda tx: tx.bury()) == ["node-1"]
+        assert second.transact(lambda tx: tx.nodes.bury()) == ["node-1"]
     assert registry.hold(["flows"])[0] == {"flows"}
     assert mine.hold(["flows"])[0] == set()
 
@@ -307,7 +307,7 @@ def test_a_node_that_looks_after_a_directory_does_not_lead_for_that(
     begin(store)
     folder.registry.owned_by("node-1")
     assert folder.registry.hold(["flows"])[0]
-    (node,) = store.read(lambda tx: tx.list_nodes())
+    (node,) = store.read(lambda tx: tx.nodes.list_nodes())
     assert not node.leads
 
 

@@ -37,8 +37,8 @@ def test_a_due_time_of_a_flow_becomes_a_run_that_wants_to_be_advanced_and_nobody
     begin(store)
     assert find_work(store, ["default"]).places == ()
     assert claim(store) == []
-    assert store.read(lambda tx: tx.earliest_flow()).run_at == clock.now
-    (parent,) = store.transact(lambda tx: tx.take_flows(10))
+    assert store.read(lambda tx: tx.flow_runs.earliest_flow()).run_at == clock.now
+    (parent,) = store.transact(lambda tx: tx.flow_runs.take_flows(10))
     assert (parent.run_id, parent.flow, parent.digest) == (run.id, "chain", digest)
     assert parent.params == {"DAY": "monday"}
 
@@ -47,11 +47,11 @@ def test_a_run_of_a_flow_keeps_the_revision_that_it_was_made_with(store: Store) 
     first = put_flow(store, CHAIN)
     run_id = start(store)
     second = put_flow(store, CHAIN + "description: another\n")
-    (parent,) = store.transact(lambda tx: tx.take_flows(10))
+    (parent,) = store.transact(lambda tx: tx.flow_runs.take_flows(10))
     assert parent.run_id == run_id
     assert parent.digest == first != second
     wanted = [("chain", first), ("chain", "gone"), ("ghost", second)]
-    old = store.read(lambda tx: tx.flow_revisions("default", wanted))
+    old = store.read(lambda tx: tx.flows.flow_revisions("default", wanted))
     assert old.keys() == {("chain", first)}
     assert "another" not in old["chain", first].source
 
@@ -61,7 +61,7 @@ def test_a_run_by_hand_takes_its_payload_as_params(store: Store) -> None:
     schedule = add_schedule(store, target={"flow": "chain", "params": {"DAY": "monday"}})
     add_run(store, schedule)
     add_run(store, schedule, {"DAY": "friday"})
-    parents = store.transact(lambda tx: tx.take_flows(10))
+    parents = store.transact(lambda tx: tx.flow_runs.take_flows(10))
     assert sorted(parent.params["DAY"] for parent in parents) == ["friday", "monday"]
 
 
@@ -71,17 +71,17 @@ def begin_two(store: Store) -> str:
     run_id = start(store)
 
     def work(tx: Tx) -> None:
-        (parent,) = tx.take_flows(10)
-        assert tx.begin_flows([parent.run_id], {}).ids == {parent.run_id}
+        (parent,) = tx.flow_runs.take_flows(10)
+        assert tx.flow_runs.begin_flows([parent.run_id], {}).ids == {parent.run_id}
         steps = tuple(NewStep(new_id(), step, "default") for step in ("one", "two"))
-        tx.commit_flows([FlowMove(parent, steps)])
+        tx.flow_runs.commit_flows([FlowMove(parent, steps)])
 
     store.transact(work)
     return run_id
 
 
 def is_woken(store: Store) -> bool:
-    return store.read(lambda tx: tx.earliest_flow()).run_at is not None
+    return store.read(lambda tx: tx.flow_runs.earliest_flow()).run_at is not None
 
 
 def test_the_end_of_each_step_wakes_its_flow(store: Store) -> None:
@@ -96,9 +96,9 @@ def test_the_end_of_each_step_wakes_its_flow(store: Store) -> None:
     for name in ("one", "two"):
         assert settle(store, claims[name].token)
         assert is_woken(store)
-        (parent,) = store.transact(lambda tx: tx.take_flows(10))
+        (parent,) = store.transact(lambda tx: tx.flow_runs.take_flows(10))
         assert {row.step: row.status for row in parent.steps}[name] == "succeeded"
-        store.transact(lambda tx: tx.commit_flows([FlowMove(parent)]))  # noqa: B023
+        store.transact(lambda tx: tx.flow_runs.commit_flows([FlowMove(parent)]))  # noqa: B023
         assert not is_woken(store)
 
 
@@ -112,7 +112,7 @@ def test_a_step_that_is_lost_begins_again_and_one_that_is_cancelled_wakes_its_fl
     steps = steps_of(store, run_id)
     assert {run.status for run in steps.values()} == {"queued"}
     assert not is_woken(store)  # they are begun again
-    store.transact(lambda tx: tx.cancel(steps["one"].id, "cancelled"))
+    store.transact(lambda tx: tx.runs.cancel(steps["one"].id, "cancelled"))
     assert is_woken(store)
     assert claims["one"].run.parent_run_id == run_id
 
@@ -121,14 +121,14 @@ def test_a_flow_that_is_asked_to_end_is_advanced_and_its_run_goes_on_meanwhile(
     store: Store,
 ) -> None:
     run_id = begin_two(store)
-    assert store.transact(lambda tx: tx.cancel(run_id, "cancelled")) == "requested"
-    (parent,) = store.transact(lambda tx: tx.take_flows(10))
+    assert store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled")) == "requested"
+    (parent,) = store.transact(lambda tx: tx.flow_runs.take_flows(10))
     assert parent.stop_asked
     assert get_run(store, run_id).status == "running"
 
 
 def test_the_books_balance_with_runs_of_flows(store: Store, backend: Backend) -> None:
     begin_two(store)
-    found = store.read(lambda tx: tx.check(deep=True))
+    found = store.read(lambda tx: tx.checks.check(deep=True))
     assert [finding for finding in found if finding.problem] == []
     assert backend.rows("SELECT session_id FROM runs WHERE step IS NULL") == [("",)]

@@ -146,7 +146,7 @@ def test_a_pause_that_ends_by_itself_holds_them_until_then(
 def test_while_no_node_reads_the_directory_they_wait_and_are_judged_then(
     service: Book, store: Store, clock: VirtualClock
 ) -> None:
-    store.transact(lambda tx: tx.release_directories("reader"))
+    store.transact(lambda tx: tx.directories.release_directories("reader"))
     clock.advance(30 * MINUTE)
     tick(store)
     assert recorded(service) == []
@@ -163,7 +163,7 @@ def test_while_no_node_reads_the_directory_they_wait_and_are_judged_then(
 def test_a_stop_that_waited_for_a_scan_within_the_grace_acts(
     service: Book, store: Store, clock: VirtualClock
 ) -> None:
-    store.transact(lambda tx: tx.release_directories("reader"))
+    store.transact(lambda tx: tx.directories.release_directories("reader"))
     clock.advance(30 * MINUTE)
     tick(store)
     clock.advance(MINUTE / 2)

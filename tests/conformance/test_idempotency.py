@@ -93,11 +93,11 @@ def test_answers_are_purged_after_a_day_in_small_batches(
     for number in range(5):
         perform_once(store, IdempotencyKey("s", f"k{number}", ""), lambda _: {})
         clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 0
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 0
     clock.advance(DAY - 2 * SECOND)
-    assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 2
-    assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 2
-    assert store.transact(lambda tx: tx.purge(clock.now - 90 * DAY, 2)) == 0
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 2
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 2
+    assert store.transact(lambda tx: tx.upkeep.purge(clock.now - 90 * DAY, 2)) == 0
     assert backend.rows("SELECT key FROM idempotency_keys") == [("k4",)]
 
 
@@ -207,7 +207,7 @@ def test_a_use_case_that_fails_in_a_joined_store_is_undone_alone(
 
     def broken(tx: Tx) -> None:
         Book(JoinedStore(tx)).schedules.update("a", queue="wrong")
-        tx.snapshot(schedule_id)
+        tx.plans.snapshot(schedule_id)
         raise Conflict("no")
 
     def work(tx: Tx) -> None:
@@ -227,7 +227,7 @@ def test_a_use_case_that_fails_in_a_joined_store_is_undone_alone(
     spec = get_schedule(store, schedule_id).spec
     assert spec is not None
     assert spec.queue == "right"
-    snapshot = store.transact(lambda tx: tx.snapshot(schedule_id))
+    snapshot = store.transact(lambda tx: tx.plans.snapshot(schedule_id))
     assert (snapshot.version, snapshot.spec.queue) == (2, "right"), "not what was undone"
 
 

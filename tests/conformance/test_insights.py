@@ -48,7 +48,7 @@ def test_marks_are_the_newest_of_each_with_those_by_hand(store: Store, clock: Vi
     begin(store, lease=HOUR)
     ran(store, clock, 5)
     by_hand = add_run(store, first)
-    marks = store.read(lambda tx: tx.list_marks([first, second, "nobody"], 3))
+    marks = store.read(lambda tx: tx.insights.list_marks([first, second, "nobody"], 3))
     assert set(marks) == {first, second}
     assert [mark.at for mark in marks[second]] == [BEGIN + n * MINUTE for n in (3, 4, 5)]
     assert marks[second][-1].took == 10 * SECOND
@@ -56,7 +56,7 @@ def test_marks_are_the_newest_of_each_with_those_by_hand(store: Store, clock: Vi
     assert marks[first][-1].id == by_hand
     assert lateness(marks[first][-1]) is None
     assert len(marks[first]) == 3
-    assert store.read(lambda tx: tx.list_marks([], 3)) == {}
+    assert store.read(lambda tx: tx.insights.list_marks([], 3)) == {}
 
 
 def test_what_runs_failed_and_began_late_is_found(store: Store, clock: VirtualClock) -> None:
@@ -66,21 +66,21 @@ def test_what_runs_failed_and_began_late_is_found(store: Store, clock: VirtualCl
     tick(store)
     clock.advance(5 * MINUTE)
     (claimed,) = claim(store)
-    assert [run.id for run in store.read(lambda tx: tx.list_running("default", 5))] == [
+    assert [run.id for run in store.read(lambda tx: tx.insights.list_running("default", 5))] == [
         claimed.run.id
     ]
-    assert store.read(lambda tx: tx.list_running("shop", 5)) == []
+    assert store.read(lambda tx: tx.insights.list_running("shop", 5)) == []
     settle(store, claimed.token, "failed")
-    assert store.read(lambda tx: tx.list_running("default", 5)) == []
-    late = store.read(lambda tx: tx.list_late("default", BEGIN, MINUTE, 5))
+    assert store.read(lambda tx: tx.insights.list_running("default", 5)) == []
+    late = store.read(lambda tx: tx.insights.list_late("default", BEGIN, MINUTE, 5))
     assert [run.id for run in late] == [claimed.run.id]
     of_no_schedule = replace(late[0], id="x", schedule_id=None)
-    found = store.read(lambda tx: tx.list_specs([*late, of_no_schedule]))
+    found = store.read(lambda tx: tx.insights.list_specs([*late, of_no_schedule]))
     assert {id_: spec.tz for id_, spec in found.items()} == {claimed.run.id: "UTC"}
-    assert store.read(lambda tx: tx.list_late("default", BEGIN, HOUR, 5)) == []
-    assert store.read(lambda tx: tx.list_late("shop", BEGIN, MINUTE, 5)) == []
-    assert store.read(lambda tx: tx.count_failed("default", BEGIN, 10)) == 1
-    assert store.read(lambda tx: tx.count_failed("shop", BEGIN, 10)) == 0
+    assert store.read(lambda tx: tx.insights.list_late("default", BEGIN, HOUR, 5)) == []
+    assert store.read(lambda tx: tx.insights.list_late("shop", BEGIN, MINUTE, 5)) == []
+    assert store.read(lambda tx: tx.insights.count_failed("default", BEGIN, 10)) == 1
+    assert store.read(lambda tx: tx.insights.count_failed("shop", BEGIN, 10)) == 0
     assert len(get_runs(store, job)) == 1
 
 
@@ -96,7 +96,7 @@ def test_backfills_retries_and_jitter_are_not_late(store: Store, clock: VirtualC
     tick(store)
     (first,) = claim(store)
     failed = Outcome("failed", "exit_code", "exit code 3", 3)
-    store.transact(lambda tx: tx.settle(first.token, failed, 40 * MINUTE))
+    store.transact(lambda tx: tx.attempts.settle(first.token, failed, 40 * MINUTE))
     shift = jittered(BEGIN + HOUR, 30 * MINUTE, "shifted") - (BEGIN + HOUR)
     assert shift > 2 * MINUTE
     clock.advance(shift)
@@ -117,16 +117,16 @@ def test_hours_and_durations_add_up(store: Store, clock: VirtualClock) -> None:
     ran(store, clock, 3)
     clock.advance(HOUR)
     ran(store, clock, 1, "failed")
-    hours = store.read(lambda tx: tx.count_hours("default", BEGIN, BEGIN + 3 * HOUR))
+    hours = store.read(lambda tx: tx.insights.count_hours("default", BEGIN, BEGIN + 3 * HOUR))
     hours.sort(key=lambda load: load.hour)
     assert [(load.hour, load.runs, load.failed) for load in hours] == [
         (BEGIN, 3, 0),
         (BEGIN + HOUR, 1, 1),
     ]
     assert hours[0].busy == 30 * SECOND
-    assert store.read(lambda tx: tx.count_hours("default", BEGIN, BEGIN)) == []
-    assert store.read(lambda tx: tx.list_durations("default")) == {job: 10 * SECOND}
-    assert store.read(lambda tx: tx.list_durations("shop")) == {}
+    assert store.read(lambda tx: tx.insights.count_hours("default", BEGIN, BEGIN)) == []
+    assert store.read(lambda tx: tx.insights.list_durations("default")) == {job: 10 * SECOND}
+    assert store.read(lambda tx: tx.insights.list_durations("shop")) == {}
 
 
 def test_active_schedules_are_listed_with_their_definitions(store: Store) -> None:
@@ -134,13 +134,13 @@ def test_active_schedules_are_listed_with_their_definitions(store: Store) -> Non
         add_schedule(store, name)
     add_schedule(store, "else", "shop")
     Book(store).schedules.pause("b")
-    first, after = store.read(lambda tx: tx.list_planned("default", "", 1))
+    first, after = store.read(lambda tx: tx.insights.list_planned("default", "", 1))
     assert [planned.name for planned in first] == ["a"]
     assert after == "a"
-    rest, after = store.read(lambda tx: tx.list_planned("default", "a", 5))
+    rest, after = store.read(lambda tx: tx.insights.list_planned("default", "a", 5))
     assert [planned.name for planned in rest] == ["c"]
     assert after is None
-    assert store.read(lambda tx: tx.list_inhabited()) == ["default", "shop"]
+    assert store.read(lambda tx: tx.insights.list_inhabited()) == ["default", "shop"]
 
 
 def test_the_signal_differs_after_everything_that_a_page_shows(
@@ -149,9 +149,9 @@ def test_the_signal_differs_after_everything_that_a_page_shows(
     seen = []
 
     def look() -> None:
-        signal = store.read(lambda tx: tx.signal("default"))
+        signal = store.read(lambda tx: tx.insights.signal("default"))
         assert signal not in seen
-        assert signal == store.read(lambda tx: tx.signal("default"))
+        assert signal == store.read(lambda tx: tx.insights.signal("default"))
         seen.append(signal)
 
     look()

@@ -98,7 +98,7 @@ def test_a_called_flow_returns_a_large_output_to_its_caller(store: Store) -> Non
     assert isinstance(ready, Outcome)
     call = ready.call
     assert call is not None
-    assert store.transact(lambda tx: tx.call_flow(calling.token, call))
+    assert store.transact(lambda tx: tx.flow_runs.call_flow(calling.token, call))
     Advancer(store).step()
     for output in (json.dumps(LARGE), None):
         (step,) = claim(store)
@@ -106,7 +106,7 @@ def test_a_called_flow_returns_a_large_output_to_its_caller(store: Store) -> Non
         Advancer(store).step()
     inner = get_run(store, calling.run.id)
     assert inner.status == "succeeded"
-    assert store.read(lambda tx: tx.get_output(inner.id)) == {"J": LARGE}
+    assert store.read(lambda tx: tx.runs.get_output(inner.id)) == {"J": LARGE}
     (step,) = claim(store)
     assert step.step_context is not None
     last = preparer(store).prepare(step, step.step_context, OutputFiles())
@@ -131,7 +131,7 @@ def test_a_called_flow_that_would_return_too_much_fails(store: Store) -> None:
             assert isinstance(ready, Outcome)
             call = ready.call
             assert call is not None
-            store.transact(lambda tx: tx.call_flow(claimed.token, call))  # noqa: B023
+            store.transact(lambda tx: tx.flow_runs.call_flow(claimed.token, call))  # noqa: B023
             inner = claimed.run.id
         else:
             settle(store, claimed.token, output=json.dumps("x" * (MOST_OUTPUT_SIZE - 10)))

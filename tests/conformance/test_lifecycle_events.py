@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def listen(store: Store, *topics: str, namespace: str = "default") -> None:
     wanted = new_consumer(namespace, "watcher", "group", list(topics), 1, 1)
-    store.transact(lambda tx: tx.save_consumer(wanted, 0))
+    store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
 
 
 def told(store: Store, topic: str = "duebook.runs") -> list[Event]:
@@ -99,7 +99,7 @@ def test_runs_that_end_in_other_ways_are_told_too(
         book.runs.cancel(run.id)
     elif how == "expire":
         clock.advance(5 * MINUTE)
-        assert store.transact(lambda tx: tx.expire(10)) == 1
+        assert store.transact(lambda tx: tx.attempts.expire(10)) == 1
     elif how == "delete":
         book.schedules.delete("job")
     else:
@@ -208,7 +208,7 @@ def call(store: Store) -> str:
     begin(store)
     advancer.step()
     (inner,) = [claimed for claimed in claim(store) if claimed.run.step == "inner"]
-    assert store.transact(lambda tx: tx.call_flow(inner.token, FlowTarget("chain")))
+    assert store.transact(lambda tx: tx.flow_runs.call_flow(inner.token, FlowTarget("chain")))
     advancer.step()
     return inner.run.id
 
@@ -227,7 +227,7 @@ def test_every_end_of_a_flow_is_told_once_however_it_ends(
     elif how == "expire":
         run_id = scheduled(store, clock, expire_after="1m")
         clock.advance(5 * MINUTE)
-        assert store.transact(lambda tx: tx.expire(10)) == 1
+        assert store.transact(lambda tx: tx.attempts.expire(10)) == 1
     elif how == "delete":
         run_id = scheduled(store, clock)
         book.schedules.delete("often")

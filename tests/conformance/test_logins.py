@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 
 def ended(store: Store, *digests: str) -> list[str]:
-    return sorted(store.read(lambda tx: tx.list_ended_logins(digests)))
+    return sorted(store.read(lambda tx: tx.access.list_ended_logins(digests)))
 
 
 def test_a_login_that_was_ended_is_known_until_it_would_have_ended(
@@ -28,13 +28,13 @@ def test_a_login_that_was_ended_is_known_until_it_would_have_ended(
 ) -> None:
     def end(tx: Tx) -> None:
         for digest, hours in (("a", 1), ("b", 2), ("b", 9)):
-            tx.end_login(digest, "local", tx.now + hours * HOUR)
+            tx.access.end_login(digest, "local", tx.now + hours * HOUR)
 
     store.transact(end)
     assert ended(store) == []
     assert ended(store, "a", "b", "c", "a") in (["a", "b"], ["a", "a", "b"])
     clock.now += 25 * HOUR + timedelta(minutes=1)
-    store.transact(lambda tx: tx.purge(tx.now - 90 * 24 * HOUR, 10))
+    store.transact(lambda tx: tx.upkeep.purge(tx.now - 90 * 24 * HOUR, 10))
     assert ended(store, "a", "b") == ["b"], "a day longer, for clocks may be wrong"
 
 

@@ -37,13 +37,13 @@ def lines(*texts: str) -> list[LogLine]:
 
 
 def append(store: Store, token: Token, first_seq: int, *texts: str) -> None:
-    store.transact(lambda tx: tx.append_log(token, first_seq, lines(*texts)))
+    store.transact(lambda tx: tx.attempts.append_log(token, first_seq, lines(*texts)))
 
 
 def read(
     store: Store, token: Token, after: Page = START, limit: int = 1_000
 ) -> list[tuple[int, int, str]]:
-    found = store.read(lambda tx: tx.list_log(token.run_id, after, limit))
+    found = store.read(lambda tx: tx.runs.list_log(token.run_id, after, limit))
     return [(page.attempt, page.seq, line.text) for page, line in found]
 
 
@@ -53,8 +53,8 @@ def test_a_log_comes_back_as_it_was_written(store: Store, token: Token) -> None:
         LogLine(BEGIN + SECOND, "stderr", "err ä\n\x1b[0m"),
         LogLine(BEGIN, "duebook", ""),
     ]
-    store.transact(lambda tx: tx.append_log(token, 1, written))
-    found = store.read(lambda tx: tx.list_log(token.run_id, START, 10))
+    store.transact(lambda tx: tx.attempts.append_log(token, 1, written))
+    found = store.read(lambda tx: tx.runs.list_log(token.run_id, START, 10))
     assert found == [(Page(1, seq), line) for seq, line in enumerate(written, 1)]
 
 
@@ -72,18 +72,18 @@ def test_appending_nothing_is_harmless(store: Store, token: Token) -> None:
 
 def test_trimming_keeps_head_and_tail(store: Store, token: Token) -> None:
     append(store, token, 1, *(str(seq) for seq in range(1, 11)))
-    store.transact(lambda tx: tx.trim_log(token, 3, 8))
+    store.transact(lambda tx: tx.attempts.trim_log(token, 3, 8))
     assert [seq for _, seq, _ in read(store, token)] == [1, 2, 3, 8, 9, 10]
-    store.transact(lambda tx: tx.trim_log(token, 3, 9))
+    store.transact(lambda tx: tx.attempts.trim_log(token, 3, 9))
     assert [seq for _, seq, _ in read(store, token)] == [1, 2, 3, 9, 10]
-    store.transact(lambda tx: tx.trim_log(token, 3, 4))
+    store.transact(lambda tx: tx.attempts.trim_log(token, 3, 4))
     assert [seq for _, seq, _ in read(store, token)] == [1, 2, 3, 9, 10]
 
 
 def test_a_log_is_read_a_page_at_a_time(store: Store, token: Token) -> None:
     append(store, token, 1, *"abcde")
     after, seen = START, []
-    while page := store.read(lambda tx: tx.list_log(token.run_id, after, 2)):  # noqa: B023
+    while page := store.read(lambda tx: tx.runs.list_log(token.run_id, after, 2)):  # noqa: B023
         assert len(page) <= 2
         seen += [line.text for _, line in page]
         after = page[-1][0]
@@ -100,7 +100,7 @@ def test_attempts_have_logs_of_their_own_read_in_order(store: Store, token: Toke
     append(store, again.token, 1, "third")
     assert read(store, token) == [(1, 1, "first"), (1, 2, "second"), (2, 1, "third")]
     assert read(store, token, Page(1, 1), limit=2) == [(1, 2, "second"), (2, 1, "third")]
-    store.transact(lambda tx: tx.trim_log(again.token, 0, 100))
+    store.transact(lambda tx: tx.attempts.trim_log(again.token, 0, 100))
     assert read(store, token) == [(1, 1, "first"), (1, 2, "second")]
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def test_a_node_that_lives_is_listed_with_what_it_does(store: Store, clock: VirtualClock) -> None:
     info = SessionInfo("n1", "alpha", 42, "scheduler,worker", "1.2", "2026a", ("digest", "etl"))
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.pulse("n1", LEASE, ("default",), True)).term == 1
+    assert store.transact(lambda tx: tx.nodes.pulse("n1", LEASE, ("default",), True)).term == 1
     add_run(store, add_schedule(store))
     assert len(claim(store, "n1")) == 1
     begin(store, "n2")
@@ -50,7 +50,7 @@ def test_a_node_that_left_or_died_is_not(store: Store, clock: VirtualClock) -> N
     begin(store, "left")
     begin(store, "dead", lease=SECOND)
     begin(store, "alive", lease=timedelta(hours=1))
-    store.transact(lambda tx: tx.end_session("left"))
+    store.transact(lambda tx: tx.nodes.end_session("left"))
     clock.advance(2 * SECOND)
     (node,) = book.nodes.list()
     assert (node.id, node.started_at) == ("alive", BEGIN)

@@ -345,8 +345,8 @@ def test_case_21_the_watermark_is_missing(book: Book, clock: VirtualClock) -> No
     clock.advance(5 * HOUR + 30 * MINUTE)
 
     def without_watermark(tx: Tx) -> int:
-        lost = replace(tx.snapshot(etl), watermark=None)
-        return tx.commit([plan(lost, tx.now)], None)
+        lost = replace(tx.plans.snapshot(etl), watermark=None)
+        return tx.plans.commit([plan(lost, tx.now)], None)
 
     assert book.store.transact(without_watermark) == 0
     assert book.schedules.get("etl").watermark == clock.now

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 def knows(store: Store, session_id: str, *tasks: str) -> None:
     info = SessionInfo(session_id, "host", 1, "worker", "0", "2026a", tasks)
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
 def known(store: Store) -> set[str]:
-    return store.read(lambda tx: tx.list_known_tasks("default"))
+    return store.read(lambda tx: tx.nodes.list_known_tasks("default"))
 
 
 def stranded(store: Store) -> list[str]:
-    return [found.task for found in store.read(lambda tx: tx.list_stranded_tasks())]
+    return [found.task for found in store.read(lambda tx: tx.nodes.list_stranded_tasks())]
 
 
 # ------------------------------------------------------------ outputs
@@ -54,16 +54,16 @@ def test_what_people_must_not_see_of_an_output_is_kept_beside_it(
     outcome = Outcome("succeeded", output='"with hunter22"', output_secrets=("hunter22",))
     store.transact(
         lambda tx: (
-            tx.settle_all([(claimed.token, outcome)])
+            tx.attempts.settle_all([(claimed.token, outcome)])
             if together
-            else tx.settle(claimed.token, outcome)
+            else tx.attempts.settle(claimed.token, outcome)
         )
     )
     run = get_run(store, claimed.run.id)
     assert run.output == "with hunter22"
     assert encode(run)["output"] == "with ***"
     assert "output_secrets" not in encode(run)
-    store.transact(lambda tx: tx.reopen(run.id))
+    store.transact(lambda tx: tx.runs.reopen(run.id))
     assert get_run(store, run.id).output_secrets is None
 
 
@@ -74,7 +74,7 @@ def test_the_output_of_a_flow_hides_what_its_steps_hide(store: Store) -> None:
     Advancer(store).step()
     (make,) = claim(store)
     outcome = Outcome("succeeded", output='"with hunter22"', output_secrets=("hunter22",))
-    store.transact(lambda tx: tx.settle(make.token, outcome))
+    store.transact(lambda tx: tx.attempts.settle(make.token, outcome))
     Advancer(store).step()
     run = get_run(store, flow_run)
     assert run.output == {"J": "with hunter22"}
@@ -87,9 +87,9 @@ def test_an_output_is_kept_with_its_run(store: Store, clock: VirtualClock, toget
     outcome = Outcome("succeeded", output='{"rows": [1, "ü\\u0000"]}', output_ref="s3://a/b")
     store.transact(
         lambda tx: (
-            tx.settle_all([(claimed.token, outcome)])
+            tx.attempts.settle_all([(claimed.token, outcome)])
             if together
-            else tx.settle(claimed.token, outcome)
+            else tx.attempts.settle(claimed.token, outcome)
         )
     )
     run = get_run(store, claimed.run.id)
@@ -100,7 +100,7 @@ def test_an_output_is_kept_with_its_run(store: Store, clock: VirtualClock, toget
 def test_a_run_that_is_opened_again_has_no_output(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
     settle(store, claimed.token, output="1", output_ref="there")
-    store.transact(lambda tx: tx.reopen(claimed.run.id))
+    store.transact(lambda tx: tx.runs.reopen(claimed.run.id))
     run = get_run(store, claimed.run.id)
     assert (run.output, run.output_ref) == (None, None)
 
@@ -113,25 +113,25 @@ def test_a_large_output_is_kept_apart_from_its_run(
     outcome = Outcome("succeeded", output=text)
     store.transact(
         lambda tx: (
-            tx.settle_all([(claimed.token, outcome)])
+            tx.attempts.settle_all([(claimed.token, outcome)])
             if together
-            else tx.settle(claimed.token, outcome)
+            else tx.attempts.settle(claimed.token, outcome)
         )
     )
     run = get_run(store, claimed.run.id)
     assert (run.status, run.output, run.output_size) == ("succeeded", None, len(text))
-    assert store.read(lambda tx: tx.get_output(run.id)) == "x" * 300_000
-    store.transact(lambda tx: tx.reopen(run.id))
+    assert store.read(lambda tx: tx.runs.get_output(run.id)) == "x" * 300_000
+    store.transact(lambda tx: tx.runs.reopen(run.id))
     assert get_run(store, run.id).output_size is None
-    assert store.read(lambda tx: tx.get_output(run.id)) is None
+    assert store.read(lambda tx: tx.runs.get_output(run.id)) is None
 
 
 def test_a_large_output_is_forgotten_with_its_run(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
     settle(store, claimed.token, output=json.dumps("x" * 300_000))
     clock.advance(timedelta(days=1))
-    store.transact(lambda tx: tx.purge(tx.now, 100))
-    assert store.read(lambda tx: tx.get_output(claimed.run.id)) is None
+    store.transact(lambda tx: tx.upkeep.purge(tx.now, 100))
+    assert store.read(lambda tx: tx.runs.get_output(claimed.run.id)) is None
 
 
 def test_a_run_says_which_task_it_executes(store: Store) -> None:
@@ -140,7 +140,7 @@ def test_a_run_says_which_task_it_executes(store: Store) -> None:
     assert get_run(store, run_id).task == "digest"
     assert get_run(store, other).task is None
     begin(store)
-    claims = store.transact(lambda tx: tx.claim("node-1", "default", 10, ["digest"]))
+    claims = store.transact(lambda tx: tx.claims.claim("node-1", "default", 10, ["digest"]))
     assert {c.run.id: c.run.task for c in claims} == {run_id: "digest", other: None}
 
 
@@ -149,9 +149,11 @@ def test_a_run_says_which_task_it_executes(store: Store) -> None:
 
 def test_progress_and_signs_of_life_are_kept(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
-    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "loading"))]))
+    store.transact(
+        lambda tx: tx.attempts.note_progress([(claimed.token, Progress(0.4, "loading"))])
+    )
     clock.advance(timedelta(seconds=5))
-    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress())]))
+    store.transact(lambda tx: tx.attempts.note_progress([(claimed.token, Progress())]))
     run = get_run(store, claimed.run.id)
     assert (run.progress, run.progress_text, run.beat_at) == (0.4, "loading", clock.now)
 
@@ -161,13 +163,15 @@ def test_progress_of_a_token_that_is_not_current_is_ignored(
 ) -> None:
     claimed = claimed_run(store, clock)
     lose(store, "node-1")
-    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "late"))]))
+    store.transact(lambda tx: tx.attempts.note_progress([(claimed.token, Progress(0.4, "late"))]))
     assert get_run(store, claimed.run.id).progress is None
 
 
 def test_the_next_attempt_begins_without_progress(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
-    store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "loading"))]))
+    store.transact(
+        lambda tx: tx.attempts.note_progress([(claimed.token, Progress(0.4, "loading"))])
+    )
     lose(store, "node-1")
     begin(store, "node-2")
     (again,) = claim(store, "node-2")
@@ -182,9 +186,9 @@ def test_the_tasks_of_live_workers_are_known(store: Store, clock: VirtualClock) 
     knows(store, "a", "digest", "etl")
     knows(store, "b", "etl", "cleanup")
     assert known(store) == {"digest", "etl", "cleanup"}
-    store.transact(lambda tx: tx.end_session("a"))
+    store.transact(lambda tx: tx.nodes.end_session("a"))
     assert known(store) == {"etl", "cleanup"}
-    store.transact(lambda tx: tx.tell_tasks("b", ["report"]))
+    store.transact(lambda tx: tx.nodes.tell_tasks("b", ["report"]))
     assert known(store) == {"report"}
     clock.advance(LEASE)
     assert known(store) == set()

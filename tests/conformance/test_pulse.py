@@ -43,13 +43,13 @@ def test_a_pulse_renews_the_lease(store: Store, clock: VirtualClock) -> None:
     clock.advance(LEASE - SECOND)
     assert pulse(store).alive
     clock.advance(LEASE - SECOND)
-    assert store.transact(lambda tx: tx.bury()) == []
+    assert store.transact(lambda tx: tx.nodes.bury()) == []
 
 
 def test_the_pulse_of_a_buried_session_says_so(store: Store, clock: VirtualClock) -> None:
     begin(store)
     clock.advance(LEASE)
-    store.transact(lambda tx: tx.bury())
+    store.transact(lambda tx: tx.nodes.bury())
     assert not pulse(store).alive
 
 
@@ -69,7 +69,7 @@ def test_a_pulse_tells_of_work_in_the_node_s_own_queues(store: Store) -> None:
 
 def test_a_pulse_tells_when_a_run_that_waits_gets_ready(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
-    store.transact(lambda tx: tx.hand_back(claimed.token, 9 * SECOND))
+    store.transact(lambda tx: tx.attempts.hand_back(claimed.token, 9 * SECOND))
     assert pulse(store).ready_at == clock.now + 9 * SECOND
 
 
@@ -86,7 +86,7 @@ def test_a_pulse_tells_what_the_node_works_on_and_what_shall_end(
 ) -> None:
     claimed = claimed_run(store, clock)
     assert pulse(store).own == (OwnRun(claimed.token, None),)
-    store.transact(lambda tx: tx.cancel(claimed.run.id, "by_hand"))
+    store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "by_hand"))
     assert pulse(store).own == (OwnRun(claimed.token, "by_hand"),)
 
 
@@ -98,9 +98,9 @@ def test_a_pulse_tells_of_a_lease_that_ran_out_and_of_what_it_left(
     assert not pulse(store).deaths
     clock.advance(LEASE)
     assert pulse(store).deaths, "nobody has buried it"
-    store.transact(lambda tx: tx.bury())
+    store.transact(lambda tx: tx.nodes.bury())
     assert pulse(store).deaths, "its run is left"
-    store.transact(lambda tx: tx.take_over(10))
+    store.transact(lambda tx: tx.attempts.take_over(10))
     assert not pulse(store).deaths
 
 
@@ -112,9 +112,9 @@ def test_a_pulse_tells_where_events_are_published(store: Store) -> None:
         new_consumer("shop", "bus", "kafka", None, 4, 3, {"servers": "k:9092"}),
     ]
     for wanted in (group, *reversed(sinks)):
-        store.transact(lambda tx, wanted=wanted: tx.save_consumer(wanted, 0))  # type: ignore[misc]
+        store.transact(lambda tx, wanted=wanted: tx.consumers.save_consumer(wanted, 0))  # type: ignore[misc]
     assert pulse(store).sinks == tuple(sinks)
-    known = store.read(lambda tx: tx.list_consumers())
+    known = store.read(lambda tx: tx.consumers.list_consumers())
     assert [consumer for consumer in known if consumer.kind != "group"] == sinks
 
 
@@ -122,9 +122,9 @@ def test_many_runs_of_a_dead_node_are_taken_over_at_once(store: Store, backend: 
     begin(store, "node-2")
     ids = {add_run(store, add_schedule(store, f"job-{n}")) for n in range(7)}
     assert len(claim(store, "node-2")) == 7
-    store.transact(lambda tx: tx.end_session("node-2"))
-    assert store.transact(lambda tx: tx.take_over(5)) == 5
-    assert store.transact(lambda tx: tx.take_over(5)) == 2
+    store.transact(lambda tx: tx.nodes.end_session("node-2"))
+    assert store.transact(lambda tx: tx.attempts.take_over(5)) == 5
+    assert store.transact(lambda tx: tx.attempts.take_over(5)) == 2
     begin(store)
     assert {claimed.run.id for claimed in claim(store)} == ids
     lost = backend.rows("SELECT count(*) FROM run_attempts WHERE outcome = 'lost'")
@@ -166,7 +166,7 @@ def test_a_leader_that_leaves_is_followed_at_once(store: Store) -> None:
     begin(store)
     begin(store, "node-2")
     pulse(store, leads=True)
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     assert pulse(store, "node-2", leads=True).term == 2
 
 
@@ -174,7 +174,7 @@ def test_a_dead_session_leads_nobody(store: Store, clock: VirtualClock) -> None:
     begin(store)
     pulse(store, leads=True)
     clock.advance(LEASE)
-    store.transact(lambda tx: tx.bury())
+    store.transact(lambda tx: tx.nodes.bury())
     seen = pulse(store, leads=True)
     assert (seen.alive, seen.term) == (False, None)
 
@@ -182,11 +182,11 @@ def test_a_dead_session_leads_nobody(store: Store, clock: VirtualClock) -> None:
 def test_a_term_holds_until_another_leads(store: Store, clock: VirtualClock) -> None:
     begin(store)
     begin(store, "node-2", 10 * LEASE)
-    assert not store.transact(lambda tx: tx.holds_term("node-1", 1))
+    assert not store.transact(lambda tx: tx.nodes.holds_term("node-1", 1))
     pulse(store, leads=True)
-    assert store.transact(lambda tx: tx.holds_term("node-1", 1))
-    assert not store.transact(lambda tx: tx.holds_term("node-2", 1))
+    assert store.transact(lambda tx: tx.nodes.holds_term("node-1", 1))
+    assert not store.transact(lambda tx: tx.nodes.holds_term("node-2", 1))
     clock.advance(LEASE)
     pulse(store, "node-2", leads=True)
-    assert not store.transact(lambda tx: tx.holds_term("node-1", 1))
-    assert store.transact(lambda tx: tx.holds_term("node-2", 2))
+    assert not store.transact(lambda tx: tx.nodes.holds_term("node-1", 1))
+    assert store.transact(lambda tx: tx.nodes.holds_term("node-2", 2))

@@ -46,7 +46,7 @@ def add_runs(store: Store, queue: str, number: int, namespace: str = "default") 
 
 
 def limit(store: Store, queue: Queue) -> None:
-    store.transact(lambda tx: tx.limit_queue(queue))
+    store.transact(lambda tx: tx.queues.limit_queue(queue))
 
 
 def work(store: Store, *queues: str) -> Work:
@@ -133,8 +133,8 @@ def test_in_no_window_more_runs_begin_than_the_rate_allows_whichever_node_claims
 
         def work(tx: Tx) -> list[Claim]:
             assert tx.now <= clock.advance(wait if waits_within else timedelta())  # noqa: B023
-            claims = tx.claim(f"node-{node}", queue, wanted)  # noqa: B023
-            assert all(tx.hand_back(claimed.token) for claimed in claims)
+            claims = tx.claims.claim(f"node-{node}", queue, wanted)  # noqa: B023
+            assert all(tx.attempts.hand_back(claimed.token) for claimed in claims)
             return claims
 
         clock.advance(timedelta() if waits_within else wait)
@@ -212,7 +212,7 @@ def test_a_node_that_only_looks_finds_out_that_the_clock_was_set_back(
 
 
 def retry(store: Store, token: Token) -> None:
-    store.transact(lambda tx: tx.settle(token, Outcome("failed"), timedelta()))
+    store.transact(lambda tx: tx.attempts.settle(token, Outcome("failed"), timedelta()))
 
 
 def test_a_retry_counts_as_a_beginning(store: Store, clock: VirtualClock) -> None:
@@ -255,8 +255,8 @@ def test_a_queue_that_is_freed_has_no_limits(store: Store) -> None:
     limit(store, Queue("slow", concurrency=0))
     add_runs(store, "slow", 3)
     begin(store)
-    assert store.transact(lambda tx: tx.free_queue("slow"))
-    assert not store.transact(lambda tx: tx.free_queue("slow"))
+    assert store.transact(lambda tx: tx.queues.free_queue("slow"))
+    assert not store.transact(lambda tx: tx.queues.free_queue("slow"))
     assert len(claim(store, queue="slow")) == 3
 
 
@@ -267,7 +267,7 @@ def test_queues_are_listed_with_their_limits_and_load(store: Store) -> None:
     add_runs(store, "default", 1)
     begin(store)
     claim(store, queue="slow")
-    assert store.read(lambda tx: tx.list_queues()) == [
+    assert store.read(lambda tx: tx.queues.list_queues()) == [
         QueueLoad(Queue("default"), 1, 0),
         QueueLoad(RARE, 0, 0),
         QueueLoad(SLOW, 3, 2),
@@ -302,9 +302,9 @@ def test_many_runs_are_settled_at_once(store: Store) -> None:
     stale = Token(claims[2].run.id, 7, "node-1")
     ended = [(claims[0].token, done), (claims[1].token, failed), (stale, done)]
     for _ in range(2):  # repeating it is harmless
-        settled = store.transact(lambda tx: tx.settle_all(ended))
+        settled = store.transact(lambda tx: tx.attempts.settle_all(ended))
         assert settled == {claims[0].token, claims[1].token}
-    runs = store.read(lambda tx: [tx.get_run(claimed.run.id) for claimed in claims])
+    runs = store.read(lambda tx: [tx.runs.get_run(claimed.run.id) for claimed in claims])
     assert [run.status for run in runs] == ["succeeded", "failed", "running", "running"]
     assert (runs[1].reason, runs[1].error, runs[1].exit_code) == ("exit", "it broke�", 3)
     assert (runs[0].failures, runs[1].failures) == (0, 1)
@@ -320,6 +320,8 @@ def test_runs_that_are_settled_at_once_wake_whom_they_shall(
     begin(store)
     claims = claim(store)
     clock.advance(SECOND)
-    assert store.read(lambda tx: tx.earliest_wake()) != clock.now
-    store.transact(lambda tx: tx.settle_all([(c.token, Outcome("succeeded")) for c in claims]))
-    assert store.read(lambda tx: tx.earliest_wake()) == clock.now
+    assert store.read(lambda tx: tx.plans.earliest_wake()) != clock.now
+    store.transact(
+        lambda tx: tx.attempts.settle_all([(c.token, Outcome("succeeded")) for c in claims])
+    )
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == clock.now

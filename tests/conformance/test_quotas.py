@@ -103,7 +103,7 @@ def test_a_completed_schedule_is_due_no_more_and_its_edit_is_counted(
         clock.advance(MINUTE / 2)
         tick(book.store)
         for claimed in book.store.transact(
-            lambda tx: tx.claim("node-1", "default", 9, ["report"], "shop")
+            lambda tx: tx.claims.claim("node-1", "default", 9, ["report"], "shop")
         ):
             settle(book.store, claimed.token)
         tick(book.store)
@@ -250,7 +250,7 @@ def test_ten_who_edit_at_once_never_exceed_the_quota(backend: Backend, book: Boo
 
 
 def kept(store: Store, namespace: str = "shop") -> tuple[int, int]:
-    return store.read(lambda tx: tx.count_use()).get(namespace, (0, 0))
+    return store.read(lambda tx: tx.quotas.count_use()).get(namespace, (0, 0))
 
 
 def held(backend: Backend, namespace: str = "shop") -> tuple[int, int]:
@@ -285,7 +285,7 @@ def test_what_is_kept_is_what_a_namespace_holds(book: Book, store: Store, backen
     make(book, "a")
     assert kept(store) == held(backend)
     assert kept(store, "other") == held(backend, "other")
-    assert [f for f in store.read(lambda tx: tx.check(deep=True)) if f.rule == "quota"] == []
+    assert [f for f in store.read(lambda tx: tx.checks.check(deep=True)) if f.rule == "quota"] == []
 
 
 def test_a_part_that_is_undone_is_not_counted(store: Store, backend: Backend) -> None:
@@ -310,14 +310,14 @@ def test_a_check_finds_kept_numbers_that_are_wrong_and_a_recount_mends_them(
     make(book, "a")
     size = kept(store)[1]
     backend.write("UPDATE namespace_use SET schedules = 7, bytes = bytes + 1")
-    (found,) = [f for f in store.read(lambda tx: tx.check(deep=True)) if f.rule == "quota"]
+    (found,) = [f for f in store.read(lambda tx: tx.checks.check(deep=True)) if f.rule == "quota"]
     assert found.problem
     assert str(found) == (
         f"namespace shop is kept as 7 schedules with {size + 1} bytes, but holds 1 with {size}; "
         "duebook namespace recount shop"
     )
     assert book.namespaces.recount("shop") == (1, size)
-    assert [f for f in store.read(lambda tx: tx.check(deep=True)) if f.rule == "quota"] == []
+    assert [f for f in store.read(lambda tx: tx.checks.check(deep=True)) if f.rule == "quota"] == []
     make(book, "b")
     assert kept(store) == held(backend)
 

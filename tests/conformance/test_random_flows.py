@@ -66,7 +66,7 @@ class Play:
         advancer = Advancer(self.store)
         for turn in range(100):
             if turn == self.stop_at and get_run(self.store, run_id).finished_at is None:
-                self.store.transact(lambda tx: tx.cancel(run_id, "stopped"))
+                self.store.transact(lambda tx: tx.runs.cancel(run_id, "stopped"))
             if self.choose(st.booleans()):
                 advancer.step()
             most = self.choose(st.integers(1, 3))
@@ -84,9 +84,9 @@ class Play:
         listener = new_consumer(self.place, "watcher", "group", ["duebook.runs"], 1, 1)
 
         def work(tx: Tx) -> None:
-            tx.save_flows(self.place, [revision])
-            tx.save_consumer(listener, 0)
-            tx.start_flow(run_id, self.place, FlowTarget("f"), 0, "manual")
+            tx.flows.save_flows(self.place, [revision])
+            tx.consumers.save_consumer(listener, 0)
+            tx.flow_runs.start_flow(run_id, self.place, FlowTarget("f"), 0, "manual")
 
         self.store.transact(work)
         return run_id
@@ -111,14 +111,14 @@ class Play:
             lose(self.store, self.session)  # with all that it was doing
             self.session = self.new_session()
             return
-        asked = self.store.read(lambda tx: tx.own_runs(self.session))
+        asked = self.store.read(lambda tx: tx.claims.own_runs(self.session))
         reasons = {own.token: own.cancel_reason for own in asked}
         if reasons.get(token) is not None and self.choose(st.booleans()):
             outcome, delay = Outcome("cancelled", reasons[token]), None
         else:
             outcome, delay = self.outcome(claimed)
         if token in reasons:
-            assert self.store.transact(lambda tx: tx.settle(token, outcome, delay))
+            assert self.store.transact(lambda tx: tx.attempts.settle(token, outcome, delay))
             if delay is None:
                 self.ended.add(step)
 
@@ -178,4 +178,4 @@ def test_a_flow_on_the_books_that_is_stopped_ends_once_and_by_what_was_done(
     else:
         assert (run.status, steps) == ("cancelled", {})
     assert play.told() == [f"run.{run.status}", "flow.finished"]
-    assert store.read(lambda tx: [f for f in tx.check(deep=True) if f.problem]) == []
+    assert store.read(lambda tx: [f for f in tx.checks.check(deep=True) if f.problem]) == []

@@ -36,7 +36,7 @@ def join(
     tasks: tuple[str, ...] = (),
 ) -> None:
     info = SessionInfo(session_id, "host", 1, roles, "0", "2026a", tasks, queues)
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
 def test_books_with_a_scheduler_and_nothing_to_do_are_ready(store: Store, book: Book) -> None:
@@ -181,7 +181,7 @@ def test_the_load_says_what_waits_and_runs_and_who_lives(store: Store, clock: Vi
     claim(store, "node-1", limit=1)
     clock.advance(MINUTE + SECOND)
     join(store, "node-3")
-    load = store.read(lambda tx: tx.load(100))
+    load = store.read(lambda tx: tx.status.load(100))
     assert load.queued == {"default": 2, "mail": 2}
     assert load.running == {"default": 1}
     (node,) = load.nodes
@@ -189,11 +189,11 @@ def test_the_load_says_what_waits_and_runs_and_who_lives(store: Store, clock: Vi
     assert load.overdue is not None
     assert load.overdue.since == BEGIN + MINUTE
     assert load.overdue == Overdue("default", load.overdue.name, BEGIN + MINUTE)
-    assert store.read(lambda tx: tx.load(2)).queued == {"default": 1, "mail": 1}
+    assert store.read(lambda tx: tx.status.load(2)).queued == {"default": 1, "mail": 1}
 
 
 def test_the_load_of_empty_books_is_empty(store: Store) -> None:
-    load = store.read(lambda tx: tx.load(100))
+    load = store.read(lambda tx: tx.status.load(100))
     assert (load.queued, load.running, load.nodes, load.overdue) == ({}, {}, (), None)
 
 
@@ -204,7 +204,7 @@ def test_schedules_are_counted_by_state_in_slices(store: Store, book: Book) -> N
     counts: dict[str, int] = {}
     after, slices = "", 0
     while True:
-        found, last = store.read(lambda tx, after=after: tx.count_statuses(after, 2))  # type: ignore[misc]
+        found, last = store.read(lambda tx, after=after: tx.status.count_statuses(after, 2))  # type: ignore[misc]
         slices += 1
         for status, number in found.items():
             counts[status] = counts.get(status, 0) + number

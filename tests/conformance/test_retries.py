@@ -40,11 +40,11 @@ FAILED = Outcome("failed", "exit", "it broke", 3)
 
 
 def fail(store: Store, token: Token, retry_after: timedelta | None = SECOND) -> bool:
-    return store.transact(lambda tx: tx.settle(token, FAILED, retry_after))
+    return store.transact(lambda tx: tx.attempts.settle(token, FAILED, retry_after))
 
 
 def attempts(store: Store, run_id: str) -> list[tuple[int, str, str | None, int | None]]:
-    found = store.read(lambda tx: tx.list_attempts(run_id))
+    found = store.read(lambda tx: tx.runs.list_attempts(run_id))
     return [(a.number, a.outcome, a.error, a.exit_code) for a in found]
 
 
@@ -62,7 +62,7 @@ def test_a_failed_attempt_is_recorded_and_the_run_waits_for_the_next(
     assert (run.ready_at, run.finished_at, run.node) == (now + 30 * SECOND, None, None)
     assert (run.reason, run.error, run.exit_code) == ("exit", "it broke", 3)
     assert attempts(store, run.id) == [(1, "failed", "it broke", 3)]
-    (attempt,) = store.read(lambda tx: tx.list_attempts(run.id))
+    (attempt,) = store.read(lambda tx: tx.runs.list_attempts(run.id))
     assert (attempt.node, attempt.finished_at) == ("host-of-node-1", now)
 
 
@@ -99,7 +99,7 @@ def test_a_stale_token_arranges_no_retry(store: Store, clock: VirtualClock) -> N
 
 def test_a_run_that_was_to_be_cancelled_ends_instead(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
-    assert store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled")) == "requested"
+    assert store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "cancelled")) == "requested"
     assert fail(store, claimed.token)
     run = get_run(store, claimed.run.id)
     assert (run.status, run.finished_at) == ("failed", clock.now)
@@ -133,7 +133,7 @@ def test_a_run_that_waits_for_its_retry_is_active(store: Store, clock: VirtualCl
 def test_a_run_that_waits_for_its_retry_can_be_cancelled(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
     fail(store, claimed.token, 10 * MINUTE)
-    assert store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled")) == "cancelled"
+    assert store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "cancelled")) == "cancelled"
     clock.advance(10 * MINUTE)
     assert claim(store) == []
 
@@ -146,7 +146,7 @@ def conclude_all(store: Store, clock: VirtualClock, claimed: Claim) -> list[str 
     while True:
         said.append(store.transact(lambda tx, c=claimed: conclude(tx, c, FAILED)))  # type: ignore[misc]
         clock.advance(MINUTE)
-        store.transact(lambda tx: tx.renew("node-1", 10 * MINUTE))
+        store.transact(lambda tx: tx.nodes.renew("node-1", 10 * MINUTE))
         found = claim(store)
         if not found:
             return said
@@ -182,13 +182,13 @@ def test_a_run_that_ended_is_opened_again_as_another_attempt(
     claimed = claimed_run(store, clock, retry={"attempts": 2})
     settle(store, claimed.token, "failed", reason="exit", error="broken", exit_code=2)
     now = clock.advance(MINUTE)
-    store.transact(lambda tx: tx.reopen(claimed.run.id))
+    store.transact(lambda tx: tx.runs.reopen(claimed.run.id))
     run = get_run(store, claimed.run.id)
     assert (run.status, run.attempt, run.failures, run.losses) == ("queued", 1, 0, 0)
     assert (run.ready_at, run.finished_at, run.reason, run.error) == (now, None, None, None)
     assert (run.due_at, run.origin) == (claimed.run.due_at, "schedule")
     assert attempts(store, run.id) == [(1, "failed", "broken", 2)]
-    store.transact(lambda tx: tx.renew("node-1", MINUTE))
+    store.transact(lambda tx: tx.nodes.renew("node-1", MINUTE))
     begin(store, "node-2")
     (again,) = claim(store, "node-2")
     assert again.token.attempt == 2
@@ -200,14 +200,14 @@ def test_a_run_that_ended_is_opened_again_as_another_attempt(
 
 def test_a_run_that_was_cancelled_before_it_began_can_be_opened_again(store: Store) -> None:
     run_id = add_run(store, add_schedule(store))
-    store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
-    store.transact(lambda tx: tx.reopen(run_id))
+    store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled"))
+    store.transact(lambda tx: tx.runs.reopen(run_id))
     assert attempts(store, run_id) == [], "it made none"
     begin(store)
     (claimed,) = claim(store)
     assert (claimed.run.id, claimed.run.cancel_requested_at) == (run_id, None)
     settle(store, claimed.token, "failed")
-    store.transact(lambda tx: tx.reopen(run_id))
+    store.transact(lambda tx: tx.runs.reopen(run_id))
     assert attempts(store, run_id) == [(1, "failed", None, None)]
 
 
@@ -218,9 +218,9 @@ def test_an_expired_run_that_is_opened_again_has_made_no_attempt(
     clock.advance(MINUTE)
     tick(store)
     clock.advance(MINUTE)
-    assert store.transact(lambda tx: tx.expire(10)) == 1
+    assert store.transact(lambda tx: tx.attempts.expire(10)) == 1
     (run,) = get_runs(store)
-    store.transact(lambda tx: tx.reopen(run.id))
+    store.transact(lambda tx: tx.runs.reopen(run.id))
     assert attempts(store, run.id) == []
     begin(store)
     assert [c.token.attempt for c in claim(store)] == [1]
@@ -231,27 +231,27 @@ def test_a_retry_that_was_cancelled_while_it_waited_keeps_the_attempts_there_wer
 ) -> None:
     claimed = claimed_run(store, clock)
     fail(store, claimed.token, MINUTE)
-    store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled"))
-    store.transact(lambda tx: tx.reopen(claimed.run.id))
+    store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "cancelled"))
+    store.transact(lambda tx: tx.runs.reopen(claimed.run.id))
     assert [(number, end) for number, end, *_ in attempts(store, claimed.run.id)] == [(1, "failed")]
 
 
 def test_only_a_run_that_has_ended_is_opened_again(store: Store) -> None:
     run_id = add_run(store, add_schedule(store))
     with pytest.raises(Conflict, match="queued"):
-        store.transact(lambda tx: tx.reopen(run_id))
+        store.transact(lambda tx: tx.runs.reopen(run_id))
     begin(store)
     claim(store)
     with pytest.raises(Conflict, match="running"):
-        store.transact(lambda tx: tx.reopen(run_id))
+        store.transact(lambda tx: tx.runs.reopen(run_id))
     with pytest.raises(NotFound):
-        store.transact(lambda tx: tx.reopen(new_id()))
+        store.transact(lambda tx: tx.runs.reopen(new_id()))
 
 
 def test_a_run_that_is_open_again_is_active(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
     settle(store, claimed.token)
-    store.transact(lambda tx: tx.reopen(claimed.run.id))
+    store.transact(lambda tx: tx.runs.reopen(claimed.run.id))
     clock.advance(MINUTE)
     assert tick(store) == 0
     assert len(get_runs(store)) == 1
@@ -266,23 +266,23 @@ def test_a_run_that_nobody_began_in_time_ends_as_expired(store: Store, clock: Vi
     tick(store)
     (run,) = get_runs(store)
     assert run.expires_at == BEGIN + MINUTE + 30 * SECOND
-    assert store.read(lambda tx: tx.earliest_expiry()) == run.expires_at
+    assert store.read(lambda tx: tx.attempts.earliest_expiry()) == run.expires_at
     clock.advance(30 * SECOND - SECOND)
-    assert store.transact(lambda tx: tx.expire(10)) == 0
+    assert store.transact(lambda tx: tx.attempts.expire(10)) == 0
     now = clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.expire(10)) == 1
+    assert store.transact(lambda tx: tx.attempts.expire(10)) == 1
     run = get_run(store, run.id)
     assert (run.status, run.reason, run.finished_at) == ("cancelled", "expired", now)
-    assert store.read(lambda tx: tx.earliest_expiry()) is None
-    assert store.read(lambda tx: tx.earliest_wake()) == now, "its schedule may go on"
+    assert store.read(lambda tx: tx.attempts.earliest_expiry()) is None
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == now, "its schedule may go on"
 
 
 def test_a_run_that_has_begun_does_not_expire(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock, expire_after="30s")
     fail(store, claimed.token, 10 * SECOND)
     clock.advance(MINUTE)
-    assert store.transact(lambda tx: tx.expire(10)) == 0
-    assert store.read(lambda tx: tx.earliest_expiry()) is None
+    assert store.transact(lambda tx: tx.attempts.expire(10)) == 0
+    assert store.read(lambda tx: tx.attempts.earliest_expiry()) is None
     begin(store, "node-2")
     assert [c.run.id for c in claim(store, "node-2")] == [claimed.run.id]
 
@@ -305,7 +305,7 @@ def test_no_more_runs_expire_at_once_than_the_limit_says(store: Store, clock: Vi
     clock.advance(MINUTE)
     tick(store)
     clock.advance(MINUTE)
-    assert [store.transact(lambda tx: tx.expire(2)) for _ in range(3)] == [2, 1, 0]
+    assert [store.transact(lambda tx: tx.attempts.expire(2)) for _ in range(3)] == [2, 1, 0]
 
 
 def test_a_retry_by_hand_goes_through_the_book(book: Book, clock: VirtualClock) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def cancel(store: Store, run_id: str) -> str:
-    return store.transact(lambda tx: tx.cancel(run_id, "cancelled"))
+    return store.transact(lambda tx: tx.runs.cancel(run_id, "cancelled"))
 
 
 def test_a_manual_run_is_ready_now_and_uses_up_no_due_time(book: Book, clock: VirtualClock) -> None:
@@ -105,7 +105,7 @@ def test_a_book_shows_no_log_of_another_namespace(store: Store) -> None:
     begin(store)
     (claimed,) = claim(store, namespace="mine")
     line = LogLine(BEGIN, "stdout", "secret")
-    store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+    store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, [line]))
     with pytest.raises(NotFound):
         Book(store, "other").runs.log(claimed.run.id)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def find(store: Store, name: str, namespace: str = "default") -> str:
-    return store.read(lambda tx: tx.find_schedule(namespace, name))
+    return store.read(lambda tx: tx.schedules.find_schedule(namespace, name))
 
 
 # -- names
@@ -87,13 +87,15 @@ def test_what_does_not_exist_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         get_schedule(store, new_id())
     with pytest.raises(NotFound):
-        store.transact(lambda tx: tx.snapshot(new_id()))
+        store.transact(lambda tx: tx.plans.snapshot(new_id()))
 
 
 def test_a_schedule_that_never_fires_again_has_no_next_due_time(store: Store) -> None:
-    store.transact(lambda tx: tx.create_schedule("id", "default", "j", make_spec(), None, None, ""))
+    store.transact(
+        lambda tx: tx.schedules.create_schedule("id", "default", "j", make_spec(), None, None, "")
+    )
     assert get_schedule(store, "id").next_due_at is None
-    assert store.read(lambda tx: tx.earliest_wake()) is None
+    assert store.read(lambda tx: tx.plans.earliest_wake()) is None
 
 
 # -- pause and resume
@@ -106,7 +108,7 @@ def test_a_paused_schedule_fires_nothing_and_says_why(
     now = clock.advance(SECOND)
     paused = book.schedules.pause("job", "broken pipe")
     assert (paused.status, paused.paused_at, paused.pause_reason) == ("paused", now, "broken pipe")
-    assert store.read(lambda tx: tx.earliest_wake()) is None
+    assert store.read(lambda tx: tx.plans.earliest_wake()) is None
     clock.advance(5 * MINUTE)
     assert tick(store) == 0
     assert get_runs(store) == []
@@ -223,7 +225,7 @@ def test_a_run_that_settles_does_not_wake_a_paused_schedule(
     book.schedules.pause("job")
     clock.advance(5 * SECOND)
     settle(store, claimed.token)
-    assert store.read(lambda tx: tx.earliest_wake()) is None
+    assert store.read(lambda tx: tx.plans.earliest_wake()) is None
     assert book.schedules.get("job").status == "paused"
 
 

@@ -38,7 +38,7 @@ def join(
 ) -> None:
     about = (session_id, "host", 1, roles, "0", "2026a", tasks, queues)
     info = SessionInfo(*about, namespaces=namespaces)
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
 @pytest.mark.parametrize("limited", [False, True])
@@ -85,7 +85,7 @@ def test_work_is_looked_for_only_where_it_is_served(store: Store, limited: bool)
     def places(namespaces: Serving) -> tuple[tuple[str, str], ...]:
         queues = ["default", "other"]
         found = store.look_for_work(queues, [], (), namespaces)
-        assert store.read(lambda tx: tx.list_work(queues, (), (), namespaces)) == found
+        assert store.read(lambda tx: tx.claims.list_work(queues, (), (), namespaces)) == found
         return found.places
 
     assert places(STAGING) == (("default", "staging"),)
@@ -112,7 +112,9 @@ def test_a_pulse_tells_only_of_work_that_the_node_serves(store: Store) -> None:
     assert not keeper.pulse.queued
     add_run(store, add_schedule(store, "job", "staging"))
     assert queued(STAGING)
-    assert store.transact(lambda tx: tx.pulse("node-1", LEASE, ["default"], False, STAGING)).queued
+    assert store.transact(
+        lambda tx: tx.nodes.pulse("node-1", LEASE, ["default"], False, STAGING)
+    ).queued
 
 
 def test_any_node_plans_any_namespace(store: Store, clock: VirtualClock) -> None:
@@ -130,11 +132,11 @@ def test_a_run_that_is_taken_over_or_handed_back_stays_with_those_who_serve_it(
     join(store, "node-2", STAGING)
     run_id = add_run(store, add_schedule(store, "job", "prod"))
     (claimed,) = claim(store, "node-1", namespace="prod")
-    assert store.transact(lambda tx: tx.hand_back(claimed.token))
+    assert store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
     assert claim(store, "node-2", namespace="prod") == []
     assert claim(store, "node-1", namespace="prod")
-    store.transact(lambda tx: tx.end_session("node-1"))
-    assert store.transact(lambda tx: tx.take_over(10)) == 1
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
+    assert store.transact(lambda tx: tx.attempts.take_over(10)) == 1
     assert claim(store, "node-2", namespace="prod") == []
     clock.advance(SECOND)
     join(store, "node-3", PROD)
@@ -191,15 +193,15 @@ def test_a_task_that_only_other_namespaces_know_is_as_good_as_unknown(store: Sto
     join(store, "node-1", STAGING, tasks=("digest",))
     join(store, "node-2", PROD)
     stranded = StrandedTask("prod", "digest", elsewhere=True)
-    assert store.read(lambda tx: tx.list_stranded_tasks()) == [stranded]
-    assert store.read(lambda tx: tx.list_known_tasks("prod")) == set()
-    assert store.read(lambda tx: tx.list_known_tasks("staging")) == {"digest"}
+    assert store.read(lambda tx: tx.nodes.list_stranded_tasks()) == [stranded]
+    assert store.read(lambda tx: tx.nodes.list_known_tasks("prod")) == set()
+    assert store.read(lambda tx: tx.nodes.list_known_tasks("staging")) == {"digest"}
     (problem,) = prod.readiness().problems
     told = 'runs of namespace "prod" wait for task "digest", which only workers of other '
     assert (problem.code, problem.message) == ("task", told + "namespaces know")
     assert prod.schedules.get("job").problem == 'no live worker knows task "digest"'
     join(store, "node-3", ALL, tasks=("digest",))
-    assert store.read(lambda tx: tx.list_stranded_tasks()) == []
+    assert store.read(lambda tx: tx.nodes.list_stranded_tasks()) == []
     assert prod.schedules.get("job").problem is None
 
 
@@ -235,7 +237,7 @@ def test_an_explanation_says_when_nobody_serves_the_namespace(
 
     assert told() == f"due in 1 min, at 12:01; {nobody}"
     clock.advance(MINUTE)
-    store.transact(lambda tx: tx.renew("node-1", LEASE))
+    store.transact(lambda tx: tx.nodes.renew("node-1", LEASE))
     tick(store)
     assert told() == f"queued since 12:01, for less than 1 s: {nobody}"
     join(store, "node-2", PROD)

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 def bury(store: Store) -> list[str]:
-    return store.transact(lambda tx: tx.bury())
+    return store.transact(lambda tx: tx.nodes.bury())
 
 
 def renew(store: Store, session_id: str = "node-1") -> bool:
-    return store.transact(lambda tx: tx.renew(session_id, LEASE))
+    return store.transact(lambda tx: tx.nodes.renew(session_id, LEASE))
 
 
 # -- leases
@@ -77,7 +77,7 @@ def test_a_session_that_ended_cannot_renew_and_is_not_buried(
     store: Store, clock: VirtualClock
 ) -> None:
     begin(store)
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     assert not renew(store)
     clock.advance(LEASE)
     assert bury(store) == []
@@ -91,10 +91,10 @@ def test_ending_a_session_twice_is_harmless(
     store: Store, backend: Backend, clock: VirtualClock
 ) -> None:
     begin(store)
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     ended = backend.rows("SELECT ended_at FROM node_sessions")
     clock.advance(SECOND)
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     assert backend.rows("SELECT ended_at FROM node_sessions") == ended
 
 
@@ -103,7 +103,7 @@ def test_ending_a_session_twice_is_harmless(
 
 def test_runs_of_the_living_are_not_taken_over(store: Store, clock: VirtualClock) -> None:
     claimed_run(store, clock)
-    assert store.transact(lambda tx: tx.take_over(100)) == 0
+    assert store.transact(lambda tx: tx.attempts.take_over(100)) == 0
 
 
 def test_a_dead_nodes_run_is_queued_again_with_a_loss_and_a_new_attempt(
@@ -112,7 +112,7 @@ def test_a_dead_nodes_run_is_queued_again_with_a_loss_and_a_new_attempt(
     claimed = claimed_run(store, clock)
     clock.advance(LEASE)
     assert bury(store) == ["node-1"]
-    assert store.transact(lambda tx: tx.take_over(100)) == 1
+    assert store.transact(lambda tx: tx.attempts.take_over(100)) == 1
     run = get_run(store, claimed.run.id)
     assert (run.status, run.losses, run.attempt, run.node) == ("queued", 1, 1, None)
     assert (run.ready_at, run.finished_at) == (claimed.run.ready_at, None)
@@ -139,9 +139,9 @@ def test_a_run_that_was_taken_over_waits_since_then(store: Store, clock: Virtual
     claimed_run(store, clock)
     now = clock.advance(LEASE)
     bury(store)
-    store.transact(lambda tx: tx.take_over(100))
+    store.transact(lambda tx: tx.attempts.take_over(100))
     clock.advance(SECOND)
-    assert store.read(lambda tx: tx.inventory()).waits_since == now
+    assert store.read(lambda tx: tx.status.inventory()).waits_since == now
 
 
 # -- tasks that go on after their node was lost
@@ -153,12 +153,12 @@ def test_the_account_of_a_lost_attempt_says_until_when_its_task_went_on(
     claimed = claimed_run(store, clock)
     clock.advance(LEASE)
     bury(store)
-    store.transact(lambda tx: tx.take_over(100))
+    store.transact(lambda tx: tx.attempts.take_over(100))
     begin(store, "node-2")
     (again,) = claim(store, "node-2")
 
     def note(token: Token, until: datetime) -> datetime | None:
-        store.transact(lambda tx: tx.note_overlaps([(token, until)]))
+        store.transact(lambda tx: tx.attempts.note_overlaps([(token, until)]))
         return attempts_of(store, claimed.run.id)[0].went_on_until
 
     lost_at, later = clock.now, clock.advance(5 * SECOND)
@@ -179,12 +179,12 @@ def test_a_late_end_of_a_run_that_ended_for_good_says_nothing(
     claimed = claimed_run(store, clock)
     assert settle(store, claimed.token, "failed")
     later = clock.advance(SECOND)
-    store.transact(lambda tx: tx.note_overlaps([(claimed.token, later)]))
+    store.transact(lambda tx: tx.attempts.note_overlaps([(claimed.token, later)]))
     assert attempts_of(store, claimed.run.id) == []
 
 
 def attempts_of(store: Store, run_id: str) -> list[Attempt]:
-    return store.read(lambda tx: tx.list_attempts(run_id))
+    return store.read(lambda tx: tx.runs.list_attempts(run_id))
 
 
 # -- sessions of the same machine
@@ -199,9 +199,9 @@ def test_a_node_knows_the_other_sessions_of_its_machine(store: Store) -> None:
     begin(store, "elsewhere", pid=12, process_started=200, machine="other pid:[1]")
     for name in ("nameless-1", "nameless-2"):
         begin(store, name, pid=12, process_started=200)
-    store.transact(lambda tx: tx.end_session("node-3"))
+    store.transact(lambda tx: tx.nodes.end_session("node-3"))
     neighbour = Neighbour("node-2", 12, 200)
-    assert store.read(lambda tx: tx.neighbours("node-1")) == [neighbour]
+    assert store.read(lambda tx: tx.nodes.neighbours("node-1")) == [neighbour]
     assert store.pulse("node-1", LEASE, []).neighbours == (neighbour,)
     assert store.pulse("nameless-1", LEASE, []).neighbours == ()
     assert store.pulse("container", LEASE, []).neighbours == ()
@@ -212,12 +212,12 @@ def test_a_session_whose_process_is_gone_is_buried_before_its_lease_ends(
 ) -> None:
     claimed = claimed_run(store, clock)
     begin(store, "node-2")
-    assert store.transact(lambda tx: tx.bury_gone(["node-1", "nobody"])) == ["node-1"]
-    assert store.transact(lambda tx: tx.bury_gone(["node-1"])) == []
-    assert store.transact(lambda tx: tx.bury_gone([])) == []
+    assert store.transact(lambda tx: tx.nodes.bury_gone(["node-1", "nobody"])) == ["node-1"]
+    assert store.transact(lambda tx: tx.nodes.bury_gone(["node-1"])) == []
+    assert store.transact(lambda tx: tx.nodes.bury_gone([])) == []
     assert not renew(store)
     assert renew(store, "node-2")
-    assert store.transact(lambda tx: tx.take_over(10)) == 1
+    assert store.transact(lambda tx: tx.attempts.take_over(10)) == 1
     (again,) = claim(store, "node-2")
     assert again.run.id == claimed.run.id
 
@@ -227,7 +227,7 @@ def test_a_leader_whose_process_is_gone_is_followed_at_once(store: Store) -> Non
     begin(store, "node-2")
     assert store.pulse("node-1", LEASE, [], leads=True).term == 1
     assert store.pulse("node-2", LEASE, [], leads=True).term is None
-    store.transact(lambda tx: tx.bury_gone(["node-1"]))
+    store.transact(lambda tx: tx.nodes.bury_gone(["node-1"]))
     assert store.pulse("node-2", LEASE, [], leads=True).term == 2
 
 
@@ -281,7 +281,7 @@ def test_a_lost_run_that_was_to_be_cancelled_is_cancelled(
     store: Store, clock: VirtualClock
 ) -> None:
     claimed = claimed_run(store, clock)
-    assert store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled")) == "requested"
+    assert store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "cancelled")) == "requested"
     assert lose(store, "node-1") == 1
     run = get_run(store, claimed.run.id)
     assert (run.status, run.reason) == ("cancelled", "cancelled")
@@ -293,7 +293,7 @@ def test_a_run_lost_too_often_has_no_exit_code_of_an_attempt_before(
 ) -> None:
     claimed = claimed_run(store, clock, max_takeovers=0, retry={"attempts": 2, "delay": "1s"})
     failed = Outcome("failed", "exit_code", "exit code 3", 3)
-    assert store.transact(lambda tx: tx.settle(claimed.token, failed, SECOND))
+    assert store.transact(lambda tx: tx.attempts.settle(claimed.token, failed, SECOND))
     assert get_run(store, claimed.run.id).exit_code == 3
     clock.advance(SECOND)
     assert len(claim(store, begin(store, "node-2"))) == 1
@@ -319,9 +319,9 @@ def test_a_takeover_takes_no_more_than_its_limit_and_goes_on_later(store: Store)
     claim(store)
     assert lose(store, "node-1", limit=2) == 2
     assert sorted(run.status for run in get_runs(store)) == ["queued"] * 2 + ["running"] * 3
-    assert store.transact(lambda tx: tx.take_over(2)) == 2
-    assert store.transact(lambda tx: tx.take_over(2)) == 1
-    assert store.transact(lambda tx: tx.take_over(2)) == 0
+    assert store.transact(lambda tx: tx.attempts.take_over(2)) == 2
+    assert store.transact(lambda tx: tx.attempts.take_over(2)) == 1
+    assert store.transact(lambda tx: tx.attempts.take_over(2)) == 0
 
 
 def test_a_run_of_a_deleted_schedule_is_taken_over(

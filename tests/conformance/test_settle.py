@@ -42,7 +42,7 @@ def test_a_settled_run_has_ended_as_the_outcome_says(
 ) -> None:
     claimed = claimed_run(store, clock)
     now = clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.settle(claimed.token, outcome))
+    assert store.transact(lambda tx: tx.attempts.settle(claimed.token, outcome))
     run = get_run(store, claimed.run.id)
     assert (run.status, run.reason, run.error, run.exit_code) == (
         outcome.status,
@@ -129,7 +129,7 @@ def test_the_owner_settles_until_it_is_taken_over_even_with_its_lease_run_out(
 
 def test_the_first_settle_wins_over_a_request_to_cancel(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
-    assert store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled")) == "requested"
+    assert store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "cancelled")) == "requested"
     assert settle(store, claimed.token, "succeeded")
     assert get_run(store, claimed.run.id).status == "succeeded"
 
@@ -147,12 +147,12 @@ def test_a_settle_survives_any_error_text(store: Store, clock: VirtualClock, tex
 def test_a_run_that_is_handed_back_begins_anew(store: Store, clock: VirtualClock) -> None:
     claimed = claimed_run(store, clock)
     now = clock.advance(SECOND)
-    assert store.transact(lambda tx: tx.hand_back(claimed.token))
+    assert store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
     run = get_run(store, claimed.run.id)
     assert (run.status, run.losses, run.node) == ("queued", 0, None)
     kept = (claimed.run.ready_at, None, None)
     assert (run.ready_at, run.claimed_at, run.started_at) == kept, "it keeps its place"
-    (attempt,) = store.read(lambda tx: tx.list_attempts(run.id))
+    (attempt,) = store.read(lambda tx: tx.runs.list_attempts(run.id))
     assert (attempt.number, attempt.outcome, attempt.finished_at) == (1, "handed_back", now)
     assert attempt.node == "host-of-node-1"
     (again,) = claim(store)
@@ -164,22 +164,22 @@ def test_a_token_is_worth_nothing_after_its_run_was_handed_back(
     store: Store, clock: VirtualClock
 ) -> None:
     claimed = claimed_run(store, clock)
-    store.transact(lambda tx: tx.hand_back(claimed.token))
-    assert not store.transact(lambda tx: tx.hand_back(claimed.token))
+    store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
+    assert not store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
     assert not settle(store, claimed.token)
     (again,) = claim(store)
-    assert not store.transact(lambda tx: tx.hand_back(claimed.token))
+    assert not store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
     assert not settle(store, claimed.token)
     assert settle(store, again.token)
-    assert not store.transact(lambda tx: tx.hand_back(again.token))
+    assert not store.transact(lambda tx: tx.attempts.hand_back(again.token))
 
 
 def test_a_run_that_was_to_be_cancelled_does_not_start_again_after_it_was_handed_back(
     store: Store, clock: VirtualClock
 ) -> None:
     claimed = claimed_run(store, clock)
-    store.transact(lambda tx: tx.cancel(claimed.run.id, "cancelled"))
-    store.transact(lambda tx: tx.hand_back(claimed.token))
+    store.transact(lambda tx: tx.runs.cancel(claimed.run.id, "cancelled"))
+    store.transact(lambda tx: tx.attempts.hand_back(claimed.token))
     assert claim(store) == []
     assert get_run(store, claimed.run.id).status == "cancelled"
 
@@ -200,7 +200,7 @@ def test_a_settle_wakes_the_schedule_only_when_the_run_says_so(
     clock.advance(SECOND)
     settle(store, claimed.token)
     assert (wake_at(backend) != before) == bool(trigger)
-    woken = store.transact(lambda tx: tx.take(10).snapshots)
+    woken = store.transact(lambda tx: tx.plans.take(10).snapshots)
     assert len(woken) == bool(trigger)
 
 
@@ -231,8 +231,8 @@ def test_of_two_attempts_of_a_run_the_current_one_is_settled(
     store: Store, clock: VirtualClock
 ) -> None:
     old = claimed_run(store, clock).token
-    assert store.transact(lambda tx: tx.hand_back(old))
+    assert store.transact(lambda tx: tx.attempts.hand_back(old))
     (current,) = (claimed.token for claimed in claim(store))
     succeeded = Outcome("succeeded")
     ended = [(current, succeeded), (old, succeeded)]
-    assert store.transact(lambda tx: tx.settle_all(ended)) == {current}
+    assert store.transact(lambda tx: tx.attempts.settle_all(ended)) == {current}

@@ -29,13 +29,15 @@ GPU = (("gpu", "a100"), ("size", "big"), ("zone", "eu'1"))
 def begin(store: Store, labels: Labels = (), tasks: tuple[str, ...] = ()) -> str:
     name = f"node-{len(labels)}-{len(tasks)}"
     info = SessionInfo(name, "host", 1, "worker", "0", "2026a", tasks, ("default",), labels)
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     return name
 
 
 def claimed(store: Store, labels: Labels = (), tasks: tuple[str, ...] = ()) -> set[str | None]:
     session = begin(store, labels, tasks)
-    claims = store.transact(lambda tx: tx.claim(session, "default", 9, tasks, "default", labels))
+    claims = store.transact(
+        lambda tx: tx.claims.claim(session, "default", 9, tasks, "default", labels)
+    )
     return {claim.run.step for claim in claims}
 
 
@@ -71,7 +73,7 @@ def test_a_worker_that_does_not_fit_finds_no_work(store: Store) -> None:
     assert find_work(store, ["default"]).places == ()
     work = store.look_for_work(["default"], (), GPU)
     assert work.places == (("default", "default"),)
-    assert store.read(lambda tx: tx.list_work(["default"], (), GPU)) == work
+    assert store.read(lambda tx: tx.claims.list_work(["default"], (), GPU)) == work
 
 
 def test_a_step_that_no_worker_fits_says_what_it_waits_for(

@@ -46,7 +46,7 @@ class Boom(Exception):
 
 
 def take(store: Store, limit: int = 1_000) -> list[Snapshot]:
-    return store.transact(lambda tx: tx.take(limit).snapshots)
+    return store.transact(lambda tx: tx.plans.take(limit).snapshots)
 
 
 def take_names(store: Store, limit: int = 1_000) -> list[str]:
@@ -135,11 +135,11 @@ def test_a_snapshot_names_the_oldest_active_run_and_what_people_said(
         DueException(BEGIN + 3 * SECOND, "moved_here"),
     )
     for exception in said:
-        store.transact(lambda tx, e=exception: tx.add_exception(schedule_id, e))  # type: ignore[misc]
+        store.transact(lambda tx, e=exception: tx.schedules.add_exception(schedule_id, e))  # type: ignore[misc]
     oldest = add_run(store, schedule_id)
     clock.advance(SECOND)
     add_run(store, schedule_id)
-    snapshot = store.transact(lambda tx: tx.snapshot(schedule_id))
+    snapshot = store.transact(lambda tx: tx.plans.snapshot(schedule_id))
     assert [(run.id, run.due_at, run.since) for run in snapshot.active] == [(oldest, None, BEGIN)]
     assert set(snapshot.exceptions) == set(said)
 
@@ -149,9 +149,9 @@ def test_a_run_that_ended_is_not_active(store: Store) -> None:
     begin(store)
     add_run(store, schedule_id)
     (claimed,) = claim(store)
-    assert store.transact(lambda tx: tx.snapshot(schedule_id)).active[0].id == claimed.run.id
+    assert store.transact(lambda tx: tx.plans.snapshot(schedule_id)).active[0].id == claimed.run.id
     settle(store, claimed.token)
-    assert store.transact(lambda tx: tx.snapshot(schedule_id)).active == ()
+    assert store.transact(lambda tx: tx.plans.snapshot(schedule_id)).active == ()
 
 
 # -- commit
@@ -203,7 +203,7 @@ def test_commit_uses_up_the_exceptions_of_the_due_times_it_decides(
     schedule_id = add_schedule(store)
     for minutes in (1, 2):
         said = DueException(BEGIN + minutes * MINUTE, "skip")
-        store.transact(lambda tx, e=said: tx.add_exception(schedule_id, e))  # type: ignore[misc]
+        store.transact(lambda tx, e=said: tx.schedules.add_exception(schedule_id, e))  # type: ignore[misc]
     clock.advance(MINUTE)
     assert tick(store) == 0
     assert [entry.reason for entry in get_ledger(store, schedule_id)] == ["skipped_by_user"]
@@ -220,7 +220,7 @@ def test_commit_counts_its_runs(store: Store, clock: VirtualClock) -> None:
 
 
 def test_commit_of_nothing_changes_nothing(store: Store) -> None:
-    assert store.transact(lambda tx: tx.commit([], None)) == 0
+    assert store.transact(lambda tx: tx.plans.commit([], None)) == 0
 
 
 def test_when_the_transaction_raises_after_commit_nothing_stays(
@@ -229,7 +229,9 @@ def test_when_the_transaction_raises_after_commit_nothing_stays(
     busy, said = add_schedule(store, "busy"), add_schedule(store, "said")
     add_schedule(store, "plain")
     add_run(store, busy)
-    store.transact(lambda tx: tx.add_exception(said, DueException(BEGIN + MINUTE, "skip")))
+    store.transact(
+        lambda tx: tx.schedules.add_exception(said, DueException(BEGIN + MINUTE, "skip"))
+    )
     before = everything(backend)
     clock.advance(MINUTE)
 
@@ -263,8 +265,8 @@ def test_a_due_time_that_has_a_run_already_becomes_a_ledger_entry(
     clock.advance(MINUTE)
     (snapshot,) = take(store)
     planned = plan(snapshot, clock.now)
-    assert store.transact(lambda tx: tx.commit([planned], None)) == 1
-    assert store.transact(lambda tx: tx.commit([planned], "late")) == 0
+    assert store.transact(lambda tx: tx.plans.commit([planned], None)) == 1
+    assert store.transact(lambda tx: tx.plans.commit([planned], "late")) == 0
     assert [run.due_at for run in get_runs(store)] == [BEGIN + MINUTE]
     (entry,) = get_ledger(store, schedule_id)
     assert (entry.reason, entry.count) == (Reason.ALREADY_STARTED, 1)
@@ -276,10 +278,10 @@ def test_a_due_time_that_ended_is_not_run_again(store: Store, clock: VirtualCloc
     clock.advance(MINUTE)
     (snapshot,) = take(store)
     planned = plan(snapshot, clock.now)
-    store.transact(lambda tx: tx.commit([planned], None))
+    store.transact(lambda tx: tx.plans.commit([planned], None))
     begin(store)
     settle(store, claim(store)[0].token)
-    assert store.transact(lambda tx: tx.commit([planned], None)) == 0
+    assert store.transact(lambda tx: tx.plans.commit([planned], None)) == 0
     assert [run.status for run in get_runs(store)] == ["succeeded"]
 
 
@@ -292,7 +294,7 @@ def test_a_plan_that_fires_a_due_time_twice_starts_it_once(
     fire = Fire(BEGIN + MINUTE, "schedule")
     other = Fire(BEGIN + SECOND, "schedule")
     planned = plan_of(snapshot, fire, other, fire)
-    assert store.transact(lambda tx: tx.commit([planned], None)) == 2
+    assert store.transact(lambda tx: tx.plans.commit([planned], None)) == 2
     assert {run.due_at for run in get_runs(store)} == {fire.due_at, other.due_at}
     assert [entry.reason for entry in get_ledger(store, schedule_id)] == ["already_started"]
 
@@ -346,14 +348,14 @@ def test_a_plan_of_another_version_changes_nothing(
 ) -> None:
     schedule_id = add_schedule(store)
     said = DueException(BEGIN + MINUTE, "skip")
-    store.transact(lambda tx: tx.add_exception(schedule_id, said))
+    store.transact(lambda tx: tx.schedules.add_exception(schedule_id, said))
     clock.advance(MINUTE)
     (snapshot,) = take(store)
     skip = Skip(BEGIN + SECOND, BEGIN + SECOND, 1, True, Reason.MISSED)
     stale = replace(plan_of(snapshot, skip, Fire(BEGIN + MINUTE, "schedule")), used=(said,))
     edit_behind_its_back(backend, schedule_id)
     before = everything(backend)
-    assert store.transact(lambda tx: tx.commit([stale], None)) == 0
+    assert store.transact(lambda tx: tx.plans.commit([stale], None)) == 0
     assert everything(backend) == before
 
 
@@ -365,7 +367,7 @@ def test_a_plan_of_another_version_does_not_hold_up_its_neighbours(
     clock.advance(MINUTE)
     plans = [plan(snapshot, clock.now) for snapshot in take(store)]
     edit_behind_its_back(backend, edited)
-    assert store.transact(lambda tx: tx.commit(plans, None)) == 1
+    assert store.transact(lambda tx: tx.plans.commit(plans, None)) == 1
     assert [run.schedule for run in get_runs(store)] == ["plain"]
 
 
@@ -377,7 +379,7 @@ def test_a_plan_of_a_version_that_never_was_changes_nothing(
     (snapshot,) = take(store)
     unknown = replace(plan(snapshot, clock.now), version=9)
     before = everything(backend)
-    assert store.transact(lambda tx: tx.commit([unknown], None)) == 0
+    assert store.transact(lambda tx: tx.plans.commit([unknown], None)) == 0
     assert everything(backend) == before
 
 
@@ -396,10 +398,10 @@ def test_a_new_definition_is_not_mixed_up_with_one_that_was_rolled_back(store: S
     schedule_id = "01900000-0000-7000-8000-000000000001"
 
     def create(tx: Tx, priority: int) -> Snapshot:
-        tx.create_schedule(
+        tx.schedules.create_schedule(
             schedule_id, "default", "job", make_spec(priority=priority), None, None, ""
         )
-        return tx.snapshot(schedule_id)
+        return tx.plans.snapshot(schedule_id)
 
     def create_and_fail(tx: Tx) -> None:
         assert create(tx, priority=1).spec.priority == 1
@@ -414,12 +416,12 @@ def test_a_new_definition_is_not_mixed_up_with_one_that_was_rolled_back(store: S
 
 
 def test_the_earliest_wake_is_that_of_the_next_active_schedule(store: Store, book: Book) -> None:
-    assert store.read(lambda tx: tx.earliest_wake()) is None
+    assert store.read(lambda tx: tx.plans.earliest_wake()) is None
     add_schedule(store, "late", trigger={"at": (BEGIN + 5 * MINUTE).isoformat()})
     add_schedule(store, "soon", trigger={"at": (BEGIN + 2 * MINUTE).isoformat()})
-    assert store.read(lambda tx: tx.earliest_wake()) == BEGIN + 2 * MINUTE
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == BEGIN + 2 * MINUTE
     book.schedules.pause("soon")
-    assert store.read(lambda tx: tx.earliest_wake()) == BEGIN + 5 * MINUTE
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == BEGIN + 5 * MINUTE
 
 
 def test_a_one_off_is_looked_at_until_its_run_has_ended(store: Store, clock: VirtualClock) -> None:
@@ -427,15 +429,15 @@ def test_a_one_off_is_looked_at_until_its_run_has_ended(store: Store, clock: Vir
     clock.advance(MINUTE)
     tick(store)
     assert get_schedule(store, schedule_id).status == "active"
-    assert store.read(lambda tx: tx.earliest_wake()) == clock.now + MINUTE
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == clock.now + MINUTE
     begin(store)
     (claimed,) = claim(store)
     now = clock.advance(SECOND)
     settle(store, claimed.token)
-    assert store.read(lambda tx: tx.earliest_wake()) == now
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == now
     tick(store)
     assert get_schedule(store, schedule_id).status == "completed"
-    assert store.read(lambda tx: tx.earliest_wake()) is None
+    assert store.read(lambda tx: tx.plans.earliest_wake()) is None
 
 
 def test_facts_of_the_ledger_are_json_with_times_as_text(

@@ -33,10 +33,10 @@ def test_many_tokens_are_found_by_their_ids(book: Book, store: Store) -> None:
     tokens = [book.tokens.create(f"t{number}", "viewer", "*")[0] for number in range(3)]
     book.tokens.revoke("t1")
     wanted = [tokens[0].id, new_id(), tokens[1].id]
-    found = store.read(lambda tx: tx.get_tokens(wanted))
+    found = store.read(lambda tx: tx.access.get_tokens(wanted))
     assert set(found) == {wanted[0], wanted[2]}
-    assert found[wanted[2]] == store.read(lambda tx: tx.get_token(wanted[2]))
-    assert store.read(lambda tx: tx.get_tokens([])) == {}
+    assert found[wanted[2]] == store.read(lambda tx: tx.access.get_token(wanted[2]))
+    assert store.read(lambda tx: tx.access.get_tokens([])) == {}
 
 
 def test_a_secret_is_nowhere_in_the_books(book: Book, backend: Backend) -> None:
@@ -156,8 +156,8 @@ def test_tokens_that_are_of_no_use_are_forgotten_with_the_history(
     book.tokens.create("revoked", "viewer", "*")
     clock.advance(MINUTE)
     book.tokens.revoke("revoked")
-    store.transact(lambda tx: tx.purge(BEGIN, 10))
+    store.transact(lambda tx: tx.upkeep.purge(BEGIN, 10))
     assert len(book.tokens.list()) == 3
     clock.advance(timedelta(days=90))
-    store.transact(lambda tx: tx.purge(clock.now, 10))
+    store.transact(lambda tx: tx.upkeep.purge(clock.now, 10))
     assert [token.name for token in book.tokens.list()] == ["lasts"]

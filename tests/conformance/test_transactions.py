@@ -72,7 +72,7 @@ def test_a_read_transaction_cannot_write(store: Store, clock: VirtualClock) -> N
     schedule_id = add_schedule(store)
     clock.advance(MINUTE)
     with pytest.raises(DuebookError):
-        store.read(lambda tx: tx.create_run(tx.snapshot(schedule_id), "x", None))
+        store.read(lambda tx: tx.runs.create_run(tx.plans.snapshot(schedule_id), "x", None))
     assert get_runs(store) == []
     assert tick(store) == 1
 
@@ -92,8 +92,8 @@ def test_a_read_transaction_sees_one_consistent_view(backend: Backend) -> None:
 
 def test_a_transaction_sees_what_it_wrote(store: Store) -> None:
     def work(tx: Tx) -> str:
-        tx.create_schedule("an-id", "default", "job", make_spec(), None, None, "")
-        return tx.find_schedule("default", "job")
+        tx.schedules.create_schedule("an-id", "default", "job", make_spec(), None, None, "")
+        return tx.schedules.find_schedule("default", "job")
 
     assert store.transact(work) == "an-id"
 
@@ -111,7 +111,7 @@ def test_what_was_acknowledged_is_there_after_a_reopening(backend: Backend) -> N
     first = backend.open()
     schedule_id = add_schedule(first)
     first.close()
-    found = backend.open().read(lambda tx: tx.find_schedule("default", "job"))
+    found = backend.open().read(lambda tx: tx.schedules.find_schedule("default", "job"))
     assert found == schedule_id
 
 

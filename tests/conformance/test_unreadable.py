@@ -120,7 +120,7 @@ def test_it_is_logged_once_and_counted(
     assert "strange" in logged.getMessage()
     assert "priority" in logged.getMessage()
     assert measures.set_aside == 5
-    load = strange.store.read(lambda tx: tx.load(10))
+    load = strange.store.read(lambda tx: tx.status.load(10))
     assert load.broken == 1
 
 
@@ -128,7 +128,7 @@ def test_readiness_names_it(strange: Book, clock: VirtualClock) -> None:
     info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     clock.advance()
     Ticker(strange.store).step()
-    strange.store.transact(lambda tx: tx.begin_session(info, LEASE))
+    strange.store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     strange.schedules.pause("plain")
     readiness = strange.readiness()
     (problem,) = (p for p in readiness.problems if p.code == "schedule")

@@ -166,12 +166,12 @@ def test_a_success_wakes_the_schedules_that_wait_for_it(
     extract, load = chain
     clock.advance(MINUTE)
     assert tick(store) == 0
-    assert store.read(lambda tx: tx.earliest_wake()) == clock.now + 30 * SECOND
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == clock.now + 30 * SECOND
     add_run(store, extract)
     (claimed,) = claim(store)
     now = clock.advance(SECOND)
     settle(store, claimed.token)
-    assert store.read(lambda tx: tx.earliest_wake()) == now
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == now
     assert tick(store) == 1
     assert [run.due_at for run in get_runs(store, load)] == [BEGIN + MINUTE]
 
@@ -186,7 +186,7 @@ def test_a_failure_wakes_nobody_and_the_wait_ends_with_a_reason(
     settle(store, claim(store)[0].token, "failed")
     tick(store)
     assert get_ledger(store, load) == []
-    assert store.read(lambda tx: tx.earliest_wake()) == clock.now + 30 * SECOND
+    assert store.read(lambda tx: tx.plans.earliest_wake()) == clock.now + 30 * SECOND
     clock.advance(30 * SECOND)
     assert tick(store) == 0
     (entry,) = get_ledger(store, load)
@@ -238,7 +238,7 @@ def test_a_due_time_that_cancels_ends_queued_runs_and_asks_running_ones_to_end(
     assert tick(store) == 1
     asked = get_run(store, first.run.id)
     assert (asked.status, asked.cancel_requested_at) == ("running", clock.now)
-    assert [own.cancel_reason for own in store.read(lambda tx: tx.own_runs("node-1"))] == [
+    assert [own.cancel_reason for own in store.read(lambda tx: tx.claims.own_runs("node-1"))] == [
         "superseded"
     ]
     clock.advance(MINUTE)

@@ -37,7 +37,7 @@ DAY = timedelta(days=1)
 
 
 def purge(store: Store, before: datetime, limit: int = 100) -> int:
-    return store.transact(lambda tx: tx.purge(before, limit))
+    return store.transact(lambda tx: tx.upkeep.purge(before, limit))
 
 
 def test_runs_that_ended_long_ago_are_forgotten_with_their_logs_and_attempts(
@@ -45,7 +45,7 @@ def test_runs_that_ended_long_ago_are_forgotten_with_their_logs_and_attempts(
 ) -> None:
     claimed = claimed_run(store, clock)
     line = LogLine(BEGIN, "stdout", "text")
-    store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+    store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, [line]))
     lose(store, "node-1")
     (again,) = claim(store, begin(store, "node-2"))
     settle(store, again.token)
@@ -119,14 +119,14 @@ def test_a_due_time_whose_run_was_forgotten_does_not_run_again(
 def test_the_inventory_tells_what_is_there_who_works_and_what_waits(
     store: Store, clock: VirtualClock
 ) -> None:
-    empty = store.read(lambda tx: tx.inventory())
+    empty = store.read(lambda tx: tx.status.inventory())
     assert (empty.schedules, empty.runs, empty.nodes, empty.waits_since) == ({}, 0, (), None)
     claimed = claimed_run(store, clock)
     line = LogLine(BEGIN, "stdout", "text")
-    store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+    store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, [line]))
     add_run(store, claimed.run.schedule_id or "")
     clock.advance(MINUTE)
-    found = store.read(lambda tx: tx.inventory())
+    found = store.read(lambda tx: tx.status.inventory())
     assert found.schedules == {"active": 1}
     assert found.active_runs == {"queued": 1, "running": 1}
     assert (found.runs, found.entries, found.log_lines) == (2, 0, 1)
@@ -134,4 +134,6 @@ def test_the_inventory_tells_what_is_there_who_works_and_what_waits(
     assert found.wake_at == BEGIN + 2 * MINUTE
     assert found.nodes == ()
     begin(store, "node-2")
-    assert store.read(lambda tx: tx.inventory()).nodes == (("host-of-node-2", "worker", "0"),)
+    assert store.read(lambda tx: tx.status.inventory()).nodes == (
+        ("host-of-node-2", "worker", "0"),
+    )

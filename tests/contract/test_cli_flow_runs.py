@@ -41,7 +41,7 @@ def greet(cli: Cli) -> Cli:
     store = SqliteStore(cli.path)
     put_flow(store, GREET, "greet")
     store.transact(
-        lambda tx: tx.save_problems(
+        lambda tx: tx.flows.save_problems(
             "default", ["flows"], {"flows/half.yaml": BrokenFile([PROBLEM])}
         )
     )
@@ -68,7 +68,7 @@ def test_what_is_wrong_with_the_file_of_a_flow_is_shown_at_its_line(greet: Cli) 
     store = SqliteStore(greet.path)
     wrong = PROBLEM | {"file": "flows/greet.yaml", "text": "    retires: 3"}
     files = {"flows/greet.yaml": BrokenFile([wrong])}
-    store.transact(lambda tx: tx.save_problems("default", ["flows"], files))
+    store.transact(lambda tx: tx.flows.save_problems("default", ["flows"], files))
     store.close()
     shown = greet.ok("flow", "show", "greet")
     assert "its last good text stays in force" in shown
@@ -106,7 +106,7 @@ def test_the_times_of_a_flow_are_previewed_and_listed_with_their_kind(greet: Cli
 def leave(greet: Cli) -> None:
     """No node attends the directory any more."""
     store = SqliteStore(greet.path)
-    store.transact(lambda tx: tx.release_directories("reader"))
+    store.transact(lambda tx: tx.directories.release_directories("reader"))
     store.close()
 
 
@@ -156,7 +156,7 @@ def test_a_retry_does_not_tell_of_a_file_that_says_the_same_under_another_name(g
     put_flow(store, GREET + "\n# mended\n", "greet")
     digest = put_flow(store, GREET, "greet")
     moved = Revision("greet", "flows/hello.yaml", digest, GREET)
-    store.transact(lambda tx: tx.save_flows("default", [moved]))
+    store.transact(lambda tx: tx.flows.save_flows("default", [moved]))
     store.close()
     assert "has changed" not in greet.ok("flow", "retry", "greet", "--step", "think")
 
@@ -196,11 +196,11 @@ def talk(cli: Cli) -> tuple[Cli, str]:
     for number in range(3):
         (claimed,) = claim(store)
         if claimed.run.step == "answer":
-            assert store.transact(lambda tx, c=claimed: tx.call_flow(c.token, target))  # type: ignore[misc]
+            assert store.transact(lambda tx, c=claimed: tx.flow_runs.call_flow(c.token, target))  # type: ignore[misc]
         else:
             at = BEGIN + timedelta(seconds=number)
             line = LogLine(at, "stdout", f"{claimed.run.step} says hi")
-            store.transact(lambda tx, c=claimed, n=line: tx.append_log(c.token, 1, [n]))  # type: ignore[misc]
+            store.transact(lambda tx, c=claimed, n=line: tx.attempts.append_log(c.token, 1, [n]))  # type: ignore[misc]
             settle(store, claimed.token)
         Advancer(store).step()
     assert get_run(store, run_id).status == "succeeded"

@@ -101,7 +101,7 @@ def test_waiting_for_a_run_that_nobody_starts_says_so_once(
 def live(cli: Cli, tasks: tuple[str, ...] = (), queues: tuple[str, ...] = ("default",)) -> None:
     info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", tasks, queues)
     with closing(SqliteStore(cli.path)) as store:
-        store.transact(lambda tx: tx.begin_session(info, timedelta(minutes=5)))
+        store.transact(lambda tx: tx.nodes.begin_session(info, timedelta(minutes=5)))
 
 
 def test_what_a_new_schedule_lacks_is_noted(cli: Cli) -> None:

@@ -214,8 +214,8 @@ def test_tick_takes_over_what_a_process_of_this_machine_left_that_is_gone(cli: C
     worker = new_session("worker", queues=("default",), namespaces=ALL)
     another = replace(worker, process_started=this.started - 1)
     with closing(SqliteStore(cli.path)) as store:
-        store.transact(lambda tx: tx.begin_session(another, timedelta(hours=1)))
-        assert store.transact(lambda tx: tx.claim(another.id, "default", 1))
+        store.transact(lambda tx: tx.nodes.begin_session(another, timedelta(hours=1)))
+        assert store.transact(lambda tx: tx.claims.claim(another.id, "default", 1))
     assert cli.json("runs")[0]["status"] == "running"
     cli.ok("tick")
     again = cli.json("show", run_id)

@@ -25,7 +25,7 @@ def live(cli: Cli, *namespaces: str) -> None:
     about = ("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     info = SessionInfo(*about, namespaces=Serving(namespaces))
     with closing(SqliteStore(cli.path)) as store:
-        store.transact(lambda tx: tx.begin_session(info, timedelta(minutes=5)))
+        store.transact(lambda tx: tx.nodes.begin_session(info, timedelta(minutes=5)))
 
 
 def test_status_names_a_namespace_whose_runs_nobody_serves(cli: Cli) -> None:

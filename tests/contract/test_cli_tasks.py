@@ -32,13 +32,15 @@ def claimed(book: Book) -> Claim:
     """A run of a task, under way."""
     add_run(book.store, add_schedule(book.store, "etl", target="etl"))
     begin(book.store)
-    (claim,) = book.store.transact(lambda tx: tx.claim("node-1", "default", 1, ["etl"]))
+    (claim,) = book.store.transact(lambda tx: tx.claims.claim("node-1", "default", 1, ["etl"]))
     return claim
 
 
 def test_progress_is_shown_while_a_run_is_under_way(cli: Cli, book: Book) -> None:
     claim = claimed(book)
-    book.store.transact(lambda tx: tx.note_progress([(claim.token, Progress(0.4, "loading"))]))
+    book.store.transact(
+        lambda tx: tx.attempts.note_progress([(claim.token, Progress(0.4, "loading"))])
+    )
     assert "40% loading" in cli.ok("runs")
     shown = cli.ok("show", claim.run.id)
     assert "task      etl" in shown
@@ -51,7 +53,7 @@ def test_progress_is_shown_while_a_run_is_under_way(cli: Cli, book: Book) -> Non
 def test_an_output_is_shown(cli: Cli, book: Book) -> None:
     claim = claimed(book)
     outcome = Outcome("succeeded", output='{"rows": 3}', output_ref="s3://there")
-    book.store.transact(lambda tx: tx.settle(claim.token, outcome))
+    book.store.transact(lambda tx: tx.attempts.settle(claim.token, outcome))
     shown = cli.ok("show", claim.run.id)
     assert 'output      {"rows": 3}' in shown
     assert "output ref  s3://there" in shown

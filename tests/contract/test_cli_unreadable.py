@@ -26,7 +26,7 @@ def broken(cli: Cli) -> str:
     with closing(SqliteStore(cli.path)) as store:
         schedule_id = Book(store).schedules.get("job").id
         write_unreadable(store, schedule_id)
-        store.transact(lambda tx: tx.mark_problem(schedule_id, "", tx.now))  # it is due
+        store.transact(lambda tx: tx.plans.mark_problem(schedule_id, "", tx.now))  # it is due
         Ticker(store).step()
     live(cli)
     return "job"

@@ -302,7 +302,7 @@ def is_over(world: World, run: Run) -> bool:
 
 
 def problems(world: World) -> list[str]:
-    found = world.book.store.read(lambda tx: tx.check(deep=True))
+    found = world.book.store.read(lambda tx: tx.checks.check(deep=True))
     return [finding.text for finding in found if finding.problem]
 
 

@@ -323,7 +323,7 @@ def test_a_tick_that_does_not_end_holds_up_no_reader(
     planning, go = threading.Event(), threading.Event()
 
     def plan_for_ever(tx: Any) -> None:
-        tx.take(10)
+        tx.plans.take(10)
         planning.set()
         assert go.wait(4 * PATIENCE)
 

@@ -63,7 +63,7 @@ def test_nothing_of_a_session_stays_on_the_servers_connections(through: str) -> 
         begin(store)
         for _ in range(2 * SERVER_CONNECTIONS):
             store.pulse("node-1", timedelta(seconds=LONG), ())
-            store.read(lambda tx: tx.earliest_wake())
+            store.read(lambda tx: tx.plans.earliest_wake())
         store.news(0)
     left = b"""
         SELECT (SELECT count(*) FROM pg_prepared_statements),
@@ -199,7 +199,7 @@ def test_more_callers_than_pgbouncer_has_connections_take_turns(through: str) ->
         done: list[Any] = []
 
         def work() -> None:
-            done.extend(store.read(lambda tx: tx.earliest_wake()) for _ in range(5))
+            done.extend(store.read(lambda tx: tx.plans.earliest_wake()) for _ in range(5))
 
         threads = [threading.Thread(target=work) for _ in range(3 * SERVER_CONNECTIONS)]
         for thread in threads:

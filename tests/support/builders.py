@@ -66,7 +66,7 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
         due_at = min((at for at in found if at is not None), default=None)
         moments = [due_at, next_control(spec, tx.now, name)]
         wake_at = min((moment for moment in moments if moment is not None), default=None)
-        tx.create_schedule(schedule_id, namespace, name, spec, due_at, wake_at, "a test")
+        tx.schedules.create_schedule(schedule_id, namespace, name, spec, due_at, wake_at, "a test")
 
     store.transact(work)
     return schedule_id
@@ -74,13 +74,15 @@ def add_spec(store: Store, spec: ScheduleSpec, name: str, namespace: str = "defa
 
 def find_work(store: Store, queues: Sequence[str], tasks: Sequence[str] = ()) -> Work:
     """What there is to claim; the quick way to ask says the same."""
-    listed = store.read(lambda tx: tx.list_work(queues, tasks))
+    listed = store.read(lambda tx: tx.claims.list_work(queues, tasks))
     assert store.look_for_work(queues, tasks) == listed
     return listed
 
 
 def run_tick(tx: Tx, limit: int = 1_000, session_id: str | None = None) -> int:
-    return tx.commit([plan(snapshot, tx.now) for snapshot in tx.take(limit).snapshots], session_id)
+    return tx.plans.commit(
+        [plan(snapshot, tx.now) for snapshot in tx.plans.take(limit).snapshots], session_id
+    )
 
 
 def tick(store: Store, limit: int = 1_000, session_id: str | None = None) -> int:
@@ -91,7 +93,7 @@ def tick(store: Store, limit: int = 1_000, session_id: str | None = None) -> int
 def begin(store: Store, session_id: str = "node-1", lease: timedelta = LEASE, **more: Any) -> str:
     """A session of a node whose name is `host-of-` and its id."""
     info = SessionInfo(session_id, f"host-of-{session_id}", 1, "worker", "0", "2026a")
-    store.transact(lambda tx: tx.begin_session(replace(info, **more), lease))
+    store.transact(lambda tx: tx.nodes.begin_session(replace(info, **more), lease))
     return session_id
 
 
@@ -102,13 +104,13 @@ def claim(
     queue: str = "default",
     namespace: str = "default",
 ) -> list[Claim]:
-    return store.transact(lambda tx: tx.claim(session_id, queue, limit, (), namespace))
+    return store.transact(lambda tx: tx.claims.claim(session_id, queue, limit, (), namespace))
 
 
 def add_run(store: Store, schedule_id: str, payload: dict[str, Any] | None = None) -> str:
     """A manual run; returns its id."""
     run_id = new_id()
-    store.transact(lambda tx: tx.create_run(tx.snapshot(schedule_id), run_id, payload))
+    store.transact(lambda tx: tx.runs.create_run(tx.plans.snapshot(schedule_id), run_id, payload))
     return run_id
 
 
@@ -130,13 +132,13 @@ def settle(
     status: Literal["succeeded", "failed", "cancelled"] = "succeeded",
     **more: Any,
 ) -> bool:
-    return store.transact(lambda tx: tx.settle(token, Outcome(status, **more)))
+    return store.transact(lambda tx: tx.attempts.settle(token, Outcome(status, **more)))
 
 
 def lose(store: Store, session_id: str, limit: int = 100) -> int:
     """The node is gone, and its runs are taken over; returns how many."""
-    store.transact(lambda tx: tx.end_session(session_id))
-    return store.transact(lambda tx: tx.take_over(limit))
+    store.transact(lambda tx: tx.nodes.end_session(session_id))
+    return store.transact(lambda tx: tx.attempts.take_over(limit))
 
 
 def overlap(store: Store, claimed: Claim, length: timedelta) -> datetime:
@@ -146,39 +148,41 @@ def overlap(store: Store, claimed: Claim, length: timedelta) -> datetime:
     begin(store, "successor")
     (again,) = claim(store, "successor", limit=1)
     until = (again.run.started_at or BEGIN) + length
-    store.transact(lambda tx: tx.note_overlaps([(claimed.token, until)]))
+    store.transact(lambda tx: tx.attempts.note_overlaps([(claimed.token, until)]))
     return until
 
 
 def get_run(store: Store, run_id: str) -> Run:
-    return store.read(lambda tx: tx.get_run(run_id))
+    return store.read(lambda tx: tx.runs.get_run(run_id))
 
 
 def get_runs(store: Store, schedule_id: str | None = None, limit: int = 1_000) -> list[Run]:
     wanted = RunFilter(schedule_id)
-    return list(store.read(lambda tx: tx.list_runs("default", wanted, None, limit)).rows)
+    return list(store.read(lambda tx: tx.lists.list_runs("default", wanted, None, limit)).rows)
 
 
 def get_schedule(store: Store, schedule_id: str) -> Schedule:
-    return store.read(lambda tx: tx.get_schedule(schedule_id))
+    return store.read(lambda tx: tx.schedules.get_schedule(schedule_id))
 
 
 def list_all(tx: Tx) -> list[Schedule]:
-    return list(tx.list_schedules("default", ScheduleFilter(), "name", None, 1_000).rows)
+    return list(tx.lists.list_schedules("default", ScheduleFilter(), "name", None, 1_000).rows)
 
 
 def get_ledger(store: Store, schedule_id: str) -> list[LedgerEntry]:
     wanted = LedgerFilter()
-    return list(store.read(lambda tx: tx.list_ledger(schedule_id, wanted, None, 1_000)).rows)
+    return list(store.read(lambda tx: tx.ledger.list_ledger(schedule_id, wanted, None, 1_000)).rows)
 
 
 def write_unreadable(store: Store, schedule_id: str) -> None:
     """A newer node puts a definition in force that this one cannot read: its priority."""
 
     def work(tx: Tx) -> None:
-        snapshot = tx.snapshot(schedule_id)
+        snapshot = tx.plans.snapshot(schedule_id)
         spec = replace(snapshot.spec, priority=1_000_000)
         planned = plan_edit(snapshot, spec, tx.now)
-        tx.update_schedule(tx.get_schedule(schedule_id), spec, planned, "a newer node")
+        tx.schedules.update_schedule(
+            tx.schedules.get_schedule(schedule_id), spec, planned, "a newer node"
+        )
 
     store.transact(work)

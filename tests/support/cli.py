@@ -93,4 +93,4 @@ def live(cli: Cli) -> None:
     """A node that plans and works."""
     info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     with closing(SqliteStore(cli.path)) as store:
-        store.transact(lambda tx: tx.begin_session(info, timedelta(minutes=5)))
+        store.transact(lambda tx: tx.nodes.begin_session(info, timedelta(minutes=5)))

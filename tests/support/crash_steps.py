@@ -56,7 +56,9 @@ def prepare_tick(store: Store, clock: VirtualClock) -> None:
     """One due time each that fires, is skipped by a person, is skipped for overlap, is missed."""
     add_schedule(store, "fires")
     said = add_schedule(store, "said")
-    store.transact(lambda tx: tx.add_exception(said, DueException(BEGIN + 5 * MINUTE, "skip")))
+    store.transact(
+        lambda tx: tx.schedules.add_exception(said, DueException(BEGIN + 5 * MINUTE, "skip"))
+    )
     add_run(store, add_schedule(store, "busy"))
     add_schedule(store, "missed", catchup="skip")
     clock.advance(5 * MINUTE)
@@ -92,7 +94,7 @@ def prepare_takeover(store: Store, clock: VirtualClock) -> None:
     tick(store)
     begin(store)
     (unwanted,) = (c.run.id for c in claim(store) if c.run.schedule == "cancelled")
-    store.transact(lambda tx: tx.cancel(unwanted, "cancelled"))
+    store.transact(lambda tx: tx.runs.cancel(unwanted, "cancelled"))
     clock.advance(LEASE)
 
 
@@ -111,13 +113,15 @@ def prepare_advance(store: Store, clock: VirtualClock) -> None:
             assert context is not None
             if context.run_id == runs["outer"]:
                 token = claimed.token
-                store.transact(lambda tx, token=token: tx.call_flow(token, FlowTarget("chain")))  # type: ignore[misc]
+                store.transact(
+                    lambda tx, token=token: tx.flow_runs.call_flow(token, FlowTarget("chain"))  # type: ignore[misc]
+                )
             elif context.run_id == runs["ends"] and claimed.run.step == "one":
                 settle(store, claimed.token)
             elif context.run_id != runs["stops"]:
                 is_well = context.run_id in (runs["chain"], runs["ends"])
                 settle(store, claimed.token, "succeeded" if is_well else "failed")
-    store.transact(lambda tx: tx.cancel(runs["stops"], "stopped"))
+    store.transact(lambda tx: tx.runs.cancel(runs["stops"], "stopped"))
     start(store)
     clock.advance(SECOND)
 
@@ -134,24 +138,24 @@ def prepare_call(store: Store, clock: VirtualClock) -> None:
 
 
 def call_from_own_run(tx: Tx) -> None:
-    for own in tx.own_runs(NODE):
-        assert tx.call_flow(own.token, FlowTarget("chain", (("DAY", "1"),)))
+    for own in tx.claims.own_runs(NODE):
+        assert tx.flow_runs.call_flow(own.token, FlowTarget("chain", (("DAY", "1"),)))
 
 
 def settle_own_run(tx: Tx) -> None:
     """A node that lost the answer asks what is still its own, and settles that."""
-    for own in tx.own_runs(NODE):
-        assert tx.settle(own.token, Outcome("failed", "exit_code", "it broke", 3))
+    for own in tx.claims.own_runs(NODE):
+        assert tx.attempts.settle(own.token, Outcome("failed", "exit_code", "it broke", 3))
 
 
 def bury_and_take_over(tx: Tx) -> None:
-    tx.bury()
-    tx.take_over(100)
+    tx.nodes.bury()
+    tx.attempts.take_over(100)
 
 
 STEPS: Final[dict[str, tuple[Callable[[Store, VirtualClock], None], Callable[[Tx], object]]]] = {
     "tick": (prepare_tick, run_tick),
-    "claim": (prepare_claim, lambda tx: tx.claim(NODE, "default", 10)),
+    "claim": (prepare_claim, lambda tx: tx.claims.claim(NODE, "default", 10)),
     "settle": (prepare_settle, settle_own_run),
     "takeover": (prepare_takeover, bury_and_take_over),
     "advance": (prepare_advance, lambda tx: Advancer(JoinedStore(tx)).advance(tx)),

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 def append(store: Store, *keys: str, topic: str = "t", namespace: str = "default") -> list[str]:
     drafts = [new_draft(new_id(), namespace, topic, None, key, {"key": key}) for key in keys]
-    store.transact(lambda tx: tx.append_events(drafts))
+    store.transact(lambda tx: tx.events.append_events(drafts))
     return [draft.id for draft in drafts]
 
 
 def stamp(store: Store, limit: int = 1_000) -> int | None:
-    return store.transact(lambda tx: tx.stamp_events(limit))
+    return store.transact(lambda tx: tx.events.stamp_events(limit))
 
 
 def step(store: Store, times: int = 1) -> None:
@@ -36,7 +36,7 @@ def step(store: Store, times: int = 1) -> None:
 
 
 def problems(store: Store) -> list[str]:
-    found = store.read(lambda tx: tx.check(deep=True))
+    found = store.read(lambda tx: tx.checks.check(deep=True))
     return [finding.text for finding in found if finding.problem]
 
 
@@ -72,7 +72,7 @@ def join(
     store: Store, name: str = "billing", partitions: int = 4, attempts: int = 3, **more: Any
 ) -> Consumer:
     wanted = new_consumer("default", name, "group", more.pop("topics", None), partitions, attempts)
-    return store.transact(lambda tx: tx.save_consumer(wanted, more.pop("start", 0)))
+    return store.transact(lambda tx: tx.consumers.save_consumer(wanted, more.pop("start", 0)))
 
 
 def courier(store: Store, box: Box, clock: VirtualClock, **more: Any) -> Courier:
@@ -92,7 +92,9 @@ def run(*couriers: Courier) -> None:
 
 
 def lag(store: Store, name: str = "billing") -> tuple[int, int, int]:
-    (found,) = [one for one in store.read(lambda tx: tx.list_lags()) if one.consumer == name]
+    (found,) = [
+        one for one in store.read(lambda tx: tx.consumers.list_lags()) if one.consumer == name
+    ]
     return found.behind, found.dead, found.failing
 
 

@@ -38,10 +38,10 @@ def attend(
     """Let somebody read the directory of the flows, as of now."""
 
     def work(tx: Tx) -> None:
-        term = tx.take_directory("default", "flows", session_id, lease)
+        term = tx.directories.take_directory("default", "flows", session_id, lease)
         assert term is not None
         until = tx.now + timedelta(hours=1) if wakes else None
-        tx.mark_scanned("default", "flows", session_id, term, until)
+        tx.directories.mark_scanned("default", "flows", session_id, term, until)
 
     store.transact(work)
 
@@ -52,7 +52,7 @@ def put_flow(store: Store, text: str, name: str = "chain") -> str:
     digest = sha256(source.encode()).hexdigest()
     revision = Revision(name, f"flows/{name}.yaml", digest, source)
     attend(store)
-    store.transact(lambda tx: tx.save_flows("default", [revision]))
+    store.transact(lambda tx: tx.flows.save_flows("default", [revision]))
     return digest
 
 
@@ -60,7 +60,7 @@ def start(store: Store, name: str = "chain", /, **params: Any) -> str:
     """A run of a flow by hand; returns its id."""
     run_id = new_id()
     target = FlowTarget(name, tuple(params.items()))
-    store.transact(lambda tx: tx.start_flow(run_id, "default", target, 0, "manual"))
+    store.transact(lambda tx: tx.flow_runs.start_flow(run_id, "default", target, 0, "manual"))
     return run_id
 
 
@@ -90,7 +90,7 @@ def leave_out(store: Store) -> None:
 
 
 def steps_of(store: Store, run_id: str) -> dict[str, Run]:
-    runs = store.read(lambda tx: tx.list_steps_of(run_id))
+    runs = store.read(lambda tx: tx.flow_runs.list_steps_of(run_id))
     return {run.step: run for run in runs if run.step is not None}
 
 

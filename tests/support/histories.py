@@ -71,14 +71,14 @@ class History:
             self.nodes += 1
             node = self.node = f"node-{self.nodes}"
             info = SessionInfo(node, "host", 1, "scheduler,worker", "0", "2026a")
-            self.book.store.transact(lambda tx: tx.begin_session(info, LEASE))
+            self.book.store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
         elif self.node is not None and chance < 0.08:
             lose(self.book.store, self.node)
             self.node, self.claims = None, []
 
     def work(self, node: str) -> None:
         store = self.book.store
-        store.transact(lambda tx: tx.renew(node, LEASE))
+        store.transact(lambda tx: tx.nodes.renew(node, LEASE))
         tick(store, session_id=node)
         if self.rnd.random() < 0.5:
             self.claims += claim(store, node)

@@ -94,7 +94,7 @@ class BookAuthenticator:
             return
         token_id, expiry = text.split(".")[:2]
         until = datetime.fromtimestamp(int(expiry), UTC)
-        self._store.transact(lambda tx: tx.end_login(session_digest(text), token_id, until))
+        self._store.transact(lambda tx: tx.access.end_login(session_digest(text), token_id, until))
         self._cached.forget()
 
     def use_link(self, code: str) -> str | None:
@@ -110,7 +110,11 @@ class BookAuthenticator:
         session = session_digest(text)
         if not again:
             found, now, is_over = self._store.read(
-                lambda tx: (tx.get_token(token_id), tx.now, bool(tx.list_ended_logins([session])))
+                lambda tx: (
+                    tx.access.get_token(token_id),
+                    tx.now,
+                    bool(tx.access.list_ended_logins([session])),
+                )
             )
         elif self._cached.knows(token_id, session) or self.check_session(text) is not None:
             found, now, is_over = self._cached.get(token_id, session)

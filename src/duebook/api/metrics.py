@@ -154,8 +154,8 @@ class _Books:
 
     def _ask(self) -> Load | None:
         def look(tx: Tx) -> tuple[Load, tuple[dict[str, int], str | None], list[Lag]]:
-            counted = tx.count_statuses(self._census.after, MOST_SCHEDULES)
-            return tx.load(MOST_QUEUED), counted, tx.list_lags()
+            counted = tx.status.count_statuses(self._census.after, MOST_SCHEDULES)
+            return tx.status.load(MOST_QUEUED), counted, tx.consumers.list_lags()
 
         try:
             load, counted, self._lags = self._store.read(look)

@@ -37,4 +37,4 @@ class OwnPositions:
         return found
 
     def _find(self, namespace: str, after: int, until: int) -> int:
-        return self._store.read(lambda tx: tx.last_own_position(namespace, after, until))
+        return self._store.read(lambda tx: tx.events.last_own_position(namespace, after, until))

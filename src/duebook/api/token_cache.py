@@ -88,7 +88,7 @@ class TokenCache:
         sessions = [session for _, session in self._used if session]
         asked_at = self._clock()
         found, ended, now = self._store.read(
-            lambda tx: (tx.get_tokens(wanted), tx.list_ended_logins(sessions), tx.now)
+            lambda tx: (tx.access.get_tokens(wanted), tx.access.list_ended_logins(sessions), tx.now)
         )
         self._found = {token_id: found.get(token_id) for token_id in wanted}
         self._ended, self._asked = frozenset(ended), frozenset(self._used)

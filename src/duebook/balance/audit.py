@@ -10,7 +10,7 @@ from duebook.balance.due_times import judge, judge_state, windows_of
 from duebook.model.finding import Finding
 from duebook.model.plan import KINDS
 from duebook.settings import RETENTION
-from duebook.store.sql.checking import RECENT
+from duebook.store.sql.checks import RECENT
 from duebook.store.values import Records
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def check_books(store: Store, deep: bool = False) -> Checked:
 
 def _check(tx: Tx, deep: bool) -> Checked:
     since = tx.now - (RETENTION if deep else RECENT)
-    findings = list(tx.check(deep))
+    findings = list(tx.checks.check(deep))
     schedules = due_times = 0
     complete = True
     for page in _pages(tx):
@@ -73,7 +73,7 @@ def _check(tx: Tx, deep: bool) -> Checked:
 
 def _pages(tx: Tx) -> Iterator[list[Account]]:
     after = ""
-    while page := tx.list_accounts(after, PAGE):
+    while page := tx.checks.list_accounts(after, PAGE):
         yield page
         after = page[-1].id
 
@@ -93,7 +93,7 @@ def _recent(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
     wanted = [(id_, first) for id_, first in firsts.items() if first is not None]
     # what was decided may lie ahead, when the clock stepped back
     ends = [w.until for kinds in windows.values() for cut, _ in kinds for w in cut]
-    records = tx.list_records(wanted, max([tx.now, *ends])) if wanted else {}
+    records = tx.checks.list_records(wanted, max([tx.now, *ends])) if wanted else {}
     for account in page:
         for cut, whole in windows[account.id]:
             for window in cut:
@@ -117,7 +117,7 @@ def _deep(tx: Tx, page: list[Account], low: datetime) -> Iterator[Judged]:
     for account in page:
         for window in (w for kind in KINDS for w in windows_of(account, low, kind)):
             for part in _parts(window):
-                asked = tx.list_records([(account.id, part.after)], part.until)
+                asked = tx.checks.list_records([(account.id, part.after)], part.until)
                 yield *judge(account, part, asked.get(account.id, Records({}, []))), True
 
 

@@ -177,7 +177,7 @@ class Book(Closing):
         def work(tx: Tx) -> Run:
             self.rights.refuse(tx, TaskTarget(name))
             refuse_high_priority(tx, self.namespace, wanted.policies.priority)
-            run = tx.get_run(tx.enqueue(new_id(), self.namespace, wanted))
+            run = tx.runs.get_run(tx.runs.enqueue(new_id(), self.namespace, wanted))
             if run.task != name:
                 raise Conflict(f'key "{shorten(key)}" belongs to run {run.id} of task {run.task}')
             return run

@@ -52,7 +52,7 @@ class Auditor:
     ) -> None:
         """One entry; `before` and `after` are JSON without secrets."""
         made = by or self.by, self.namespace, action, kind, subject, subject_id
-        tx.record([Change(0, tx.now, *made, before, after)])
+        tx.audit.record([Change(0, tx.now, *made, before, after)])
 
 
 class ScheduleAudit(Auditor):
@@ -60,7 +60,9 @@ class ScheduleAudit(Auditor):
 
     def created(self, tx: Tx, made: Sequence[NewSchedule], by: str) -> None:
         common = tx.now, by or self.by, self.namespace, "create", SCHEDULE
-        tx.record([Change(0, *common, new.name, new.id, None, new.spec.to_shown()) for new in made])
+        tx.audit.record(
+            [Change(0, *common, new.name, new.id, None, new.spec.to_shown()) for new in made]
+        )
 
     def edited(
         self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec, by: str
@@ -76,7 +78,7 @@ class ScheduleAudit(Auditor):
 
     def deleted(self, tx: Tx, schedules: Sequence[Schedule]) -> None:
         common = tx.now, self.by, self.namespace, "delete", SCHEDULE
-        tx.record(
+        tx.audit.record(
             [
                 Change(0, *common, s.name, s.id, s.spec.to_shown() if s.spec else {}, None)
                 for s in schedules
@@ -85,7 +87,7 @@ class ScheduleAudit(Auditor):
 
     def acted(self, tx: Tx, action: str, snapshot: Snapshot, **more: Any) -> Schedule:
         """Its status changed; returns it as it is now."""
-        schedule = tx.get_schedule(snapshot.schedule_id)
+        schedule = tx.schedules.get_schedule(snapshot.schedule_id)
         after = {"status": schedule.status} | _given(more)
         before = {"status": snapshot.status}
         self.note(tx, action, SCHEDULE, schedule.name, schedule.id, before, after)
@@ -97,7 +99,7 @@ class ScheduleAudit(Auditor):
         """As `acted`, for many: each with the status that it has now."""
         common = tx.now, self.by, self.namespace, action, SCHEDULE
         given = _given(more)
-        tx.record(
+        tx.audit.record(
             [
                 Change(
                     0,
@@ -158,7 +160,7 @@ class Audit:
         asked = ["audit", namespace, wanted.asked]
         key = self._store.cursor_key()
         after = read_cursor(key, asked, cursor, "ii")
-        found = self._store.read(lambda tx: tx.list_changes(namespace, wanted, after, limit))
+        found = self._store.read(lambda tx: tx.audit.list_changes(namespace, wanted, after, limit))
         return Listing(found.rows, write_cursor(key, asked, found.last))
 
 

@@ -42,7 +42,7 @@ def find_missing(
             f"there are more than {MOST_BACKFILLED:,} due times from {format_instant(since)} "
             f"to {format_instant(until)}; fill a shorter range"
         )
-    runs = tx.list_runs_due(snapshot.schedule_id, since, until, 2 * MOST_BACKFILLED)
+    runs = tx.runs.list_runs_due(snapshot.schedule_id, since, until, 2 * MOST_BACKFILLED)
     have = {run.due_at for run in runs} | set(due.put_in_until(decided))
     missing = [at for at in due.among(instant_before(since), decided) if at not in have]
     return missing, [run for run in runs if _shall_run_again(run, reprocess)]
@@ -54,11 +54,11 @@ def fill(
     """The ids of the runs that are made and opened again for them."""
     if snapshot.spec.instant:
         fires = (Fire(at, "backfill") for at in missing)
-        ids = tx.create_ended(snapshot, [ended_fire(f, snapshot, tx.now) for f in fires])
+        ids = tx.runs.create_ended(snapshot, [ended_fire(f, snapshot, tx.now) for f in fires])
     else:
-        ids = tx.create_backfill(snapshot, missing)
+        ids = tx.runs.create_backfill(snapshot, missing)
     for run in again:
-        tx.reopen(run.id, Lane.BACKFILL)
+        tx.runs.reopen(run.id, Lane.BACKFILL)
     return [*ids, *(run.id for run in again)]
 
 
@@ -67,7 +67,7 @@ def find_queued(
 ) -> tuple[list[str], int]:
     """The runs that the backfill of that instant queued and nobody has begun; how many of the
     others were begun, and not cancelled since."""
-    runs = tx.list_runs_due(schedule_id, since, until, 2 * MOST_BACKFILLED)
+    runs = tx.runs.list_runs_due(schedule_id, since, until, 2 * MOST_BACKFILLED)
     its = [run for run in runs if _is_of(run, queued_at)]
     idle = [run.id for run in its if _is_idle(run, queued_at)]
     begun = [run for run in its if run.status not in ("queued", "cancelled")]

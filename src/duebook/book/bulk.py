@@ -221,7 +221,7 @@ def create_all(
     def work(tx: Tx) -> None:
         rights.refuse_all(tx, ((one.spec.target, one.template_target) for one in wanted))
         _refuse_others(tx, namespace, made)
-        tx.create_schedules(made, maker, now)
+        tx.schedules.create_schedules(made, maker, now)
         admit(tx, namespace, [(new.name, new.spec) for new in made], None)
         audit.created(tx, made, maker)
 
@@ -232,7 +232,7 @@ def create_all(
 def _refuse_others(tx: Tx, namespace: str, made: Sequence[NewSchedule]) -> None:
     """What only the books show: names that are taken, and circles."""
     problems = Problems()
-    taken = tx.list_taken(namespace, [new.name for new in made])
+    taken = tx.schedules.list_taken(namespace, [new.name for new in made])
     known = {new.name: [d.schedule for d in new.spec.depends_on] for new in made}
     for number, new in enumerate(made):
         if new.name in taken:
@@ -294,7 +294,7 @@ def act_on_named(
     their names."""
 
     def work(tx: Tx) -> list[str]:
-        ids = tx.list_taken(audit.namespace, names)
+        ids = tx.schedules.list_taken(audit.namespace, names)
         refuse_past_end(tx, pause)
         done = _act(tx, audit, action, list(ids.values()), pause) if ids else set()
         return [name for name, id_ in ids.items() if id_ in done]
@@ -337,7 +337,7 @@ def _batches(
 def _find(
     store: Store, namespace: str, wanted: ScheduleFilter, after: PagePosition | None
 ) -> Found[tuple[str, str]]:
-    return store.read(lambda tx: tx.find_schedules(namespace, wanted, "name", after, BATCH))
+    return store.read(lambda tx: tx.lists.find_schedules(namespace, wanted, "name", after, BATCH))
 
 
 def _done(
@@ -362,7 +362,7 @@ def _act(
     if action == "delete":
         return delete_all(tx, audit, ids)
     state = _STATES.get(action)
-    snapshots = [s for s in tx.snapshots(ids) if state in (None, s.status)]
+    snapshots = [s for s in tx.plans.snapshots(ids) if state in (None, s.status)]
     match action:
         case "pause":
             return _pause(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state), pause)
@@ -382,7 +382,7 @@ def _unreadable(
     """Those in the state whose definitions cannot be read."""
     if len(read) == len(ids):
         return []
-    return [salvaged for salvaged in tx.salvage(ids) if salvaged.snapshot.status == state]
+    return [salvaged for salvaged in tx.plans.salvage(ids) if salvaged.snapshot.status == state]
 
 
 def _pause(
@@ -395,9 +395,9 @@ def _pause(
     every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
     plans = [plan_pause(snapshot, tx.now) for snapshot in snapshots]
     plans += [pause_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
-    tx.pause(plans, pause.reason, pause.until)
+    tx.plans.pause(plans, pause.reason, pause.until)
     for salvaged in unreadable:
-        tx.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, pause.until)
+        tx.plans.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, pause.until)
     paused = [(s, "paused") for s in every]
     audit.acted_on(tx, "pause", paused, reason=pause.reason, until=pause.until)
     return {snapshot.schedule_id for snapshot in every}
@@ -409,9 +409,9 @@ def _resume(
     every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
     plans = [plan_resume(snapshot, tx.now) for snapshot in snapshots]
     plans += [resume_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
-    tx.commit(plans, None)
+    tx.plans.commit(plans, None)
     for salvaged in unreadable:
-        tx.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, tx.now)
+        tx.plans.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, tx.now)
     audit.acted_on(tx, "resume", [(s, p.status) for s, p in zip(every, plans, strict=True)])
     return {snapshot.schedule_id for snapshot in every}
 
@@ -420,11 +420,11 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
     skipped: dict[str, datetime] = {}
     for snapshot in snapshots:
         if next_due_at := next(upcoming(snapshot, tx.now), None):
-            tx.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
+            tx.schedules.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
             skipped[snapshot.schedule_id] = next_due_at
-    changed = tx.snapshots(list(skipped))
+    changed = tx.plans.snapshots(list(skipped))
     plans = [plan(snapshot, tx.now) for snapshot in changed]
-    tx.commit(plans, None)
+    tx.plans.commit(plans, None)
     for snapshot, planned in zip(changed, plans, strict=True):
         was = skipped[snapshot.schedule_id]
         audit.moved(tx, "skip_next", snapshot, was, planned.next_due_at)
@@ -433,12 +433,12 @@ def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> s
 
 def delete_all(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
     """Delete schedules, whatever they do; returns those that had not been."""
-    snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.snapshots(ids)}
+    snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.plans.snapshots(ids)}
     ended = [
         # what nobody here can read has due times that nobody here can count
         (schedule, plan_end(snapshots[schedule.id], tx.now) if schedule.id in snapshots else ())
-        for schedule in tx.get_schedules(ids)
+        for schedule in tx.schedules.get_schedules(ids)
     ]
-    tx.delete_schedules(ended)
+    tx.schedules.delete_schedules(ended)
     audit.deleted(tx, [schedule for schedule, _ in ended])
     return {schedule.id for schedule, _ in ended}

@@ -117,7 +117,7 @@ def refuse_circle(
 
 def _depends_on(tx: Tx, namespace: str, name: str) -> list[str]:
     try:
-        spec = tx.get_schedule(tx.find_schedule(namespace, name)).spec
+        spec = tx.schedules.get_schedule(tx.schedules.find_schedule(namespace, name)).spec
     except NotFound:  # it may be added later, and is looked at then
         return []
     return [dependency.schedule for dependency in spec.depends_on] if spec else []
@@ -133,9 +133,9 @@ def never_due(spec: ScheduleSpec, now: datetime) -> InvalidSchedule:
 
 def refuse_decided(tx: Tx, snapshot: Snapshot, moment: datetime) -> None:
     """What was decided stays decided: only a backfill revives it."""
-    decided = tx.list_runs_due(snapshot.schedule_id, moment, moment, 1) or any(
+    decided = tx.runs.list_runs_due(snapshot.schedule_id, moment, moment, 1) or any(
         moment in (entry.due_from, entry.due_to)
-        for entry in tx.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
+        for entry in tx.ledger.list_ledger_between(snapshot.schedule_id, moment, moment, 10)
     )
     if decided:
         raise Conflict(

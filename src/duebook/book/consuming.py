@@ -86,9 +86,11 @@ class Received:
         consumer, event = self._courier.consumer, self.event
         with self._store.join(connection) as tx:
             if self._delivery.letter:
-                settled = tx.settle_letter(consumer, event.id, None)
+                settled = tx.consumers.settle_letter(consumer, event.id, None)
             else:
-                settled = bool(tx.move_cursors(consumer, self._courier.member, [self._move()]))
+                settled = bool(
+                    tx.consumers.move_cursors(consumer, self._courier.member, [self._move()])
+                )
         if not settled:
             raise Conflict(
                 f"event {event.id} belongs to another member of {consumer.name} by now; "
@@ -120,8 +122,8 @@ class Received:
     def _is_settled(self, tx: Tx) -> bool:
         consumer, event = self._courier.consumer, self.event
         if self._delivery.letter:
-            return not tx.count_letters(consumer.namespace, consumer.name, event.id)
-        done = tx.get_position(consumer, self._delivery.part, event.key)
+            return not tx.consumers.count_letters(consumer.namespace, consumer.name, event.id)
+        done = tx.consumers.get_position(consumer, self._delivery.part, event.key)
         return done >= (event.position or 0)
 
 

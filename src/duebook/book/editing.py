@@ -22,13 +22,13 @@ def find_unreadable(tx: Tx, schedule: Schedule) -> Salvaged | None:
     """The schedule with what can be read of it; None when all can."""
     if schedule.spec is not None:
         return None
-    return next(iter(tx.salvage([schedule.id])), None)
+    return next(iter(tx.plans.salvage([schedule.id])), None)
 
 
 def current_spec(tx: Tx, schedule: Schedule) -> ScheduleSpec:
     """The definition in force; the fields that cannot be read are at their defaults."""
     salvaged = find_unreadable(tx, schedule)
-    return tx.snapshot(schedule.id).spec if salvaged is None else salvaged.snapshot.spec
+    return tx.plans.snapshot(schedule.id).spec if salvaged is None else salvaged.snapshot.spec
 
 
 def target_in_force(snapshot: Snapshot, salvaged: Salvaged | None) -> Target | None:
@@ -48,7 +48,7 @@ def form_after(
     """
     salvaged = find_unreadable(tx, schedule)
     if salvaged is None:
-        current = tx.snapshot(schedule.id).spec
+        current = tx.plans.snapshot(schedule.id).spec
         return current, load_changes(current.to_json(), changes)
     changes = canonical(changes, salvaged.form.get("target"))
     left = {

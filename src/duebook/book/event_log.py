@@ -80,7 +80,7 @@ class EventLog:
         draft = new_draft(new_id(), self._namespace, topic, type, key, data, meta)
 
         def work(tx: Tx) -> None:
-            tx.append_events([draft])
+            tx.events.append_events([draft])
             if self._by.startswith(PEOPLE):
                 form = {"topic": draft.topic, "type": draft.type, "key": draft.key}
                 after = form | {"data": digest_of(data)}
@@ -95,20 +95,24 @@ class EventLog:
 
     def get(self, event_id: str) -> Event:
         """Raises NotFound."""
-        return self._store.read(lambda tx: tx.get_event(self._namespace, event_id))
+        return self._store.read(lambda tx: tx.events.get_event(self._namespace, event_id))
 
     def position(self, since: str | datetime | None = None) -> int:
         """The end of the log; with `since` the position after which what came then comes."""
         moment = None if since is None else parse_instant(since)
         return self._store.read(
-            lambda tx: tx.last_position() if moment is None else tx.position_at(moment)
+            lambda tx: (
+                tx.events.last_position() if moment is None else tx.events.position_at(moment)
+            )
         )
 
     def topics(self) -> TopicList:
         """The topics at the end of the log, by name; those of life cycles too."""
 
         def work(tx: Tx) -> TopicList:
-            return tx.list_topics(self._namespace, max(tx.last_position() - MOST_LOOKED_AT, 0))
+            return tx.events.list_topics(
+                self._namespace, max(tx.events.last_position() - MOST_LOOKED_AT, 0)
+            )
 
         return self._store.read(work)
 
@@ -143,16 +147,16 @@ class EventLog:
 
         def forward(tx: Tx, at: int, most: int) -> Batch:
             keys = None if only is None else [only]
-            return tx.read_events(self._namespace, at, most, topics, type_=kind, keys=keys)
+            return tx.events.read_events(self._namespace, at, most, topics, type_=kind, keys=keys)
 
         def back(tx: Tx, at: int, most: int) -> Batch:
-            return tx.read_events_back(self._namespace, at, most, topics, kind, only)
+            return tx.events.read_events_back(self._namespace, at, most, topics, kind, only)
 
         def work(tx: Tx) -> EventPage:
-            least = begin if moment is None else tx.position_at(moment)
+            least = begin if moment is None else tx.events.position_at(moment)
             if not newest:
                 return _collect(tx, forward, least if place is None else place, limit, seal, asked)
-            start = tx.last_position() + 1 if place is None else place
+            start = tx.events.last_position() + 1 if place is None else place
             found = _collect(tx, back, start, limit, seal, asked)
             kept = [event for event in found if (event.position or 0) > least]
             more = len(kept) == len(found) and found.position > least + 1

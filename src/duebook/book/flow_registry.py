@@ -88,21 +88,25 @@ class FlowRegistry:
         """
 
         def work(tx: Tx) -> dict[str, float]:
-            leases = tx.leases_of_others(self._namespace, roots, self._session_id)
+            leases = tx.directories.leases_of_others(self._namespace, roots, self._session_id)
             return {root: (until - tx.now).total_seconds() for root, until in leases.items()}
 
         return self._store.read(work) if roots else {}
 
     def _take(self, root: str) -> int | None:
         return self._store.transact(
-            lambda tx: tx.take_directory(self._namespace, root, self._session_id, self._lease)
+            lambda tx: tx.directories.take_directory(
+                self._namespace, root, self._session_id, self._lease
+            )
         )
 
     def _keep(self, tx: Tx, roots: Collection[str]) -> None:
         """Go on with directories; raises Conflict when another node has taken one over."""
         for root in sorted(roots):
             term = self._terms.get(root, 0)
-            tx.keep_directory(self._namespace, root, self._session_id, term, self._lease)
+            tx.directories.keep_directory(
+                self._namespace, root, self._session_id, term, self._lease
+            )
 
     def scanned(self, roots: Collection[str]) -> None:
         """The first scan under a term wakes the schedules that waited for it."""
@@ -111,7 +115,7 @@ class FlowRegistry:
             is_first = self._scanned.get(root) != self._terms[root]
             wake_until = tx.now + UNATTENDED_AGAIN if is_first else None
             place = (self._namespace, root, self._session_id, self._terms[root])
-            tx.mark_scanned(*place, wake_until)
+            tx.directories.mark_scanned(*place, wake_until)
 
         for root in sorted(roots):
             if root not in self._terms:
@@ -121,27 +125,32 @@ class FlowRegistry:
 
     def release(self) -> None:
         self._terms.clear()
-        self._store.transact(lambda tx: tx.release_directories(self._session_id))
+        self._store.transact(lambda tx: tx.directories.release_directories(self._session_id))
 
     def forget(self, tx: Tx, root: str) -> list[str]:
         """Delete the flows of a directory that no node attends, with their schedules; their
         names. Raises Conflict when one does."""
-        if tx.take_directory(self._namespace, root, self._session_id, timedelta()) is None:
+        if (
+            tx.directories.take_directory(self._namespace, root, self._session_id, timedelta())
+            is None
+        ):
             raise Conflict(
                 f'a node attends directory "{root}"; start it without that directory first'
             )
         names = [
-            flow.name for flow, _ in tx.list_flows(self._namespace) if root_of(flow.place) == root
+            flow.name
+            for flow, _ in tx.flows.list_flows(self._namespace)
+            if root_of(flow.place) == root
         ]
         if names:
-            tx.remove_flows(self._namespace, names)
+            tx.flows.remove_flows(self._namespace, names)
             self._unschedule(tx, self._made(tx, names))
-        tx.save_problems(self._namespace, [root], {})
-        tx.delete_directory(self._namespace, root)
+        tx.flows.save_problems(self._namespace, [root], {})
+        tx.directories.delete_directory(self._namespace, root)
         return names
 
     def kept(self) -> list[Kept]:
-        flows = self._store.read(lambda tx: tx.list_flows(self._namespace))
+        flows = self._store.read(lambda tx: tx.flows.list_flows(self._namespace))
         return [
             Kept(flow.name, flow.place, flow.digest, maker is not None) for flow, maker in flows
         ]
@@ -161,10 +170,10 @@ class FlowRegistry:
         self, tx: Tx, found: Reconciled, roots: Collection[str]
     ) -> tuple[dict[str, BrokenFile], dict[str, BrokenFile]]:
         """What the books say is wrong, on which nodes agree, and what is wrong now."""
-        digests = {flow.place: flow.digest for flow, _ in tx.list_flows(self._namespace)}
+        digests = {flow.place: flow.digest for flow, _ in tx.flows.list_flows(self._namespace)}
         known = {
             place: file
-            for place, file in tx.list_flow_problems(self._namespace).items()
+            for place, file in tx.flows.list_flow_problems(self._namespace).items()
             if root_of(place) in roots
         }
         changed = {change.place for change in found.changes}
@@ -186,11 +195,11 @@ class FlowRegistry:
         self._keep(tx, roots)
         texts = {place: _shown(file.source) for place, file in found.broken.items()}
         whole = {place: file._replace(source=texts.get(place, "")) for place, file in files.items()}
-        tx.save_problems(self._namespace, roots, whole)
+        tx.flows.save_problems(self._namespace, roots, whole)
 
     def _apply(self, tx: Tx, changes: Sequence[Change], roots: Collection[str]) -> None:
         self._keep(tx, roots)
-        kept = tx.get_flows(self._namespace, [change.name for change in changes])
+        kept = tx.flows.get_flows(self._namespace, [change.name for change in changes])
         for change in changes:
             found = kept.get(change.name)
             if (None if found is None else found.digest) != change.was:
@@ -198,15 +207,15 @@ class FlowRegistry:
             self._refused.pop(change.place, None)
         gone = [change.name for change in changes if change.kind == "delete"]
         if gone:
-            tx.remove_flows(self._namespace, gone)
+            tx.flows.remove_flows(self._namespace, gone)
         revised: list[tuple[Flow, Revision]] = []
         for change in changes:
             if change.flow is not None and change.revision is not None:
                 revised.append((change.flow, change.revision))
             elif change.kind == "move":
-                tx.move_flow(self._namespace, change.name, change.place)
+                tx.flows.move_flow(self._namespace, change.name, change.place)
         self._note_returned(tx, [revision for _, revision in revised])
-        tx.save_flows(self._namespace, [revision for _, revision in revised])
+        tx.flows.save_flows(self._namespace, [revision for _, revision in revised])
         made = self._made(tx, [change.name for change in changes])
         ended = {*gone, *(flow.name for flow, _ in revised if not flow.has_times)}
         self._unschedule(tx, {name: found for name, found in made.items() if name in ended})
@@ -218,17 +227,17 @@ class FlowRegistry:
     def _note_returned(self, tx: Tx, revisions: Sequence[Revision]) -> None:
         """Flows of which a takeover brings back an earlier revision: perhaps this node's copy of
         the directory is an old one. A later change of such a flow ends that."""
-        known = tx.flow_revisions(
+        known = tx.flows.flow_revisions(
             self._namespace, [(revision.flow, revision.digest) for revision in revisions]
         )
         for root in {root_of(revision.place) for revision in revisions}:
             took_over = self._scanned.get(root) != self._terms[root]
             changed = {r.flow: r.digest for r in revisions if root_of(r.place) == root}
             returned = {flow for flow, digest in changed.items() if (flow, digest) in known}
-            before = set(tx.list_returned(self._namespace, root))
+            before = set(tx.directories.list_returned(self._namespace, root))
             after = (before - changed.keys()) | (returned if took_over else set())
             if after != before:
-                tx.save_returned(self._namespace, root, after)
+                tx.directories.save_returned(self._namespace, root, after)
             if took_over and returned:
                 names = shorten(", ".join(sorted(returned)), 200)
                 log.warning(RETURNED, names, root)
@@ -260,11 +269,11 @@ class FlowRegistry:
 
     def _made(self, tx: Tx, names: Sequence[str]) -> dict[str, _Made]:
         """The schedules of these names that there are, all of them locked in one order."""
-        taken = tx.list_taken(self._namespace, names)
+        taken = tx.schedules.list_taken(self._namespace, names)
         ids = sorted(taken.values())
-        found = tx.snapshots(ids)
+        found = tx.plans.snapshots(ids)
         if len(found) < len(ids):
-            found += [salvaged.snapshot for salvaged in tx.salvage(ids)]
+            found += [salvaged.snapshot for salvaged in tx.plans.salvage(ids)]
         users = {s.schedule_id: s.owner.user for s in found}
         return {name: _Made(id_, users[id_]) for name, id_ in taken.items() if id_ in users}
 

@@ -27,37 +27,39 @@ def waits_of(tx: Tx, flow_cache: FlowCache, run: Run | None) -> tuple[str, ...]:
     """Why a run does not begin, for others, or steps of it, for others or for want of a worker."""
     if run is None or not run.is_active:
         return ()
-    runs = [run, *tx.list_steps_of(run.id)]
+    runs = [run, *tx.flow_runs.list_steps_of(run.id)]
     steps = {each.id: "" if each.step is None else f'step "{each.step}": ' for each in runs}
     held = _held_up(tx, flow_cache, runs)
     told = [f"{steps[id_]}{why}" for id_, why in held.items()]
     if not any(each.status == "queued" and each.queue != FLOW_QUEUE for each in runs):
         return tuple(told)
-    nodes = tx.list_nodes()
+    nodes = tx.nodes.list_nodes()
     workers = [node.namespaces for node in nodes if "worker" in node.roles]
     if (nobody := unserved(run.namespace, workers)) is not None:
         return (*told, nobody)
     found = [
         waiting_for(step.step, run.namespace, step.task, step.needs, nodes)
-        for step in tx.list_waiting_steps(run.id)
+        for step in tx.flow_runs.list_waiting_steps(run.id)
     ]
     return (*told, *(each for each in found if each is not None))
 
 
 def standing_of(tx: Tx, flow_cache: FlowCache, flow: Flow, run: Run) -> FlowStanding:
     """What there is to know about a run; of one that has ended, only what is left of it."""
-    steps = {step.step: step for step in tx.list_steps_of(run.id) if step.step is not None}
+    steps = {
+        step.step: step for step in tx.flow_runs.list_steps_of(run.id) if step.step is not None
+    }
     if not run.is_active:
         return FlowStanding(flow, run, steps, {}, (), {}, tx.now)
-    queues = {load.queue.name: load for load in tx.list_queues()}
+    queues = {load.queue.name: load for load in tx.queues.list_queues()}
     held = _held_up(tx, flow_cache, [run, *steps.values()])
-    return FlowStanding(flow, run, steps, held, tx.list_nodes(), queues, tx.now)
+    return FlowStanding(flow, run, steps, held, tx.nodes.list_nodes(), queues, tx.now)
 
 
 def stopping(tx: Tx, run: Run) -> str:
     """Since when a run of a flow is stopping, and what it waits for."""
     since = run.cancel_requested_at or tx.now
-    active = [step for step in tx.list_steps_of(run.id) if step.is_active]
+    active = [step for step in tx.flow_runs.list_steps_of(run.id) if step.is_active]
     steps = ", ".join(f'"{s.step}" ({s.status}{_where(s)})' for s in active[:MOST_TOLD])
     more = f" and {len(active) - MOST_TOLD:,} more" if len(active) > MOST_TOLD else ""
     what = f"step {steps}{more}" if active else "a scheduler to look at it"
@@ -77,23 +79,25 @@ def _held_up(tx: Tx, flow_cache: FlowCache, runs: list[Run]) -> dict[str, str]:
 
 
 def _why(tx: Tx, flow_cache: FlowCache, run: Run) -> str | None:
-    name, busy = run.flow or "", tx.count_flow_runs(run.namespace, run.flow or "")
+    name, busy = run.flow or "", tx.flow_controls.count_flow_runs(run.namespace, run.flow or "")
     limit = _limit(tx, flow_cache, run)
     if limit is not None and busy >= limit:
         runs = "run is" if busy == 1 else "runs are"
         return f'{busy:,} {runs} under way of flow "{name}", whose max_active_runs is {limit:,}'
     if run.schedule_id is None:
         return None
-    active = tx.active_flow_runs(run.namespace, name)
+    active = tx.flow_controls.active_flow_runs(run.namespace, name)
     other = next((id_ for id_, status in active if status == "running"), None)
     return None if other is None else f"run {other} has to end before"
 
 
 def _limit(tx: Tx, flow_cache: FlowCache, run: Run) -> int | None:
     """By the revision in force, as whoever lets it begin goes by it."""
-    kept, made = tx.get_flow(run.namespace, run.flow or ""), tx.flow_run(run.id)
+    kept, made = tx.flows.get_flow(run.namespace, run.flow or ""), tx.flow_runs.flow_run(run.id)
     digest = kept.digest if kept is not None else made.digest if made is not None else None
     try:
-        return flow_cache.find(tx, run.namespace, run.flow or "", digest).policies.max_concurrent
+        return flow_cache.find(
+            tx.flows, run.namespace, run.flow or "", digest
+        ).policies.max_concurrent
     except NoFlow:
         return None

@@ -73,12 +73,12 @@ class Flows:
         after = read_cursor(key, asked, cursor, "s")
 
         def work(tx: Tx) -> Views:
-            problems = tx.list_flow_problems(self._namespace)
-            page = tx.page_flows(self._namespace, after, limit)
+            problems = tx.flows.list_flow_problems(self._namespace)
+            page = tx.flows.page_flows(self._namespace, after, limit)
             names = [kept.name for kept in page.rows]
-            runs = tx.latest_flow_runs(self._namespace, names) if names else {}
+            runs = tx.flow_runs.latest_flow_runs(self._namespace, names) if names else {}
             wanted = [(kept.name, kept.digest) for kept in page.rows]
-            flows = self._flow_cache.find_all(tx, self._namespace, wanted)
+            flows = self._flow_cache.find_all(tx.flows, self._namespace, wanted)
             unread = _unread(tx, self._namespace)
             views = (
                 _view(kept, flow, problems, runs.get(kept.name), unread)
@@ -92,7 +92,7 @@ class Flows:
         """One flow, with its latest run, and why steps of that do not begin."""
 
         def work(tx: Tx) -> FlowView:
-            kept, problems = self._kept(tx, name), tx.list_flow_problems(self._namespace)
+            kept, problems = self._kept(tx, name), tx.flows.list_flow_problems(self._namespace)
             view = self._view(tx, kept, problems)
             return replace(view, waits=waits_of(tx, self._flow_cache, view.last_run))
 
@@ -103,7 +103,7 @@ class Flows:
 
         def work(tx: Tx) -> str:
             kept = self._kept(tx, name)
-            found = tx.flow_revisions(self._namespace, [(kept.name, kept.digest)])
+            found = tx.flows.flow_revisions(self._namespace, [(kept.name, kept.digest)])
             return next((revision.source for revision in found.values()), "")
 
         return self._store.read(work)
@@ -112,13 +112,15 @@ class Flows:
         """The text of its file as it is now when that is wrong, without its secrets; else None."""
 
         def work(tx: Tx) -> str | None:
-            return tx.get_broken_source(self._namespace, self._kept(tx, name).place) or None
+            return tx.flows.get_broken_source(self._namespace, self._kept(tx, name).place) or None
 
         return self._store.read(work)
 
     def broken_file(self, place: str) -> str | None:
         """As `broken_source`, also of a file that never was a flow."""
-        return self._store.read(lambda tx: tx.get_broken_source(self._namespace, place)) or None
+        return (
+            self._store.read(lambda tx: tx.flows.get_broken_source(self._namespace, place)) or None
+        )
 
     def performed(self, run_id: str) -> FlowView:
         """The flow as a run performs it, in the revision that it began with; raises Conflict when
@@ -135,14 +137,14 @@ class Flows:
         """What a run of a flow was given; raises NotFound for any other run."""
 
         def work(tx: Tx) -> dict[str, Any]:
-            made = tx.flow_run(self._run(tx, run_id).id)
+            made = tx.flow_runs.flow_run(self._run(tx, run_id).id)
             return {} if made is None else made.params
 
         return self._store.read(work)
 
     def problems(self) -> ProblemList:
         """What is wrong with files of flows: file, line, column, key, message and hint."""
-        found = self._store.read(lambda tx: tx.list_flow_problems(self._namespace))
+        found = self._store.read(lambda tx: tx.flows.list_flow_problems(self._namespace))
         return [problem for file in found.values() for problem in file.problems]
 
     def validate(self, source: str, name: str = "flow") -> ProblemList:
@@ -181,9 +183,11 @@ class Flows:
             flow = self._flow(tx, kept)
             target = FlowTarget(kept.name, tuple(check_params(flow, given).items()))
             run_id = new_id()
-            tx.start_flow(run_id, self._namespace, target, flow.policies.priority, "manual")
+            tx.flow_runs.start_flow(
+                run_id, self._namespace, target, flow.policies.priority, "manual"
+            )
             self._note(tx, "start", kept.name, run_id)
-            return tx.get_run(run_id)
+            return tx.runs.get_run(run_id)
 
         return self._store.transact(work)
 
@@ -197,19 +201,19 @@ class Flows:
         def work(tx: Tx) -> RunList:
             if not is_name(name):
                 self._kept(tx, name)
-            restarting = tx.forget_restart(self._namespace, name)
-            active = tx.active_flow_runs(self._namespace, name)
+            restarting = tx.flow_controls.forget_restart(self._namespace, name)
+            active = tx.flow_controls.active_flow_runs(self._namespace, name)
             if not active and not restarting:
                 self._kept(tx, name)
                 raise Conflict(f'flow "{name}" is not running')
-            runs = [tx.get_run(run_id) for run_id, _ in active]
+            runs = [tx.runs.get_run(run_id) for run_id, _ in active]
             fresh = [run for run in runs if run.cancel_requested_at is None]
             if not fresh and not restarting:
                 told = "; ".join(stopping(tx, run) for run in runs[:MOST_TOLD])
                 raise Conflict(f'flow "{name}" is stopping already: {told}')
-            tx.stop_flows([run.id for run in fresh], "stopped")
+            tx.flow_controls.stop_flows([run.id for run in fresh], "stopped")
             self._note(tx, "stop", name, runs[0].id if runs else "")
-            return [tx.get_run(run.id) for run in runs]
+            return [tx.runs.get_run(run.id) for run in runs]
 
         return self._store.transact(work)
 
@@ -219,9 +223,9 @@ class Flows:
 
         def work(tx: Tx) -> FlowView:
             kept = self._kept(tx, name)
-            if not tx.active_flow_runs(self._namespace, kept.name):
+            if not tx.flow_controls.active_flow_runs(self._namespace, kept.name):
                 check_params(self._flow(tx, kept), {})
-            tx.control_flow(self._namespace, kept.name, tx.now, restarting=True)
+            tx.flow_controls.control_flow(self._namespace, kept.name, tx.now, restarting=True)
             self._note(tx, "restart", kept.name, "")
             return self._view(tx, kept, {})
 
@@ -245,7 +249,7 @@ class Flows:
 
     def steps(self, run_id: str) -> RunList:
         """The runs of a run's steps, in the order in which they were made."""
-        return self._store.read(lambda tx: tx.list_steps_of(self._run(tx, run_id).id))
+        return self._store.read(lambda tx: tx.flow_runs.list_steps_of(self._run(tx, run_id).id))
 
     def explain(self, run_id: str, tz: str | None = None) -> FlowExplanation:
         """How far a run has come, in a sentence, and what each of its steps waits for.
@@ -271,7 +275,7 @@ class Flows:
             raise Invalid(f"limit {limit} is no number 1 to 1,000")
 
         def work(tx: Tx) -> RunList:
-            found = tx.list_flow_runs(self._namespace, name, limit)
+            found = tx.flow_runs.list_flow_runs(self._namespace, name, limit)
             if not found:
                 self._kept(tx, name)
             return found
@@ -280,47 +284,47 @@ class Flows:
 
     def _run(self, tx: Tx, run_id: str) -> Run:
         run = self._any_run(tx, run_id)
-        if tx.flow_run(run.id) is None:
+        if tx.flow_runs.flow_run(run.id) is None:
             raise NotFound(f"run {run.id} is no run of a flow")
         return run
 
     def _run_or_step(self, tx: Tx, run_id: str) -> tuple[Run, str | None]:
         """A run of a flow; or that of which a run is a step, with the step's name."""
         run = self._any_run(tx, run_id)
-        if tx.flow_run(run.id) is not None:
+        if tx.flow_runs.flow_run(run.id) is not None:
             return run, None
         if run.parent_run_id is None or run.step is None:
             raise NotFound(f"run {run.id} is no run of a flow, nor of a step of one")
-        return tx.get_run(run.parent_run_id), run.step
+        return tx.runs.get_run(run.parent_run_id), run.step
 
     def _any_run(self, tx: Tx, run_id: str) -> Run:
         if not isinstance(run_id, str) or not looks_like_prefix(run_id):
             raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
-        return tx.get_run(tx.find_run(self._namespace, run_id))
+        return tx.runs.get_run(tx.runs.find_run(self._namespace, run_id))
 
     def _kept(self, tx: Tx, name: str) -> KeptFlow:
-        kept = tx.get_flow(self._namespace, name) if isinstance(name, str) else None
+        kept = tx.flows.get_flow(self._namespace, name) if isinstance(name, str) else None
         if kept is None:
             raise NotFound(f'flow "{shorten(name)}" does not exist{self._instead(tx, str(name))}')
         return kept
 
     def _instead(self, tx: Tx, name: str) -> str:
         """What is wrong with the file that would have it, or a name that was probably meant."""
-        for place, broken in tx.list_flow_problems(self._namespace).items():
+        for place, broken in tx.flows.list_flow_problems(self._namespace).items():
             if broken.problems and default_name(PurePosixPath(place)) == name:
                 return f"; {Problem(**broken.problems[0])}"
-        hint = did_you_mean(name, [flow.name for flow, _ in tx.list_flows(self._namespace)])
+        hint = did_you_mean(name, [flow.name for flow, _ in tx.flows.list_flows(self._namespace)])
         return f"; {hint}" if hint else ""
 
     def _flow(self, tx: Tx, kept: KeptFlow) -> Flow:
         try:
-            return self._flow_cache.find(tx, self._namespace, kept.name, kept.digest)
+            return self._flow_cache.find(tx.flows, self._namespace, kept.name, kept.digest)
         except NoFlow as error:
             raise Conflict(str(error)) from None
 
     def _view(self, tx: Tx, kept: KeptFlow, problems: Mapping[str, BrokenFile]) -> FlowView:
-        runs = tx.list_flow_runs(self._namespace, kept.name, 1)
-        (flow,) = self._flow_cache.find_all(tx, self._namespace, [(kept.name, kept.digest)])
+        runs = tx.flow_runs.list_flow_runs(self._namespace, kept.name, 1)
+        (flow,) = self._flow_cache.find_all(tx.flows, self._namespace, [(kept.name, kept.digest)])
         unread = _unread(tx, self._namespace)
         return _view(kept, flow, problems, runs[0] if runs else None, unread)
 
@@ -330,7 +334,7 @@ class Flows:
 
 def _unread(tx: Tx, namespace: str) -> dict[str, str]:
     """What there is to say about directories that no node reads, by their names."""
-    found = tx.list_directories([namespace])
+    found = tx.directories.list_directories([namespace])
     return {each.name: told for each in found if (told := each.unread) is not None}
 
 
@@ -357,36 +361,38 @@ def reopen_flow(tx: Tx, run: Run, step: str | None = None) -> Run:
     if run.is_active:
         raise Conflict(f"run {run.id} has not ended: {run.status}")
     _go_on(tx, run, step)
-    return tx.get_run(run.id)
+    return tx.runs.get_run(run.id)
 
 
 def _begun_with(tx: Tx, run: Run) -> tuple[Flow, str]:
     """The flow in the revision that a run performs, and its digest; raises Conflict when that is
     gone."""
-    made = tx.flow_run(run.id)
+    made = tx.flow_runs.flow_run(run.id)
     digest = None if made is None else made.digest
     try:
-        return _FLOW_CACHE.find(tx, run.namespace, run.flow or "", digest), digest or ""
+        return _FLOW_CACHE.find(tx.flows, run.namespace, run.flow or "", digest), digest or ""
     except NoFlow as error:
         raise Conflict(f"run {run.id}: {error}") from None
 
 
 def _go_on(tx: Tx, run: Run, step: str | None = None) -> None:
     """Flows that it called and that failed go on where they failed, too; raises Conflict."""
-    tx.lock_flow_run(run.id)
+    tx.flow_runs.lock_flow_run(run.id)
     flow, _ = _begun_with(tx, run)
-    rows = {row.step: row for row in tx.list_steps_of(run.id) if row.step is not None}
+    rows = {row.step: row for row in tx.flow_runs.list_steps_of(run.id) if row.step is not None}
     states = {name: step_state(row.status, row.reason, row.exit_code) for name, row in rows.items()}
     forgotten = retried(flow, states) if step is None else again(flow, states, step)
     called = forgotten & rows.keys() & {each.name for each in flow.steps}
     if step is not None:
         called -= from_step(flow, step)
-    tx.reopen_flow(run.id, forgotten - {name for name in called if _goes_on(tx, rows[name])})
+    tx.flow_runs.reopen_flow(
+        run.id, forgotten - {name for name in called if _goes_on(tx, rows[name])}
+    )
 
 
 def _goes_on(tx: Tx, called: Run) -> bool:
     """Whether the run of a step is that of a flow, of which there was something to go on with."""
-    if tx.flow_run(called.id) is None:
+    if tx.flow_runs.flow_run(called.id) is None:
         return False
     try:
         _go_on(tx, called)

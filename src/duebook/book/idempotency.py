@@ -45,11 +45,11 @@ def perform_once(
     """
 
     def transaction(tx: Tx) -> tuple[dict[str, Any], bool]:
-        kept: dict[str, Any] | None = tx.keep_key(key.scope, key.key, key.fingerprint)
+        kept: dict[str, Any] | None = tx.access.keep_key(key.scope, key.key, key.fingerprint)
         if kept is not None:
             return kept, True
         answer = work(JoinedStore(tx))
-        tx.keep_answer(key.scope, key.key, answer)
+        tx.access.keep_answer(key.scope, key.key, answer)
         return answer, False
 
     return store.transact(transaction)

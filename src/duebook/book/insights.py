@@ -60,40 +60,44 @@ class Insights:
     def _overview(self, tx: Tx) -> Overview:
         namespace, now = self._namespace, tx.now
         failed = RunFilter(status="failed", since=now - DAY)
-        problems = tx.list_schedules(namespace, ScheduleFilter(problem=True), "name", None, SHOWN)
+        problems = tx.lists.list_schedules(
+            namespace, ScheduleFilter(problem=True), "name", None, SHOWN
+        )
         coming, until = self._coming(tx)
-        looked = tx.list_runs(namespace, failed, None, LOOKED_FAILED).rows
+        looked = tx.lists.list_runs(namespace, failed, None, LOOKED_FAILED).rows
         whole, steps = fold_steps(looked)
         shown = [run for run in whole if run.parent_run_id is None][:SHOWN]
         late = _began_late(tx, namespace)
         return Overview(
             now,
-            tx.count_schedules(namespace),
-            tx.list_running(namespace, MOST_RUNNING),
+            tx.quotas.count_schedules(namespace),
+            tx.insights.list_running(namespace, MOST_RUNNING),
             coming,
             until,
             shown,
             steps,
-            tx.count_failed(namespace, now - DAY, MOST_FAILED),
+            tx.insights.count_failed(namespace, now - DAY, MOST_FAILED),
             late,
             _zones(tx, [*shown, *late]),
             with_problems(tx, problems.rows),
-            tx.list_broken_files(namespace, SHOWN),
+            tx.flows.list_broken_files(namespace, SHOWN),
             self._stranded(tx),
-            unserved(namespace, tx.list_served()),
-            Staff.of(tx.list_nodes()),
-            tx.list_nodes(self._sees),
-            tx.list_queues(Serving((namespace,))),
+            unserved(namespace, tx.nodes.list_served()),
+            Staff.of(tx.nodes.list_nodes()),
+            tx.nodes.list_nodes(self._sees),
+            tx.queues.list_queues(Serving((namespace,))),
         )
 
     def _stranded(self, tx: Tx) -> list[StrandedTask]:
-        return [task for task in tx.list_stranded_tasks() if task.namespace == self._namespace]
+        return [
+            task for task in tx.nodes.list_stranded_tasks() if task.namespace == self._namespace
+        ]
 
     def _coming(self, tx: Tx) -> tuple[list[Coming], datetime]:
         """The due times of the next hour, and up to when these are all."""
         now, until = tx.now, tx.now + HOUR
         wanted = ScheduleFilter(due_before=until)
-        page = tx.list_schedules(self._namespace, wanted, "next_due_at", None, MOST_COMING)
+        page = tx.lists.list_schedules(self._namespace, wanted, "next_due_at", None, MOST_COMING)
         if page.last is not None and page.rows:
             until = min(until, max(filter(None, (s.next_due_at for s in page.rows))))
         found = [
@@ -106,7 +110,7 @@ class Insights:
 
     def running(self, limit: int) -> list[Run]:
         """What is under way, the oldest first."""
-        return self._store.read(lambda tx: tx.list_running(self._namespace, limit))
+        return self._store.read(lambda tx: tx.insights.list_running(self._namespace, limit))
 
     def zones(self, runs: Sequence[Run]) -> dict[str, str]:
         """The zone that each of these runs was due in, by its id; without those of no schedule."""
@@ -114,7 +118,7 @@ class Insights:
 
     def living(self, names: Sequence[str]) -> dict[str, str]:
         """The ids of the schedules of these names; without those that are deleted."""
-        return self._store.read(lambda tx: tx.list_taken(self._namespace, names))
+        return self._store.read(lambda tx: tx.schedules.list_taken(self._namespace, names))
 
     def would_act(self, action: Action, filter: Mapping[str, Any], most: int) -> Acted:  # noqa: A002
         """As a dry run of `schedules.act`, which ends soon after it has counted so many; raises
@@ -125,40 +129,40 @@ class Insights:
     def strips(self, schedules: Sequence[Schedule], each: int) -> dict[str, list[RunMark]]:
         """The newest runs of each of these schedules, by id, the oldest of them first."""
         ids = [schedule.id for schedule in schedules]
-        return self._store.read(lambda tx: tx.list_marks(ids, each))
+        return self._store.read(lambda tx: tx.insights.list_marks(ids, each))
 
     def marks(self, name: str, limit: int) -> list[RunMark]:
         """The newest runs of a schedule, the oldest of them first, with when their jitter let them
         begin; raises NotFound."""
 
         def work(tx: Tx) -> list[RunMark]:
-            schedule_id = tx.find_schedule(self._namespace, name, deleted=True)
-            found = tx.list_marks([schedule_id], limit).get(schedule_id, [])
-            specs = {r.version: r.spec for r in tx.list_revisions(schedule_id) if r.spec}
-            own = tx.get_schedule(schedule_id).name
+            schedule_id = tx.schedules.find_schedule(self._namespace, name, deleted=True)
+            found = tx.insights.list_marks([schedule_id], limit).get(schedule_id, [])
+            specs = {r.version: r.spec for r in tx.schedules.list_revisions(schedule_id) if r.spec}
+            own = tx.schedules.get_schedule(schedule_id).name
             return [_planned(mark, specs.get(mark.version or 0), own) for mark in found]
 
         return self._store.read(work)
 
     def hours(self, since: datetime, until: datetime) -> list[HourLoad]:
         """The hours in which runs ended."""
-        return self._store.read(lambda tx: tx.count_hours(self._namespace, since, until))
+        return self._store.read(lambda tx: tx.insights.count_hours(self._namespace, since, until))
 
     def durations(self) -> dict[str, timedelta]:
         """How long runs take in the mean, by the id of their schedule."""
-        return self._store.read(lambda tx: tx.list_durations(self._namespace))
+        return self._store.read(lambda tx: tx.insights.list_durations(self._namespace))
 
     def planned(self, after: str, limit: int) -> tuple[list[Planned], str | None]:
         """Active schedules by name, and the name to go on after; None: these are all."""
-        return self._store.read(lambda tx: tx.list_planned(self._namespace, after, limit))
+        return self._store.read(lambda tx: tx.insights.list_planned(self._namespace, after, limit))
 
     def namespaces(self) -> list[str]:
         """Those that have schedules."""
-        return self._store.read(lambda tx: tx.list_inhabited())
+        return self._store.read(lambda tx: tx.insights.list_inhabited())
 
     def signal(self) -> tuple[object, ...]:
         """Something cheap that differs when what a page shows may have changed."""
-        return self._store.read(lambda tx: tx.signal(self._namespace))
+        return self._store.read(lambda tx: tx.insights.signal(self._namespace))
 
     def now(self) -> datetime:
         """By the clock of the books."""
@@ -178,12 +182,12 @@ def _planned(mark: RunMark, spec: ScheduleSpec | None, name: str) -> RunMark:
 
 
 def _zones(tx: Tx, runs: Sequence[Run]) -> dict[str, str]:
-    return {id_: spec.tz for id_, spec in tx.list_specs(runs).items()}
+    return {id_: spec.tz for id_, spec in tx.insights.list_specs(runs).items()}
 
 
 def _began_late(tx: Tx, namespace: str) -> list[Run]:
     """Those of the last day that began late, however much jitter they had."""
-    found = tx.list_late(namespace, tx.now - DAY, LATE, LOOKED_LATE)
-    specs = tx.list_specs(found)
+    found = tx.insights.list_late(namespace, tx.now - DAY, LATE, LOOKED_LATE)
+    specs = tx.insights.list_specs(found)
     by_run = [(run, lateness_by(run, specs.get(run.id))) for run in found]
     return [run for run, late in by_run if late is not None and late > LATE][:SHOWN]

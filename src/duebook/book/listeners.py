@@ -40,7 +40,7 @@ class Listeners(EventLog):
 
     def consumers(self) -> Consumers:
         """The groups and sinks of this namespace, by name."""
-        return self._store.read(lambda tx: tx.list_consumers(self._namespace))
+        return self._store.read(lambda tx: tx.consumers.list_consumers(self._namespace))
 
     def sinks(self) -> Consumers:
         """The sinks alone; `encode` shows one without its secrets."""
@@ -67,7 +67,7 @@ class Listeners(EventLog):
         """
 
         def work(tx: Tx) -> tuple[Consumer, str | None]:
-            known = {one.name: one for one in tx.list_consumers(self._namespace)}
+            known = {one.name: one for one in tx.consumers.list_consumers(self._namespace)}
             former = known.get(name)
             if former is None and sum(one.kind != "group" for one in known.values()) >= MOST_SINKS:
                 raise Conflict(f"namespace {self._namespace} has {MOST_SINKS} sinks already")
@@ -85,7 +85,7 @@ class Listeners(EventLog):
     def _save(self, tx: Tx, wanted: Consumer, start: str | int) -> Consumer:
         """In a SQLite file a consumer has one partition."""
         parts = wanted.partitions if self._store.sequences else 1
-        return tx.save_consumer(replace(wanted, partitions=parts), _start(tx, start))
+        return tx.consumers.save_consumer(replace(wanted, partitions=parts), _start(tx, start))
 
     def _note_sink(self, tx: Tx, former: Consumer | None, made: Consumer) -> None:
         """Secrets are compared, and not shown."""
@@ -100,14 +100,16 @@ class Listeners(EventLog):
 
     def lags(self) -> Lags:
         """How far each of them is behind."""
-        found = self._store.read(lambda tx: tx.list_lags())
+        found = self._store.read(lambda tx: tx.consumers.list_lags())
         return [lag for lag in found if lag.namespace == self._namespace]
 
     def partitions(self, name: str) -> Partitions:
         """How far a group or sink has come with each part of the keys; raises NotFound."""
 
         def work(tx: Tx) -> Partitions:
-            return tx.list_partitions(self._namespace, tx.get_consumer(self._namespace, name).name)
+            return tx.consumers.list_partitions(
+                self._namespace, tx.consumers.get_consumer(self._namespace, name).name
+            )
 
         return self._store.read(work)
 
@@ -115,8 +117,8 @@ class Listeners(EventLog):
         """Forget a group or sink, with its dead letters; raises NotFound."""
 
         def work(tx: Tx) -> None:
-            former = tx.get_consumer(self._namespace, name)
-            tx.remove_consumer(self._namespace, name)
+            former = tx.consumers.get_consumer(self._namespace, name)
+            tx.consumers.remove_consumer(self._namespace, name)
             self._audit.note(tx, "delete", _kind(former), name, before=encode(former))
 
         self._store.transact(work)
@@ -136,14 +138,14 @@ class Listeners(EventLog):
         asked = 0 if after is None else check_position(after, "after")
 
         def work(tx: Tx) -> tuple[int, int]:
-            consumer = tx.get_consumer(self._namespace, name)
-            last = tx.last_position()
+            consumer = tx.consumers.get_consumer(self._namespace, name)
+            last = tx.events.last_position()
             if asked > last:
                 raise Invalid(f"after {asked} is not on the log, which ends at {last}")
-            place = asked if moment is None else tx.position_at(moment)
-            place = max(place, tx.first_position() - 1)
-            before = [part.position for part in tx.list_partitions(self._namespace, name)]
-            count = tx.replay(self._namespace, name, place)
+            place = asked if moment is None else tx.events.position_at(moment)
+            place = max(place, tx.events.first_position() - 1)
+            before = [part.position for part in tx.consumers.list_partitions(self._namespace, name)]
+            count = tx.consumers.replay(self._namespace, name, place)
             was, is_now = ({"positions": at} for at in (before, [min(p, place) for p in before]))
             self._audit.note(tx, "replay", _kind(consumer), name, before=was, after=is_now)
             return place, count
@@ -163,8 +165,8 @@ class Listeners(EventLog):
 
         def work(tx: Tx) -> Letters:
             if name is not None:
-                tx.get_consumer(self._namespace, name)
-            found = tx.list_letters(self._namespace, name, limit, after)
+                tx.consumers.get_consumer(self._namespace, name)
+            found = tx.consumers.list_letters(self._namespace, name, limit, after)
             return Listing(found.rows, write_cursor(key, asked, found.last))
 
         return self._store.read(work)
@@ -174,7 +176,7 @@ class Listeners(EventLog):
 
         def work(tx: Tx) -> int:
             self._note_letters(tx, "replay_dead", name, event_id)
-            return tx.replay_letters(self._namespace, name, event_id)
+            return tx.consumers.replay_letters(self._namespace, name, event_id)
 
         return self._store.transact(work)
 
@@ -183,16 +185,16 @@ class Listeners(EventLog):
 
         def work(tx: Tx) -> int:
             self._note_letters(tx, "drop_dead", name, event_id)
-            return tx.drop_letters(self._namespace, name, event_id)
+            return tx.consumers.drop_letters(self._namespace, name, event_id)
 
         return self._store.transact(work)
 
     def _note_letters(self, tx: Tx, action: str, name: str, event_id: str | None) -> None:
-        consumer = tx.get_consumer(self._namespace, name)
-        count = tx.count_letters(self._namespace, name, event_id)
+        consumer = tx.consumers.get_consumer(self._namespace, name)
+        count = tx.consumers.count_letters(self._namespace, name, event_id)
         if event_id is not None and not count:
             raise NotFound(f'event "{shorten(event_id)}" is no dead letter of {name}')
-        dead = tx.count_letters(self._namespace, name, None)
+        dead = tx.consumers.count_letters(self._namespace, name, None)
         before = {"dead": dead}
         after: dict[str, Any] = {"dead": dead - count if action == "drop_dead" else dead}
         after |= {"letters": count} | ({} if event_id is None else {"event": event_id})
@@ -203,7 +205,7 @@ def _start(tx: Tx, start: str | int) -> int:
     """The position after which a new consumer begins; raises Invalid."""
     if start == "beginning":
         return 0
-    last = tx.last_position()
+    last = tx.events.last_position()
     if start == "end":
         return last
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:

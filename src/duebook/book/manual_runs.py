@@ -22,7 +22,7 @@ def begin(tx: Tx, snapshot: Snapshot, payload: dict[str, Any] | None = None) -> 
     """A manual run of a schedule; returns its id."""
     if snapshot.spec.instant:
         fire = ended_fire(Fire(tx.now, "manual"), snapshot, tx.now, payload)
-        (run_id,) = tx.create_ended(snapshot, [fire], payload)
+        (run_id,) = tx.runs.create_ended(snapshot, [fire], payload)
     else:
-        tx.create_run(snapshot, run_id := new_id(), payload)
+        tx.runs.create_run(snapshot, run_id := new_id(), payload)
     return run_id

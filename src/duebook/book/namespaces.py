@@ -33,8 +33,8 @@ class Namespaces:
         """Every namespace that has a quota or schedules, by name."""
 
         def work(tx: Tx) -> Uses:
-            quotas = {quota.namespace: quota for quota in tx.list_quotas()}
-            counts, kept = tx.count_by_namespace(), tx.count_use()
+            quotas = {quota.namespace: quota for quota in tx.quotas.list_quotas()}
+            counts, kept = tx.quotas.count_by_namespace(), tx.quotas.count_use()
             return [
                 _use(tx, quotas.get(name, Quota(name)), counts.get(name, 0), _size_in(kept, name))
                 for name in sorted(quotas.keys() | counts.keys())
@@ -66,15 +66,17 @@ class Namespaces:
                 pass
 
         def work(tx: Tx) -> NamespaceUse:
-            former = tx.lock_quota(name) or Quota(name)
-            tx.save_quota(quota)
+            former = tx.quotas.lock_quota(name) or Quota(name)
+            tx.quotas.save_quota(quota)
             self._note(tx, "limit", former, quota)
-            return _use(tx, quota, tx.count_schedules(name), _size_in(tx.count_use(), name))
+            return _use(
+                tx, quota, tx.quotas.count_schedules(name), _size_in(tx.quotas.count_use(), name)
+            )
 
         use = self._store.transact(work)
         if (most := quota.max_priority) is not None:
             # by itself: whoever edits a schedule locks its runs first, and then the quota
-            self._store.transact(lambda tx: tx.cap_priorities(name, most))
+            self._store.transact(lambda tx: tx.quotas.cap_priorities(name, most))
         return use
 
     def free(self, name: str) -> None:
@@ -82,10 +84,10 @@ class Namespaces:
         check_quota_name(name)
 
         def work(tx: Tx) -> None:
-            former = tx.lock_quota(name)
+            former = tx.quotas.lock_quota(name)
             if former is None:
                 raise NotFound(f'namespace "{name}" has no quota')
-            tx.remove_quota(name)
+            tx.quotas.remove_quota(name)
             self._note(tx, "free", former, Quota(name))
 
         self._store.transact(work)
@@ -95,7 +97,7 @@ class Namespaces:
         `duebook db check --deep` find that what is kept is wrong; those who write wait meanwhile.
         """
         check_name(name, "namespace")
-        return self._store.transact(lambda tx: tx.recount_use(name))
+        return self._store.transact(lambda tx: tx.quotas.recount_use(name))
 
     def _note(self, tx: Tx, action: str, was: Quota, is_now: Quota) -> None:
         name, before, after = is_now.namespace, encode(was), encode(is_now)

@@ -26,4 +26,4 @@ class Nodes:
 
     def list(self) -> Listed:
         """Every node whose lease has not run out, by name, the oldest first."""
-        return self._store.read(lambda tx: tx.list_nodes(self._sees))
+        return self._store.read(lambda tx: tx.nodes.list_nodes(self._sees))

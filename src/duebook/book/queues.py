@@ -33,7 +33,7 @@ class Queues:
 
     def list(self) -> QueueList:
         """Every queue that has limits or work, by name."""
-        return self._store.read(lambda tx: tx.list_queues(self._sees))
+        return self._store.read(lambda tx: tx.queues.list_queues(self._sees))
 
     def limit(
         self, name: str, concurrency: int | None = None, rate: str | Rate | None = None
@@ -51,8 +51,8 @@ class Queues:
         )
 
         def work(tx: Tx) -> Queue:
-            former = tx.get_queue(queue.name)
-            tx.limit_queue(queue)
+            former = tx.queues.get_queue(queue.name)
+            tx.queues.limit_queue(queue)
             self._note(tx, "limit", former or Queue(queue.name), queue)
             return queue
 
@@ -63,8 +63,8 @@ class Queues:
         check_name(name, "queue")
 
         def work(tx: Tx) -> None:
-            former = tx.get_queue(name)
-            if former is None or not tx.free_queue(name):
+            former = tx.queues.get_queue(name)
+            if former is None or not tx.queues.free_queue(name):
                 raise NotFound(f'queue "{name}" has no limits')
             self._note(tx, "free", former, Queue(name))
 

@@ -41,37 +41,37 @@ def admit(
     namespace without a quota of its own costs one lookup, without a lock: of what others write at
     the same moment, the defaults of all namespaces see nothing.
     """
-    standing = tx.get_standing(namespace)
+    standing = tx.quotas.get_standing(namespace)
     if standing.own is None:
         _refuse_beyond(replace(standing.default, namespace=namespace), standing, made, was)
         return
-    quota = tx.lock_quota(namespace) or standing.own
-    standing = tx.get_standing(namespace)
+    quota = tx.quotas.lock_quota(namespace) or standing.own
+    standing = tx.quotas.get_standing(namespace)
     _refuse_beyond(_effective(quota, standing.default), standing, made, was)
     for _, spec in made:
         _refuse_priority(quota, spec.priority, 0 if was is None else was.priority)
     if quota.schedules is not None and was is None:
-        _refuse_number(quota, quota.schedules, tx.count_schedules(namespace))
+        _refuse_number(quota, quota.schedules, tx.quotas.count_schedules(namespace))
     if quota.fires_per_minute is not None:
         while rate_schedules(tx, namespace):
             pass
-        fires = tx.sum_rates(namespace)
+        fires = tx.quotas.sum_rates(namespace)
         if fires > quota.fires_per_minute + _ROUNDING and _fires_more(tx, made, was):
             raise _too_often(quota, quota.fires_per_minute, fires)
 
 
 def admit_template(tx: Tx, namespace: str) -> None:
     """As above, for a template that was written just now: they count as definitions do."""
-    standing = tx.get_standing(namespace)
+    standing = tx.quotas.get_standing(namespace)
     quota = _effective(standing.own or Quota(namespace), standing.default)
-    size = standing.definition_bytes + tx.sum_templates(namespace)
+    size = standing.definition_bytes + tx.quotas.sum_templates(namespace)
     if quota.definition_bytes is not None and size > quota.definition_bytes:
         raise _too_large(quota, quota.definition_bytes, size)
 
 
 def refuse_high_priority(tx: Tx, namespace: str, priority: int) -> None:
     """As above, for the priority of one run."""
-    if priority and (quota := tx.get_quota(namespace)) is not None:
+    if priority and (quota := tx.quotas.get_quota(namespace)) is not None:
         _refuse_priority(quota, priority, 0)
 
 
@@ -127,14 +127,14 @@ def _refuse_priority(quota: Quota, priority: int, former: int) -> None:
 
 def refuse_large_payload(tx: Tx, namespace: str, payload: dict[str, Any]) -> None:
     """As above, for the payload of one run."""
-    standing = tx.get_standing(namespace)
+    standing = tx.quotas.get_standing(namespace)
     _refuse_payload(_effective(standing.own or Quota(namespace), standing.default), payload)
 
 
 def rate_schedules(tx: Tx, namespace: str) -> int:
     """Put down the rates of some schedules of which none is known; returns of how many."""
-    unrated = tx.list_unrated(namespace, RATED_AT_ONCE)
-    tx.rate_revisions(
+    unrated = tx.quotas.list_unrated(namespace, RATED_AT_ONCE)
+    tx.quotas.rate_revisions(
         [
             (id_, version, 0.0 if spec is None else mean_rate(name, spec, tx.now))
             for id_, version, name, spec in unrated
@@ -145,9 +145,9 @@ def rate_schedules(tx: Tx, namespace: str) -> int:
 
 def fires_of(tx: Tx, namespace: str) -> float:
     """The rate of all schedules of a namespace; writes nothing."""
-    unrated = tx.list_unrated(namespace, RATED_AT_ONCE)
+    unrated = tx.quotas.list_unrated(namespace, RATED_AT_ONCE)
     rates = (mean_rate(name, spec, tx.now) for _, _, name, spec in unrated if spec is not None)
-    return tx.sum_rates(namespace) + sum(rates)
+    return tx.quotas.sum_rates(namespace) + sum(rates)
 
 
 def _refuse_payload(quota: Quota, payload: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ def look(
     duration."""
     given = parse_duration(grace)
     try:
-        health = store.read(lambda tx: tx.health(given, namespaces))
+        health = store.read(lambda tx: tx.status.health(given, namespaces))
     except (Conflict, Unavailable) as error:
         return unreachable(error)
     return Readiness(health.now, tuple(judge(health)), notes=tuple(notes(health)))
@@ -41,7 +41,7 @@ def look(
 def look_here(store: Store, trouble: Callable[[], str | None] | None) -> Readiness:
     """Whether the node of this process works; `trouble` says why not, as far as it knows itself."""
     try:
-        now, unfit = store.read(lambda tx: (tx.now, tx.unfit()))
+        now, unfit = store.read(lambda tx: (tx.now, tx.status.unfit()))
     except (Conflict, Unavailable) as error:
         return unreachable(error, NODE_CHECKS)
     problems = [] if unfit is None else [Problem("schema", unfit)]

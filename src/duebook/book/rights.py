@@ -56,11 +56,11 @@ class Rights:
 
         @cache
         def known() -> frozenset[str]:
-            return frozenset({*self._tasks.names, *tx.list_known_tasks(self._namespace)})
+            return frozenset({*self._tasks.names, *tx.nodes.list_known_tasks(self._namespace)})
 
         @cache
         def has_flow(name: str) -> bool:
-            return tx.get_flow(self._namespace, name) is not None
+            return tx.flows.get_flow(self._namespace, name) is not None
 
         kind, _, name = self._by.partition(":")
         for target, current in targets:

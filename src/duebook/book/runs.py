@@ -60,25 +60,25 @@ class Runs:
         def work(tx: Tx) -> RunList:
             schedule_id = None
             if schedule is not None:
-                schedule_id = tx.find_schedule(namespace, schedule, deleted=True)
+                schedule_id = tx.schedules.find_schedule(namespace, schedule, deleted=True)
             found = load_run_filter(dict(wanted), schedule_id)
             asked = ["runs", namespace, found.asked]
             after = read_cursor(key, asked, cursor, "i" if schedule_id is None else "ii")
-            page = tx.list_runs(namespace, found, after, limit)
+            page = tx.lists.list_runs(namespace, found, after, limit)
             return Listing(page.rows, write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 
     def short_ids(self, runs: Sequence[Run]) -> dict[str, str]:
         """For each id the beginning of it that stands for this run alone, by now."""
-        return self._store.read(lambda tx: {run.id: tx.short_id(run.id) for run in runs})
+        return self._store.read(lambda tx: {run.id: tx.runs.short_id(run.id) for run in runs})
 
     def cancel(self, run_id: str) -> str:
         """`cancelled`, or `requested` when it runs; raises Conflict when it has ended."""
 
         def work(tx: Tx) -> str:
             run = self._find(tx, run_id)
-            how = tx.cancel(run.id, "cancelled")
+            how = tx.runs.cancel(run.id, "cancelled")
             self._note(tx, "cancel", run, how)
             return how
 
@@ -93,13 +93,13 @@ class Runs:
         def work(tx: Tx) -> Run:
             run = self._find(tx, run_id)
             if run.flow is None:
-                tx.reopen(run.id)
+                tx.runs.reopen(run.id)
             else:
                 from duebook.book.flows import reopen_flow  # seldom, and it takes its time
 
                 reopen_flow(tx, run)
             self._note(tx, "retry", run, "queued")
-            return tx.get_run(run.id)
+            return tx.runs.get_run(run.id)
 
         return self._store.transact(work)
 
@@ -108,13 +108,13 @@ class Runs:
 
         def work(tx: Tx) -> Any:
             run = self._find(tx, run_id)
-            return run.output if run.output_size is None else tx.get_output(run.id)
+            return run.output if run.output_size is None else tx.runs.get_output(run.id)
 
         return self._store.read(work)
 
     def attempts(self, run_id: str) -> Attempts:
         """The attempts that ended while the run went on; the oldest first."""
-        return self._store.read(lambda tx: tx.list_attempts(self._find(tx, run_id).id))
+        return self._store.read(lambda tx: tx.runs.list_attempts(self._find(tx, run_id).id))
 
     def log(self, run_id: str, after: Page = START, limit: int = 1_000) -> Lines:
         """Lines from a place on, with the place of each."""
@@ -122,7 +122,7 @@ class Runs:
             raise Invalid(f"limit {limit} is no number from 1 on")
 
         def work(tx: Tx) -> Lines:
-            return tx.list_log(self._find(tx, run_id).id, after, limit)
+            return tx.runs.list_log(self._find(tx, run_id).id, after, limit)
 
         return self._store.read(work)
 
@@ -133,4 +133,4 @@ class Runs:
     def _find(self, tx: Tx, run_id: str) -> Run:
         if not isinstance(run_id, str) or not looks_like_prefix(run_id):
             raise NotFound(f'run "{shorten(run_id)}" does not exist; an id looks like {new_id()}')
-        return tx.get_run(tx.find_run(self._namespace, run_id))
+        return tx.runs.get_run(tx.runs.find_run(self._namespace, run_id))

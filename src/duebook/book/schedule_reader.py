@@ -102,7 +102,7 @@ class ScheduleReader:
 
         def work(tx: Tx) -> Schedule:
             schedule_id = self._find(tx, name)
-            (schedule,) = with_problems(tx, [tx.get_schedule(schedule_id)])
+            (schedule,) = with_problems(tx, [tx.schedules.get_schedule(schedule_id)])
             return with_latest(tx, schedule)
 
         return self._store.read(work)
@@ -131,14 +131,16 @@ class ScheduleReader:
         after = read_cursor(key, asked, cursor, *_SHAPES[order])
 
         def work(tx: Tx) -> Listed:
-            page = tx.list_schedules(self._namespace, found, order, after, limit)
+            page = tx.lists.list_schedules(self._namespace, found, order, after, limit)
             return Listing(with_problems(tx, page.rows), write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 
     def revisions(self, name: str) -> Revisions:
         """Every definition that was in force, the first one first; also of deleted schedules."""
-        return self._store.read(lambda tx: tx.list_revisions(self._find(tx, name, deleted=True)))
+        return self._store.read(
+            lambda tx: tx.schedules.list_revisions(self._find(tx, name, deleted=True))
+        )
 
     def render(self, name: str, payload: dict[str, Any] | None = None) -> dict[str, Any]:
         """What `trigger` would execute now: `target` and `payload`, their templates rendered.
@@ -148,7 +150,7 @@ class ScheduleReader:
         if payload is not None:
             check_payload("payload", payload)
         return self._store.read(
-            lambda tx: render_form(tx, tx.snapshot(self._find(tx, name)), payload)
+            lambda tx: render_form(tx, tx.plans.snapshot(self._find(tx, name)), payload)
         )
 
     def preview(self, name: str, count: int = 10) -> DueTimeList:
@@ -160,7 +162,7 @@ class ScheduleReader:
             raise Invalid(f"count {shorten(count)} is no number 1 to {MOST_PREVIEWED:,}")
 
         def work(tx: Tx) -> DueTimeList:
-            snapshot = tx.snapshot(self._find(tx, name))
+            snapshot = tx.plans.snapshot(self._find(tx, name))
             most = snapshot.spec.max_runs
             left = count if most is None else min(count, max(most - snapshot.fired, 0))
             budget = self._budget
@@ -177,9 +179,9 @@ class ScheduleReader:
         """
 
         def work(tx: Tx) -> Edited:
-            schedule = tx.get_schedule(self._find(tx, name))
+            schedule = tx.schedules.get_schedule(self._find(tx, name))
             salvaged = find_unreadable(tx, schedule)
-            snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+            snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
             current, form = form_after(tx, schedule, changes)
             spec, _ = read_edit(form, current, schedule.name)
             self._rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
@@ -242,19 +244,21 @@ class ScheduleReader:
         def work(tx: Tx) -> Entries:
             schedule_id = self._find(tx, name, deleted=True)
             asked = ["ledger", schedule_id, found.asked]
-            page = tx.list_ledger(schedule_id, found, read_cursor(key, asked, cursor, "ii"), limit)
+            page = tx.ledger.list_ledger(
+                schedule_id, found, read_cursor(key, asked, cursor, "ii"), limit
+            )
             return Listing(page.rows, write_cursor(key, asked, page.last))
 
         return self._store.read(work)
 
     def exceptions(self, name: str) -> Said:
         """What was said about due times to come: skipped ones and moved ones."""
-        return self._store.read(lambda tx: tx.list_exceptions(self._find(tx, name)))
+        return self._store.read(lambda tx: tx.schedules.list_exceptions(self._find(tx, name)))
 
     def _find(self, tx: Tx, name: str, deleted: bool = False) -> str:
         if not isinstance(name, str):
             raise Invalid(f"name {shorten(name)} is no text")
-        return tx.find_schedule(self._namespace, name, deleted)
+        return tx.schedules.find_schedule(self._namespace, name, deleted)
 
 
 def _controls(snapshot: Snapshot, now: datetime, budget: Budget | None) -> list[Iterator[DueTime]]:
@@ -290,7 +294,7 @@ def read_edit(
 
 def with_latest(tx: Tx, schedule: Schedule) -> Schedule:
     """With its latest run."""
-    return replace(schedule, last_run=tx.latest_runs([schedule.id]).get(schedule.id))
+    return replace(schedule, last_run=tx.schedules.latest_runs([schedule.id]).get(schedule.id))
 
 
 def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
@@ -299,9 +303,9 @@ def with_problems(tx: Tx, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
     well = [s for s in schedules if s.status == "active" and s.problem is None and s.spec]
     if not well:
         return schedules
-    served = tx.list_served()
+    served = tx.nodes.list_served()
     named = {s.namespace for s in well if s.spec and isinstance(s.spec.target, TaskTarget)}
-    known = {namespace: tx.list_known_tasks(namespace) for namespace in named}
+    known = {namespace: tx.nodes.list_known_tasks(namespace) for namespace in named}
     wrong = {s.id: _problem(s, served, known.get(s.namespace, set())) for s in well}
     return [
         replace(schedule, problem=problem) if (problem := wrong.get(schedule.id)) else schedule

@@ -134,10 +134,10 @@ class Schedules(ScheduleReader):
         new = first_state(wanted, self._namespace, tx.now)
         refuse_circle(tx, self._namespace, new.name, new.spec)
         maker = by or self._audit.by
-        tx.create_schedules([new], maker, tx.now)
+        tx.schedules.create_schedules([new], maker, tx.now)
         admit(tx, self._namespace, [(new.name, new.spec)], None)
         self._audit.created(tx, [new], maker)
-        return tx.get_schedule(new.id)
+        return tx.schedules.get_schedule(new.id)
 
     def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted:
         """What `create` would make, and when that is due next; nothing is made.
@@ -219,7 +219,9 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> tuple[Schedule, Declared]:
             try:
-                schedule = tx.get_schedule(tx.find_schedule(self._namespace, name))
+                schedule = tx.schedules.get_schedule(
+                    tx.schedules.find_schedule(self._namespace, name)
+                )
             except NotFound:
                 return self._create(tx, Wanted(name, spec, enabled=True), by), "created"
             if schedule.created_by != by:
@@ -241,7 +243,7 @@ class Schedules(ScheduleReader):
     def _edit(self, tx: Tx, schedule: Schedule, spec: ScheduleSpec, by: str) -> Schedule:
         """Put a definition in force by the edit rule; what says nothing new changes nothing."""
         salvaged = find_unreadable(tx, schedule)
-        snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+        snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
         spec = spec.anchored(schedule.created_at)
         if spec == snapshot.spec and salvaged is None:
             return schedule
@@ -256,11 +258,11 @@ class Schedules(ScheduleReader):
         else:
             planned = plan_repair(salvaged, spec, tx.now)
         maker = by or self._audit.by
-        tx.update_schedule(schedule, spec, planned, maker)
+        tx.schedules.update_schedule(schedule, spec, planned, maker)
         admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
         self._audit.edited(tx, schedule, snapshot.spec, spec, maker)
         missed = find_missed(tx, schedule, snapshot, spec)
-        edited = tx.get_schedule(schedule.id)
+        edited = tx.schedules.get_schedule(schedule.id)
         return replace(edited, notes=(missed.note,)) if missed else edited
 
     def update(
@@ -330,8 +332,8 @@ class Schedules(ScheduleReader):
         def work(tx: Tx) -> None:
             schedule = self._of_version(tx, name, version)
             # what nobody here can read has due times that nobody here can count
-            skips = plan_end(tx.snapshot(schedule.id), tx.now) if schedule.spec else ()
-            tx.delete_schedules([(schedule, skips)])
+            skips = plan_end(tx.plans.snapshot(schedule.id), tx.now) if schedule.spec else ()
+            tx.schedules.delete_schedules([(schedule, skips)])
             self._audit.deleted(tx, [schedule])
 
         self._store.transact(work)
@@ -346,7 +348,7 @@ class Schedules(ScheduleReader):
         pause = _read_action("pause", reason, until)
 
         def work(tx: Tx) -> Schedule:
-            schedule = tx.get_schedule(self._find(tx, name))
+            schedule = tx.schedules.get_schedule(self._find(tx, name))
             _refuse_state(name, schedule.status, "active")
             refuse_past_end(tx, pause)
             return with_latest(tx, self._pause(tx, schedule, pause.reason, pause.until))
@@ -361,19 +363,19 @@ class Schedules(ScheduleReader):
         until: datetime | None = None,
     ) -> Schedule:
         salvaged = find_unreadable(tx, schedule)
-        snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+        snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
         _refuse_state(schedule.name, snapshot.status, "active")
         paused = plan_pause if salvaged is None else pause_unread
-        tx.pause([paused(snapshot, tx.now)], reason, until)
+        tx.plans.pause([paused(snapshot, tx.now)], reason, until)
         if salvaged is not None:
-            tx.mark_problem(schedule.id, salvaged.problem, until)
+            tx.plans.mark_problem(schedule.id, salvaged.problem, until)
         return self._audit.acted(tx, "pause", snapshot, reason=reason, until=until)
 
     def resume(self, name: str) -> Schedule:
         """Go on; due times that fell meanwhile follow `on_resume`."""
 
         def work(tx: Tx) -> Schedule:
-            schedule = tx.get_schedule(self._find(tx, name))
+            schedule = tx.schedules.get_schedule(self._find(tx, name))
             _refuse_state(name, schedule.status, "paused")
             return with_latest(tx, self._resume(tx, schedule))
 
@@ -381,12 +383,12 @@ class Schedules(ScheduleReader):
 
     def _resume(self, tx: Tx, schedule: Schedule) -> Schedule:
         salvaged = find_unreadable(tx, schedule)
-        snapshot = tx.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+        snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
         _refuse_state(schedule.name, snapshot.status, "paused")
         resumed = plan_resume if salvaged is None else resume_unread
-        tx.commit([resumed(snapshot, tx.now)], None)
+        tx.plans.commit([resumed(snapshot, tx.now)], None)
         if salvaged is not None:
-            tx.mark_problem(schedule.id, salvaged.problem, tx.now)
+            tx.plans.mark_problem(schedule.id, salvaged.problem, tx.now)
         return self._audit.acted(tx, "resume", snapshot)
 
     def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
@@ -398,7 +400,7 @@ class Schedules(ScheduleReader):
             check_payload("payload", payload)
 
         def work(tx: Tx) -> Run:
-            snapshot = tx.snapshot(self._find(tx, name))
+            snapshot = tx.plans.snapshot(self._find(tx, name))
             self._tasks.refuse_fenced(snapshot.spec.target, self._namespace)
             if payload is not None:
                 if isinstance(snapshot.spec.target, CommandTarget):
@@ -407,7 +409,7 @@ class Schedules(ScheduleReader):
                 refuse_large_payload(tx, self._namespace, payload)
             run_id = begin(tx, snapshot, payload)
             self._audit.told(tx, "trigger", snapshot, run_id=run_id)
-            return tx.get_run(run_id)
+            return tx.runs.get_run(run_id)
 
         return self._store.transact(work)
 
@@ -425,11 +427,13 @@ class Schedules(ScheduleReader):
             snapshot, next_due_at = self._next(tx, name)
             _refuse_other(next_due_at, meant)
             if moment <= tx.now:  # behind the watermark it is due at once, and not missed
-                tx.commit([plan(snapshot, tx.now)], None)
+                tx.plans.commit([plan(snapshot, tx.now)], None)
             refuse_decided(tx, snapshot, moment)
             moved = {_where_from(snapshot, next_due_at)}
             if next_due_at not in moved:
-                tx.remove_exception(snapshot.schedule_id, DueException(next_due_at, "moved_here"))
+                tx.schedules.remove_exception(
+                    snapshot.schedule_id, DueException(next_due_at, "moved_here")
+                )
                 if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
                     moved.add(next_due_at)  # it had been moved onto another one: both move on
             away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
@@ -466,17 +470,19 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> Schedule:
             snapshot, next_due_at = self._next(tx, name, needed=False)
-            said = [e for e in tx.list_exceptions(snapshot.schedule_id) if e.due_at == moment]
+            said = [
+                e for e in tx.schedules.list_exceptions(snapshot.schedule_id) if e.due_at == moment
+            ]
             taken = [e for e in said if e.kind in ("skip", "moved_away")]
             if not taken:
                 raise Conflict(f"nothing was said about due time {format_instant(moment)}")
             if min(moment, *(e.moved_to or moment for e in taken)) <= tx.now:
                 raise Conflict(f"due time {format_instant(moment)} was decided already")
             for exception in taken:
-                tx.remove_exception(snapshot.schedule_id, exception)
+                tx.schedules.remove_exception(snapshot.schedule_id, exception)
                 if exception.moved_to is not None:
                     here = DueException(exception.moved_to, "moved_here")
-                    tx.remove_exception(snapshot.schedule_id, here)
+                    tx.schedules.remove_exception(snapshot.schedule_id, here)
             restored = self._say(tx, snapshot)
             self._audit.moved(tx, "restore", snapshot, next_due_at or moment, restored.next_due_at)
             return restored
@@ -502,7 +508,7 @@ class Schedules(ScheduleReader):
             raise Invalid(f'reprocess "{shorten(reprocess)}" is not one of failed, all')
 
         def work(tx: Tx) -> RunList | Moments:
-            snapshot = tx.snapshot(self._find(tx, name))
+            snapshot = tx.plans.snapshot(self._find(tx, name))
             missing, again = find_missing(tx, snapshot, since, until, reprocess)
             if dry_run:
                 return sorted([*missing, *(run.due_at for run in again if run.due_at)])
@@ -510,7 +516,7 @@ class Schedules(ScheduleReader):
                 times = {"start": since, "end": until}
                 how = {"reprocess": reprocess, "runs": len(queued)}
                 self._audit.told(tx, "backfill", snapshot, **times, **how)
-            return [tx.get_run(run_id) for run_id in queued]
+            return [tx.runs.get_run(run_id) for run_id in queued]
 
         return self._store.read(work) if dry_run else self._store.transact(work)
 
@@ -538,8 +544,8 @@ class Schedules(ScheduleReader):
         return Withdrawn(cancelled, begun)
 
     def _withdraw(self, tx: Tx, name: str, run_ids: Sequence[str]) -> int:
-        snapshot = tx.snapshot(self._find(tx, name))
-        taken = len(tx.withdraw(run_ids, "cancelled"))
+        snapshot = tx.plans.snapshot(self._find(tx, name))
+        taken = len(tx.runs.withdraw(run_ids, "cancelled"))
         if taken:
             self._audit.told(tx, "undo_backfill", snapshot, runs=taken)
         return taken
@@ -552,7 +558,7 @@ class Schedules(ScheduleReader):
         return True
 
     def _of_version(self, tx: Tx, name: str, version: int | None) -> Schedule:
-        schedule = tx.get_schedule(self._find(tx, name))
+        schedule = tx.schedules.get_schedule(self._find(tx, name))
         if version is not None and version != schedule.version:
             raise Conflict(
                 f'schedule "{schedule.name}" has version {schedule.version}, not {version}; '
@@ -561,7 +567,7 @@ class Schedules(ScheduleReader):
         return schedule
 
     def _in_state(self, tx: Tx, name: str, status: str) -> Snapshot:
-        snapshot = tx.snapshot(self._find(tx, name))
+        snapshot = tx.plans.snapshot(self._find(tx, name))
         _refuse_state(name, snapshot.status, status)
         return snapshot
 
@@ -584,9 +590,9 @@ class Schedules(ScheduleReader):
     def _say(self, tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
         """Record what a person said about due times, and plan anew with it."""
         for exception in exceptions:
-            tx.add_exception(snapshot.schedule_id, exception)
-        tx.commit([plan(tx.snapshot(snapshot.schedule_id), tx.now)], None)
-        return with_latest(tx, tx.get_schedule(snapshot.schedule_id))
+            tx.schedules.add_exception(snapshot.schedule_id, exception)
+        tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)
+        return with_latest(tx, tx.schedules.get_schedule(snapshot.schedule_id))
 
 
 def _refuse_state(name: str, status: str, needed: str) -> None:

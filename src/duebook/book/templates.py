@@ -56,9 +56,9 @@ class Templates:
         def work(tx: Tx) -> ScheduleTemplate:
             if "target" in given:
                 self._rights.refuse(tx, spec.target)
-            former = tx.get_template(self._namespace, name)
+            former = tx.schedules.get_template(self._namespace, name)
             maker = by or self._audit.by
-            tx.save_template(self._namespace, name, form, maker)
+            tx.schedules.save_template(self._namespace, name, form, maker)
             admit_template(tx, self._namespace)
             before = None if former is None else former.defaults
             self._note(tx, "create" if before is None else "update", name, before, form, maker)
@@ -72,14 +72,14 @@ class Templates:
 
     def list(self) -> Listed:
         """Every template of the namespace, by name."""
-        return self._store.read(lambda tx: tx.list_templates(self._namespace))
+        return self._store.read(lambda tx: tx.schedules.list_templates(self._namespace))
 
     def remove(self, name: str) -> None:
         """Forget a template; its schedules stay as they are. Raises NotFound."""
 
         def work(tx: Tx) -> None:
             former = find_template(tx, self._namespace, name)
-            tx.remove_template(self._namespace, name)
+            tx.schedules.remove_template(self._namespace, name)
             self._note(tx, "delete", name, former.defaults, None)
 
         self._store.transact(work)
@@ -101,9 +101,9 @@ def find_template(tx: Tx, namespace: str, name: str) -> ScheduleTemplate:
     """The template of that name; raises NotFound, which tells names that are near."""
     if not isinstance(name, str):
         raise Invalid(f"template {shorten(name)} is no text")
-    found = tx.get_template(namespace, name)
+    found = tx.schedules.get_template(namespace, name)
     if found is None:
-        known = [template.name for template in tx.list_templates(namespace)]
+        known = [template.name for template in tx.schedules.list_templates(namespace)]
         raise NotFound(f'template "{shorten(name)}" does not exist{_near(name, known)}')
     return found
 

@@ -65,7 +65,7 @@ class Tokens:
             if until is not None and until <= tx.now:
                 raise Invalid(f"expires_at {format_instant(until)} is in the past")
             token = AccessToken(token_id, name, wanted, seen, tx.now, self._audit.by, until)
-            tx.create_token(token, digest_of(secret))
+            tx.access.create_token(token, digest_of(secret))
             self._audit.note(tx, "create", "token", name, token_id, after=token_scope(token))
             return token
 
@@ -73,7 +73,7 @@ class Tokens:
 
     def list(self) -> TokenList:
         """Every token by name, also those that were revoked or expired."""
-        return self._store.read(lambda tx: tx.list_tokens())
+        return self._store.read(lambda tx: tx.access.list_tokens())
 
     def revoke(self, name: str) -> AccessToken:
         """From now on it opens nothing, by name or id; raises NotFound, and Conflict when it was
@@ -82,8 +82,8 @@ class Tokens:
             raise Invalid(f"token {shorten(name)} is no text")
 
         def work(tx: Tx) -> AccessToken:
-            token_id = tx.find_token(name)
-            if not tx.revoke_token(token_id):
+            token_id = tx.access.find_token(name)
+            if not tx.access.revoke_token(token_id):
                 raise Conflict(f'token "{shorten(name)}" was revoked already')
             token = _known(tx, token_id)
             self._audit.note(tx, "revoke", "token", token.name, token_id, token_scope(token))
@@ -100,7 +100,7 @@ class Tokens:
         if parts is None:
             return None
         token_id, digest = parts
-        found, now = self._store.read(lambda tx: (tx.get_token(token_id), tx.now))
+        found, now = self._store.read(lambda tx: (tx.access.get_token(token_id), tx.now))
         if found is None:
             return None
         token, kept = found
@@ -116,12 +116,12 @@ class Tokens:
             return
         self._used[token.id] = now  # also when it fails: nobody waits for it at every request
         try:
-            self._store.transact(lambda tx: tx.use_token(token.id, since))
+            self._store.transact(lambda tx: tx.access.use_token(token.id, since))
         except DuebookError as error:
             log.warning("that token %s was used cannot be put down: %s", token.name, error)
 
 
 def _known(tx: Tx, token_id: str) -> AccessToken:
-    found: Any = tx.get_token(token_id)
+    found: Any = tx.access.get_token(token_id)
     token: AccessToken = found[0]
     return token

@@ -51,7 +51,7 @@ def find_missed(
     since = tx.now - _window(spec)
     entries = [
         entry
-        for entry in tx.list_ledger_between(schedule.id, since, tx.now, MOST_ENTRIES)
+        for entry in tx.ledger.list_ledger_between(schedule.id, since, tx.now, MOST_ENTRIES)
         if entry.reason in RECORDED
     ]
     if not entries:

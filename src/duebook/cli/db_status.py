@@ -85,7 +85,7 @@ def _look(url: str) -> tuple[Inventory | None, str | None]:
     except (Conflict, Unavailable) as error:
         return None, str(error)
     try:
-        return store.read(lambda tx: tx.inventory(), patient=True), None
+        return store.read(lambda tx: tx.status.inventory(), patient=True), None
     finally:
         store.close()
 

@@ -353,7 +353,7 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
     measures = Measures()
     with open_database() as book:
         session = new_session("scheduler")
-        book.store.transact(lambda tx: tx.begin_session(session, TICK_LEASE))
+        book.store.transact(lambda tx: tx.nodes.begin_session(session, TICK_LEASE))
         try:
             bury_gone(book.store, session.id)
             if flows:
@@ -362,12 +362,12 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
             if book.store.sequences:
                 Sequencer(book.store).step()
         finally:
-            book.store.transact(lambda tx: tx.end_session(session.id))
+            book.store.transact(lambda tx: tx.nodes.end_session(session.id))
         answer = {
             "fired": measures.fired,
             "skipped": measures.skipped.total(),
             "deferred": measures.deferred,
-            "remaining": book.store.read(lambda tx: tx.count_due()),
+            "remaining": book.store.read(lambda tx: tx.plans.count_due()),
         }
         if as_json:
             next_due_at = None if wake_at is None else format_instant(wake_at)

@@ -163,7 +163,7 @@ def _entrance(store: Store, database_url: str, listening: ListeningSocket) -> En
 
 
 def _refuse_without_token(store: Store, listening: ListeningSocket) -> None:
-    tokens, now = store.read(lambda tx: (tx.list_tokens(), tx.now))
+    tokens, now = store.read(lambda tx: (tx.access.list_tokens(), tx.now))
     if not any(token.opens(now) for token in tokens):
         raise Invalid(
             f"--host {listening.host}: others could reach the API, and there is no token yet; "

@@ -139,7 +139,7 @@ class Courier:
         if not ready:
             return None
         parts = [cursor.part for cursor in ready]
-        if letters := tx.take_letters(self.consumer, parts, self._batch):
+        if letters := tx.consumers.take_letters(self.consumer, parts, self._batch):
             again = [Delivery(event, self._part(event), True, True) for event in letters]
             return Round(again, [], 0, now, True, letters=True)
         due = [h for part in parts for h in self._held_in(part) if h.retry_at <= now]
@@ -167,7 +167,7 @@ class Courier:
     def _fetch_new(self, tx: Tx, cursors: list[Cursor]) -> Round:
         consumer, parts = self.consumer, [cursor.part for cursor in cursors]
         after = min(self._seen[part] for part in parts)
-        batch = tx.read_events(
+        batch = tx.events.read_events(
             consumer.namespace, after, self._batch, consumer.topics, parts, consumer.partitions
         )
         deliveries = []
@@ -182,7 +182,7 @@ class Courier:
         self._retried_last = True
         consumer, first = self.consumer, min(held.position for held in due)
         parts = sorted({held.part for held in due})
-        batch = tx.read_events(
+        batch = tx.events.read_events(
             consumer.namespace,
             first - 1,
             self._batch,
@@ -224,7 +224,7 @@ class Courier:
         if found.letters:
             return self._settle_letters(tx, found, report)
         moves = self._moves(found, report)
-        moved = tx.move_cursors(self.consumer, self.member, moves)
+        moved = tx.consumers.move_cursors(self.consumer, self.member, moves)
         if len(moved) < len(moves):
             log.info("%s: some partitions went to another member", self.consumer.name)
             self._shared_at = float("-inf")
@@ -239,7 +239,7 @@ class Courier:
             if event.id not in report.untried:
                 why = failed.get(event.id)
                 error = None if why is None else told(event, why)
-                settled &= tx.settle_letter(self.consumer, event.id, error)
+                settled &= tx.consumers.settle_letter(self.consumer, event.id, error)
         return settled
 
     def settled(self, found: Round, report: Report) -> None:
@@ -315,9 +315,13 @@ class Courier:
         began = self._monotonic()
 
         def work(tx: Tx) -> tuple[list[Cursor], list[HeldKey], Consumer]:
-            cursors = tx.share_cursors(self.consumer, self.member, self._lease, share)
-            held = tx.list_held(self.consumer, self.member)
-            return cursors, held, tx.get_consumer(self.consumer.namespace, self.consumer.name)
+            cursors = tx.consumers.share_cursors(self.consumer, self.member, self._lease, share)
+            held = tx.consumers.list_held(self.consumer, self.member)
+            return (
+                cursors,
+                held,
+                tx.consumers.get_consumer(self.consumer.namespace, self.consumer.name),
+            )
 
         cursors, waiting, self.consumer = self._store.transact(work)
         self._held = {cursor.part: {} for cursor in cursors}
@@ -351,7 +355,7 @@ class Courier:
                 continue  # by then it showed it itself
             try:
                 self._store.transact(
-                    lambda tx: tx.renew_member(self.consumer, self.member, self._lease)
+                    lambda tx: tx.consumers.renew_member(self.consumer, self.member, self._lease)
                 )
             except DuebookError as error:
                 log.debug("%s: a sign of life got lost: %s", self.consumer.name, error)
@@ -360,6 +364,6 @@ class Courier:
         """Leave what it owns to others."""
         self._closing.set()
         try:
-            self._store.transact(lambda tx: tx.leave_group(self.consumer, self.member))
+            self._store.transact(lambda tx: tx.consumers.leave_group(self.consumer, self.member))
         except DuebookError as error:
             log.warning("%s: could not leave its group: %s", self.consumer.name, error)

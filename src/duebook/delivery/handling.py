@@ -79,7 +79,7 @@ class TransactionCourier(Courier):
         connection = self._connection
         try:
             with self._store.join(connection) as tx:
-                held = tx.hold_cursors(self.consumer, self.member, found.cursors)
+                held = tx.consumers.hold_cursors(self.consumer, self.member, found.cursors)
             if len(held) < len(found.cursors):
                 self._undo()
                 return

@@ -72,7 +72,7 @@ class Advancer:
     def step(self) -> datetime | None:
         """Advance what waits; returns when to look again, None when nothing is foreseen."""
         while True:
-            wake, now = self._store.read(lambda tx: (tx.earliest_flow(), tx.now))
+            wake, now = self._store.read(lambda tx: (tx.flow_runs.earliest_flow(), tx.now))
             if wake.earliest is None or wake.earliest > now:
                 return wake.earliest
             taken = 0
@@ -95,14 +95,14 @@ class Advancer:
 
     def advance(self, tx: Tx) -> int:
         """A batch of what waits, in a transaction of the caller; how many that were."""
-        parents = tx.take_flows(self._limit)
+        parents = tx.flow_runs.take_flows(self._limit)
         if not parents:
             return 0
         beginning = [parent for parent in parents if _may_begin(parent, tx.now)]
         limits = self._limits.of(tx, beginning) if beginning else Limits()
-        begun = tx.begin_flows([parent.run_id for parent in beginning], limits.most)
+        begun = tx.flow_runs.begin_flows([parent.run_id for parent in beginning], limits.most)
         moves = self._with_outputs(tx, [self._move(tx, p, begun, limits) for p in parents])
-        tx.commit_flows(moves)
+        tx.flow_runs.commit_flows(moves)
         self.begun += sum(len(move.start) for move in moves)
         self.advanced += len(parents)
         return len(parents)
@@ -124,7 +124,7 @@ class Advancer:
             told = f"flows call each other more than {MOST_DEPTH} deep"
             return FlowMove(parent, end=FlowEnd("failed", "depth"), error=told)
         try:
-            flow = self._flow_cache.find(tx, parent.namespace, parent.flow, parent.digest)
+            flow = self._flow_cache.find(tx.flows, parent.namespace, parent.flow, parent.digest)
             if not parent.steps:
                 check_params(flow, parent.params)
             return _or_again(_decided(flow, parent, tx.now), tx.now)
@@ -143,10 +143,10 @@ class Advancer:
         for move in moves:
             parent = move.parent
             if move.end is not None and move.end.reason not in NEVER_BEGUN:
-                flow = self._flow_cache.find(tx, parent.namespace, parent.flow, parent.digest)
+                flow = self._flow_cache.find(tx.flows, parent.namespace, parent.flow, parent.digest)
                 if kept := {s.name: s.output for s in flow.steps if s.output is not None}:
                     names[parent.run_id] = kept
-        outputs = tx.flow_outputs(list(names)) if names else {}
+        outputs = tx.flow_runs.flow_outputs(list(names)) if names else {}
         return [
             _returning(tx, move, names[move.parent.run_id], outputs[move.parent.run_id])
             if move.parent.run_id in names
@@ -242,7 +242,7 @@ def _returning(tx: Tx, move: FlowMove, names: dict[str, str], outputs: dict[str,
     apart = {variable: end for variable, end in kept.items() if isinstance(end, Apart)}
     size = sum(end.size for end in apart.values())
     if size <= MOST_OUTPUT_SIZE:
-        kept |= {variable: tx.get_output(end.run_id) for variable, end in apart.items()}
+        kept |= {variable: tx.runs.get_output(end.run_id) for variable, end in apart.items()}
     elif move.parent.caller is None:  # nobody waits for them, and the steps have them
         kept = {variable: value for variable, value in kept.items() if variable not in apart}
     elif move.end is not None and move.end.status == "succeeded":

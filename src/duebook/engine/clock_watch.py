@@ -72,15 +72,17 @@ def note_step(store: Store, step: StepBack, lease: timedelta, since: timedelta) 
     """Put the step down for whoever compares times later, and log it if nobody else has; it was
     heard of so long ago."""
     before, noticed = step.before + since, step.noticed + since
-    noted = store.transact(lambda tx: tx.note_clock_step(before, step.earliest, noticed, lease))
+    noted = store.transact(
+        lambda tx: tx.upkeep.note_clock_step(before, step.earliest, noticed, lease)
+    )
     _log_clock_step(noted, before - noticed)
 
 
 def notice_since_last_seen(tx: Tx, lease: timedelta) -> None:
     """Whether the clock is behind what any node has seen before this one begins."""
-    seen = tx.last_seen()
+    seen = tx.upkeep.last_seen()
     if seen is not None and seen - tx.now >= LEAST:
-        _log_clock_step(tx.note_clock_step(seen, tx.now, tx.now, lease), seen - tx.now)
+        _log_clock_step(tx.upkeep.note_clock_step(seen, tx.now, tx.now, lease), seen - tx.now)
 
 
 def _log_clock_step(first: bool, size: timedelta) -> None:

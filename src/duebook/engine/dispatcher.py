@@ -107,7 +107,7 @@ class Dispatcher:
             asked_at, heard_from = self._monotonic(), self._clock.monotonic()
             claims, now = self._store.transact(
                 lambda tx: (
-                    tx.claim(self.session_id, queue, share, tasks, namespace, self._labels),
+                    tx.claims.claim(self.session_id, queue, share, tasks, namespace, self._labels),
                     tx.now,
                 )
             )

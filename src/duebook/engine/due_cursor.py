@@ -36,7 +36,7 @@ class DueCursor:
     def take(self, tx: Tx, limit: int) -> Taken:
         """One ticker after the other, so that none walks over what another has just locked."""
         with self._lock:
-            taken = tx.take(limit, self.mark)
+            taken = tx.plans.take(limit, self.mark)
             if taken.last is not None:
                 self.mark, self._rests = taken.last, False
             return taken

@@ -54,50 +54,52 @@ class FlowControls:
 
         Flows are locked before their runs, as everybody does.
         """
-        commands = tx.take_commands(limit)
+        commands = tx.flow_controls.take_commands(limit)
         stopped = [run_id for command in commands for run_id in self._obey(tx, command)]
-        verdicts = [self._judge(tx, control) for control in tx.take_controls(limit)]
+        verdicts = [self._judge(tx, control) for control in tx.flow_controls.take_controls(limit)]
         stopped += [run_id for verdict in verdicts for run_id in verdict.stop]
-        tx.stop_flows(sorted(set(stopped)), "stopped")
+        tx.flow_controls.stop_flows(sorted(set(stopped)), "stopped")
         for verdict in verdicts:
             namespace, name = verdict.control.namespace, verdict.control.name
             if verdict.start is not None:
                 params = _stopped_params(tx, namespace, verdict.start)
                 target = FlowTarget(name, tuple(params.items()))
-                tx.start_flow(
+                tx.flow_runs.start_flow(
                     new_id(), namespace, target, verdict.start.policies.priority, "restart"
                 )
-            tx.control_flow(namespace, name, verdict.wake_at, verdict.restarting)
+            tx.flow_controls.control_flow(namespace, name, verdict.wake_at, verdict.restarting)
         return len(commands) + len(verdicts)
 
     def _obey(self, tx: Tx, command: FlowCommand) -> tuple[str, ...]:
         """The runs that a stop ends; a restart of the flow is begun, or forgotten."""
         namespace, name = command.namespace, command.flow
-        active = tuple(run_id for run_id, _ in tx.active_flow_runs(namespace, name))
+        active = tuple(run_id for run_id, _ in tx.flow_controls.active_flow_runs(namespace, name))
         if command.kind == "stop":  # what is due after it is not meant
-            active = tuple(id_ for id_ in active if _began_by(tx.get_run(id_)) <= command.due_at)
+            active = tuple(
+                id_ for id_ in active if _began_by(tx.runs.get_run(id_)) <= command.due_at
+            )
         facts: dict[str, Any] = {"active": len(active), "runs": list(active[:MOST_NAMED])}
         if command.kind == "stop":
-            tx.forget_restart(namespace, name)
-            tx.end_command(command, facts)
+            tx.flow_controls.forget_restart(namespace, name)
+            tx.flow_controls.end_command(command, facts)
             return active
         if self._starts_anyway(tx, command, active):
             facts["starts_anyway"] = True
         elif command.digest is not None:
-            tx.control_flow(namespace, name, tx.now, restarting=True)
-        tx.end_command(command, facts)
+            tx.flow_controls.control_flow(namespace, name, tx.now, restarting=True)
+        tx.flow_controls.end_command(command, facts)
         return ()
 
     def _starts_anyway(self, tx: Tx, command: FlowCommand, active: tuple[str, ...]) -> bool:
         """Whether a restart has nothing to stop, and the schedule starts the flow at that time."""
         try:
-            flow = self._flow_cache.find(tx, command.namespace, command.flow, command.digest)
+            flow = self._flow_cache.find(tx.flows, command.namespace, command.flow, command.digest)
         except NoFlow as error:
             log.warning("%s; it is not restarted", error)
             return False
         if not starts_at(flow, command.due_at):
             return False
-        return all(tx.get_run(run_id).created_at >= command.due_at for run_id in active)
+        return all(tx.runs.get_run(run_id).created_at >= command.due_at for run_id in active)
 
     def _judge(self, tx: Tx, control: FlowControl) -> _Verdict:
         """A restart stops, waits, and starts."""
@@ -105,12 +107,12 @@ class FlowControls:
         if not control.restarting:
             return _Verdict(control, None)
         try:
-            flow = self._flow_cache.find(tx, namespace, name, control.digest)
+            flow = self._flow_cache.find(tx.flows, namespace, name, control.digest)
         except NoFlow as error:
             log.warning("%s; it is not restarted", error)
             return _Verdict(control, None)
-        active = tuple(run_id for run_id, _ in tx.active_flow_runs(namespace, name))
-        ended_at = tx.last_flow_end(namespace, name)
+        active = tuple(run_id for run_id, _ in tx.flow_controls.active_flow_runs(namespace, name))
+        ended_at = tx.flow_controls.last_flow_end(namespace, name)
         what, until = restart_step(flow, bool(active), ended_at, now)
         if what == "start":
             return _Verdict(control, None, start=flow)
@@ -119,8 +121,8 @@ class FlowControls:
 
 def _stopped_params(tx: Tx, namespace: str, flow: Flow) -> dict[str, Any]:
     """Those of the run that was stopped last, as far as the flow still has them."""
-    runs = tx.list_flow_runs(namespace, flow.name, 1)
-    made = tx.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
+    runs = tx.flow_runs.list_flow_runs(namespace, flow.name, 1)
+    made = tx.flow_runs.flow_run(runs[0].id) if runs and runs[0].reason == "stopped" else None
     known = {param.name for param in flow.params}
     return {} if made is None else {name: v for name, v in made.params.items() if name in known}
 

@@ -44,7 +44,7 @@ class FlowLimits:
         kept = {
             (namespace, name): flow.digest
             for namespace, wanted in names.items()
-            for name, flow in tx.get_flows(namespace, sorted(wanted)).items()
+            for name, flow in tx.flows.get_flows(namespace, sorted(wanted)).items()
         }
         limits = Limits()
         for parent in parents:
@@ -60,7 +60,7 @@ class FlowLimits:
 
     def _circles(self, tx: Tx, called: Sequence[FlowParent]) -> dict[str, str]:
         """What a run was called by holds what it waits for, when it may call that again."""
-        callers = tx.list_callers([parent.run_id for parent in called])
+        callers = tx.flow_runs.list_callers([parent.run_id for parent in called])
         known: dict[tuple[str, str, str | None], dict[str, list[str]]] = {}
         circles = {}
         for parent in called:
@@ -83,7 +83,7 @@ class FlowLimits:
         """The flows that a flow may call, and how, the nearest first."""
         found, todo = dict[str, list[str]](), [[flow]]
         for way in todo:
-            kept = tx.get_flow(namespace, way[-1])
+            kept = tx.flows.get_flow(namespace, way[-1])
             at = self._find(tx, namespace, way[-1], digest if kept is None else kept.digest)
             for name in () if at is None else _calls(at):
                 if name not in found:
@@ -93,7 +93,7 @@ class FlowLimits:
 
     def _find(self, tx: Tx, namespace: str, name: str, digest: str | None) -> Flow | None:
         try:
-            return self._flow_cache.find(tx, namespace, name, digest)
+            return self._flow_cache.find(tx.flows, namespace, name, digest)
         except NoFlow:
             return None
 

@@ -29,10 +29,10 @@ def find_gone(
 
 def bury_gone(store: Store, session_id: str) -> None:
     """Queue their runs again, for a process that stays for no lease and has no keeper."""
-    gone = find_gone(store.read(lambda tx: tx.neighbours(session_id)))
+    gone = find_gone(store.read(lambda tx: tx.nodes.neighbours(session_id)))
     if not gone:
         return
-    for dead in store.transact(lambda tx: tx.bury_gone(gone)):
+    for dead in store.transact(lambda tx: tx.nodes.bury_gone(gone)):
         log.warning("node session %s is dead, its runs are taken over", dead)
-    while store.transact(lambda tx: tx.take_over(TAKE_OVER_BATCH)) == TAKE_OVER_BATCH:
+    while store.transact(lambda tx: tx.attempts.take_over(TAKE_OVER_BATCH)) == TAKE_OVER_BATCH:
         pass

@@ -23,7 +23,7 @@ BATCH: Final = 200
 
 def wake_asleep(tx: Tx) -> int:
     """Let the planner decide about them now; the log and the audit name each. Returns how many."""
-    woken = tx.get_schedules(ids) if (ids := tx.wake_asleep(BATCH)) else []
+    woken = tx.schedules.get_schedules(ids) if (ids := tx.upkeep.wake_asleep(BATCH)) else []
     for schedule in woken:
         log.error(
             "schedule %s of namespace %s was %s, but no node would have looked at it again; "
@@ -32,7 +32,7 @@ def wake_asleep(tx: Tx) -> int:
             schedule.namespace,
             schedule.status,
         )
-    tx.record([_change(tx, schedule) for schedule in woken])
+    tx.audit.record([_change(tx, schedule) for schedule in woken])
     return len(woken)
 
 

@@ -173,7 +173,7 @@ class Keeper:
         if pulse.deaths or gone:
             self._bury(gone)
         if pulse.expiry is not None and pulse.expiry <= pulse.now:
-            ended = self._store.transact(lambda tx: tx.expire(EXPIRE_BATCH))
+            ended = self._store.transact(lambda tx: tx.attempts.expire(EXPIRE_BATCH))
             self.changes += ended
             self._measures.ran_out(ended)
 
@@ -208,12 +208,12 @@ class Keeper:
         """
 
         def bury(tx: Tx) -> tuple[int, int]:
-            dead = tx.bury_gone(gone)
+            dead = tx.nodes.bury_gone(gone)
             if self._monotonic() - self._trusted_since >= self._lease.total_seconds():
-                dead += tx.bury()
+                dead += tx.nodes.bury()
             for session_id in dead:
                 log.warning("node session %s is dead, its runs are taken over", session_id)
-            return tx.take_over(TAKE_OVER_BATCH), len(dead)
+            return tx.attempts.take_over(TAKE_OVER_BATCH), len(dead)
 
         taken = TAKE_OVER_BATCH
         while taken == TAKE_OVER_BATCH:
@@ -273,12 +273,12 @@ class Keeper:
 
     def _tidy(self, tx: Tx) -> tuple[int, int]:
         woken = wake_asleep(tx)
-        return tx.purge(tx.now - self._retention, PURGE_BATCH), woken
+        return tx.upkeep.purge(tx.now - self._retention, PURGE_BATCH), woken
 
     def obey(self) -> None:
         """Stop the runs of this node that were cancelled."""
         if self._slots is not None and self._slots.working():
-            self._stop_cancelled(self._store.read(lambda tx: tx.own_runs(self.session_id)))
+            self._stop_cancelled(self._store.read(lambda tx: tx.claims.own_runs(self.session_id)))
 
     def _stop_cancelled(self, own: Iterable[OwnRun]) -> None:
         for run in own:
@@ -287,7 +287,7 @@ class Keeper:
 
     def _hand_back(self, strays: set[Token]) -> None:
         for token in strays:
-            if self._store.transact(lambda tx, token=token: tx.hand_back(token)):  # type: ignore[misc]
+            if self._store.transact(lambda tx, token=token: tx.attempts.hand_back(token)):  # type: ignore[misc]
                 log.warning("run %s is handed back: its claim got lost", token.run_id)
 
     def _lose(self, why: str) -> None:

@@ -130,9 +130,9 @@ class RunLog:
             [(seq, line) for seq, line in taken if seq > head_seq],
         ):
             if stretch:
-                tx.append_log(self._token, stretch[0][0], [line for _, line in stretch])
+                tx.attempts.append_log(self._token, stretch[0][0], [line for _, line in stretch])
         if tail_from > self._trimmed_to:
-            tx.trim_log(self._token, head_seq, tail_from)
+            tx.attempts.trim_log(self._token, head_seq, tail_from)
         return tail_from
 
     def _take(self) -> list[tuple[int, LogLine]]:

@@ -277,9 +277,9 @@ class Node:
 
         def begin(tx: Tx) -> None:
             if former is not None:
-                tx.end_session(former)
+                tx.nodes.end_session(former)
             notice_since_last_seen(tx, lease)
-            tx.begin_session(session, lease)
+            tx.nodes.begin_session(session, lease)
 
         self._store.transact(begin)
         self._keeper = Keeper(
@@ -513,7 +513,7 @@ class Node:
         self._slots.close()
         self._performer.close()
         try:
-            self._store.transact(lambda tx: tx.end_session(self._keeper.session_id))
+            self._store.transact(lambda tx: tx.nodes.end_session(self._keeper.session_id))
         except DuebookError as error:
             log.warning("could not say good-bye: %s", error)
 

@@ -103,7 +103,7 @@ class Relay:
 
     def step(self) -> None:
         """Begin what is new, end what is gone."""
-        known = self._store.read(lambda tx: tx.list_consumers())
+        known = self._store.read(lambda tx: tx.consumers.list_consumers())
         self.sinks = tuple(consumer for consumer in known if consumer.kind != "group")
         found = {(consumer.namespace, consumer.name): consumer for consumer in self.sinks}
         for key, serving in list(self._serving.items()):

@@ -77,7 +77,7 @@ class Desk:
         self._written_at = time.monotonic()
         told, self._latest = self._latest, {}
         try:
-            self.store.transact(lambda tx: tx.note_progress(list(told.items())))
+            self.store.transact(lambda tx: tx.attempts.note_progress(list(told.items())))
         except DuebookError:  # the next word will come; outcomes are what must not be lost
             return
 
@@ -131,7 +131,7 @@ class TaskReports:
         """End the run in the transaction of its own task; raises Conflict on a lost token."""
         outcome = hidden_outcome(self._claim, with_published(outcome, self.published))
         with self._desk.store.join(connection) as tx:
-            if not tx.settle(self._claim.token, outcome):
+            if not tx.attempts.settle(self._claim.token, outcome):
                 raise Conflict(
                     f"run {self._claim.run.id} belongs to somebody else by now; "
                     "roll the transaction back"
@@ -143,7 +143,7 @@ class TaskReports:
         the task may have forgotten to commit. The books know better if it was found too late."""
         run_id, attempt = self._claim.token.run_id, self._claim.token.attempt
         try:
-            run = self._desk.store.read(lambda tx: tx.get_run(run_id))
+            run = self._desk.store.read(lambda tx: tx.runs.get_run(run_id))
         except Exception:
             log.exception("run %s: whether its transaction was committed cannot be seen", run_id)
             return UNCOMMITTED

@@ -26,7 +26,7 @@ class Sequencer:
 
     def step(self) -> float | None:
         """Stamp what waits; returns in how many seconds to look again, None: when told to."""
-        stamped = self._store.transact(lambda tx: tx.stamp_events(self._batch))
+        stamped = self._store.transact(lambda tx: tx.events.stamp_events(self._batch))
         if stamped is None:
             wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)
             return wait

@@ -123,7 +123,7 @@ class Settler:
 
     def _note_overlaps(self, tx: Tx, claims: Sequence[Claim]) -> None:
         now, tokens = self._monotonic(), [claim.token for claim in claims]
-        tx.note_overlaps(
+        tx.attempts.note_overlaps(
             (token, tx.now - timedelta(seconds=now - self._until[token]))
             for token in tokens
             if token in self._until

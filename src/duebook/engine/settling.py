@@ -29,19 +29,19 @@ def conclude(tx: Tx, claim: Claim, outcome: Outcome | None) -> str | None:
     token = claim.token
     match _fate(claim, outcome):
         case HandedBack(after):
-            return "handed back" if tx.hand_back(token, after) else None
+            return "handed back" if tx.attempts.hand_back(token, after) else None
         case Calls(flow):
-            return f"calls {flow}" if tx.call_flow(token, flow) else None
+            return f"calls {flow}" if tx.flow_runs.call_flow(token, flow) else None
         case TriedAgain(failed, after):
-            settled = tx.settle(token, failed, after)
+            settled = tx.attempts.settle(token, failed, after)
             return f"{failed.status}, to be retried" if settled else None
         case Ends(end):
-            return end.status if tx.settle(token, end) else None
+            return end.status if tx.attempts.settle(token, end) else None
 
 
 def conclude_all(tx: Tx, ended: Sequence[tuple[Claim, Outcome]]) -> list[str | None]:
     """As `conclude`, at once, for attempts that are final."""
-    settled = tx.settle_all([(claim.token, outcome) for claim, outcome in ended])
+    settled = tx.attempts.settle_all([(claim.token, outcome) for claim, outcome in ended])
     return [outcome.status if claim.token in settled else None for claim, outcome in ended]
 
 

@@ -216,7 +216,7 @@ class StepPreparer:
 
     def _flow(self, key: tuple[str, str, str | None]) -> Flow:
         found = self._flow_cache.peek(*key)
-        return found or self._store.read(lambda tx: self._flow_cache.find(tx, *key))
+        return found or self._store.read(lambda tx: self._flow_cache.find(tx.flows, *key))
 
     def _unmet(self, claim: Claim, step: Step, rendered: Rendered, stop: Stop | None) -> str | None:
         if not rendered.conditions:
@@ -268,7 +268,7 @@ def _filled(claim: Claim, rendered: Rendered) -> Claim:
 
 
 def _get_output(run_id: str, tx: Tx) -> Any:
-    return tx.get_output(run_id)
+    return tx.runs.get_output(run_id)
 
 
 def _status(flow: Flow, claim: Claim, context: StepContext) -> str:

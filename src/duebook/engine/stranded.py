@@ -34,7 +34,7 @@ class Stranded:
         if self._monotonic() - self._looked_at < LOOK_EVERY:
             return
         self._looked_at = self._monotonic()
-        found = set(self._store.read(lambda tx: tx.list_stranded_tasks()))
+        found = set(self._store.read(lambda tx: tx.nodes.list_stranded_tasks()))
         for stranded in sorted(found - self._told):
             log.warning("%s", stranded)
         self._told = found

@@ -101,7 +101,7 @@ class Ticker:
 
     def _look(self) -> tuple[datetime | None, datetime]:
         mark, asked_at = self._cursor.mark, self._clock.monotonic()
-        wake_at, now = self._store.read(lambda tx: (tx.earliest_wake(mark), tx.now))
+        wake_at, now = self._store.read(lambda tx: (tx.plans.earliest_wake(mark), tx.now))
         self._clock.heard(now, asked_at)
         return wake_at, now
 
@@ -129,13 +129,13 @@ class Ticker:
             except Exception as error:  # it never holds up the others
                 log.exception("cannot plan schedule %s", snapshot.name)
                 _set_aside(tx, snapshot.schedule_id, error)
-        fired = tx.commit(plans, self.session_id)
+        fired = tx.plans.commit(plans, self.session_id)
         self._done = (plans, fired, len(snapshots) - len(plans) + len(broken))
         self.fired += fired
         self.full = last is not None
         if self.full:
             return tx.now
-        wake_at = tx.earliest_wake(self._cursor.mark)
+        wake_at = tx.plans.earliest_wake(self._cursor.mark)
         if not self._cursor.rest(tx.now, wake_at):
             return tx.now
         if not snapshots and wake_at is not None and wake_at <= tx.now:
@@ -156,7 +156,7 @@ class Ticker:
         if self._term is None or self.session_id is None:
             return True
         term = self._term()
-        return term is not None and tx.holds_term(self.session_id, term)
+        return term is not None and tx.nodes.holds_term(self.session_id, term)
 
     def _narrow_down(self, error: Exception) -> datetime | None:
         """A batch that the database refuses is halved, until the one that spoils it is alone."""
@@ -164,10 +164,10 @@ class Ticker:
             log.error("a schedule cannot be committed and is set aside: %s", error)
             self._store.transact(lambda tx: _set_aside(tx, alone, error))
         self._limit = max(self._limit // 2, 1)
-        return self._store.read(lambda tx: tx.earliest_wake())
+        return self._store.read(lambda tx: tx.plans.earliest_wake())
 
 
 def _set_aside(tx: Tx, schedule_id: str, error: Exception) -> None:
     """The schedule shows its problem, and is tried again later."""
     problem = shorten(f"{type(error).__name__}: {error}", 500)
-    tx.mark_problem(schedule_id, problem, tx.now + TRY_AGAIN)
+    tx.plans.mark_problem(schedule_id, problem, tx.now + TRY_AGAIN)

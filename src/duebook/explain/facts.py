@@ -46,8 +46,8 @@ class Facts:
         self._tx = tx
         self._tz = tz
         self.now = tx.now
-        self.schedule = tx.get_schedule(schedule_id)
-        self.revisions = tx.list_revisions(schedule_id)
+        self.schedule = tx.schedules.get_schedule(schedule_id)
+        self.revisions = tx.schedules.list_revisions(schedule_id)
         self._sessions: dict[datetime, list[SessionSpan]] = {}
 
     @property
@@ -83,7 +83,7 @@ class Facts:
 
     def run_at(self, at: datetime) -> Run | None:
         """The run of a due time; of the one within the second, when a whole second is asked."""
-        runs = self._tx.list_runs_due(self.schedule.id, at, _until(at), 1)
+        runs = self._tx.runs.list_runs_due(self.schedule.id, at, _until(at), 1)
         return runs[0] if runs else None
 
     def entry_at(self, at: datetime, kind: Kind = "start") -> LedgerEntry | None:
@@ -145,16 +145,16 @@ class Facts:
         return due_at if spec is None else self.due_times(spec).ripe_at(due_at)
 
     def runs_between(self, start: datetime, end: datetime, limit: int) -> list[Run]:
-        return self._tx.list_runs_due(self.schedule.id, start, end, limit)
+        return self._tx.runs.list_runs_due(self.schedule.id, start, end, limit)
 
     def attempts(self, run: Run) -> list[Attempt]:
         """Those before the current one; most runs have none."""
-        return self._tx.list_attempts(run.id) if run.attempt > 1 or run.losses else []
+        return self._tx.runs.list_attempts(run.id) if run.attempt > 1 or run.losses else []
 
     def entries_between(
         self, start: datetime, end: datetime, limit: int, kind: Kind = "start"
     ) -> list[LedgerEntry]:
-        found = self._tx.list_ledger_between(self.schedule.id, start, end, limit)
+        found = self._tx.ledger.list_ledger_between(self.schedule.id, start, end, limit)
         return [entry for entry in found if entry.kind == kind]
 
     def skipped(self, entry: LedgerEntry, due_at: datetime) -> Skipped:
@@ -182,7 +182,7 @@ class Facts:
     def _spans(self, until: datetime) -> list[tuple[datetime, datetime]]:
         """When each scheduler lived."""
         if until not in self._sessions:
-            self._sessions[until] = self._tx.list_sessions(until - RETENTION, until)
+            self._sessions[until] = self._tx.nodes.list_sessions(until - RETENTION, until)
         return [
             (session.started_at, self.now if session.alive(self.now) else session.seen_at)
             for session in self._sessions[until]
@@ -190,7 +190,7 @@ class Facts:
         ]
 
     def scheduler_runs(self) -> bool:
-        sessions = self._tx.list_sessions(self.now, self.now)
+        sessions = self._tx.nodes.list_sessions(self.now, self.now)
         return any(session.plans and session.alive(self.now) for session in sessions)
 
     # -- who could execute
@@ -209,19 +209,19 @@ class Facts:
 
     @cached_property
     def _workers(self) -> list[LiveNode]:
-        return [node for node in self._tx.list_nodes() if "worker" in node.roles]
+        return [node for node in self._tx.nodes.list_nodes() if "worker" in node.roles]
 
     # -- what is not decided yet
 
     @cached_property
     def exceptions(self) -> list[DueException]:
-        return [] if self.deleted else self._tx.list_exceptions(self.schedule.id)
+        return [] if self.deleted else self._tx.schedules.list_exceptions(self.schedule.id)
 
     @cached_property
     def snapshot(self) -> Snapshot | None:
         """The schedule as the planner sees it; None when it was deleted or cannot be read."""
         try:
-            return self._tx.snapshot(self.schedule.id)
+            return self._tx.plans.snapshot(self.schedule.id)
         except DuebookError:
             return None
 

@@ -1,8 +1,4 @@
-"""The protocol of a store: which transactions the engine and the client may ask for.
-
-Every method of a Tx runs inside one transaction and sees one `now`, the database's. What a
-method changes becomes visible when the whole transaction commits, or not at all.
-"""
+"""The protocol of a store: which transactions the engine and the client may ask for."""
 
 from __future__ import annotations
 
@@ -11,18 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from duebook.errors import Unavailable
 from duebook.model.serving import ALL
-from duebook.store.protocols.access import Access
-from duebook.store.protocols.events import Events
-from duebook.store.protocols.flows import Flows
-from duebook.store.protocols.insights import Insights
-from duebook.store.protocols.people import People
-from duebook.store.protocols.planning import Planning
-from duebook.store.protocols.working import Working
+from duebook.store.sql.tx import Tx
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from duebook.model.serving import Serving
     from duebook.store.values import Labels, Mark, News, Pulse, Work
@@ -36,21 +26,6 @@ def refuse_fork(pid: int) -> None:
     """Connections do not outlive a fork; raises Unavailable in any process but `pid`."""
     if os.getpid() != pid:
         raise Unavailable("a store cannot be used after a fork; open it again in the child")
-
-
-class Tx(Planning, Working, Flows, Events, Access, People, Insights, Protocol):
-    """One transaction."""
-
-    @property
-    def now(self) -> datetime:
-        """The database's clock, the same for the whole transaction; it never runs backwards."""
-
-    @property
-    def behind(self) -> timedelta:
-        """How far this machine's clock is behind the latest time on the books; mostly not."""
-
-    def undoable(self, work: Callable[[], T]) -> T:
-        """A part of the transaction: when `work` raises, nothing of it stays, and the rest does."""
 
 
 class Store(Protocol):
@@ -104,7 +79,7 @@ class Store(Protocol):
         labels: Labels = (),
         namespaces: Serving = ALL,
     ) -> Work:
-        """What Tx.list_work says, at the price of one question."""
+        """What Tx.claims.list_work says, at the price of one question."""
 
     def news(self, timeout: float) -> News:
         """What anybody, here or in another process, gave others to do since it was last asked.

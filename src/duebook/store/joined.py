@@ -48,7 +48,7 @@ class JoinedStore:
         after: Mark | None = None,  # noqa: ARG002 - a hint
         namespaces: Serving = ALL,
     ) -> Pulse:
-        return self._tx.pulse(session_id, lease, queues, leads, namespaces)
+        return self._tx.nodes.pulse(session_id, lease, queues, leads, namespaces)
 
     def look_for_work(
         self,
@@ -57,7 +57,7 @@ class JoinedStore:
         labels: Labels = (),
         namespaces: Serving = ALL,
     ) -> Work:
-        return self._tx.list_work(queues, tasks, labels, namespaces)
+        return self._tx.claims.list_work(queues, tasks, labels, namespaces)
 
     def join(self, connection: object) -> NoReturn:  # noqa: ARG002
         raise Invalid("connection: a transaction is open already, and cannot join another one")
@@ -69,7 +69,7 @@ class JoinedStore:
         raise Invalid("nobody waits for events inside a transaction: it sees none of others")
 
     def cursor_key(self) -> bytes:
-        return self._tx.get_secret("cursors")
+        return self._tx.access.get_secret("cursors")
 
     def connect(self) -> NoReturn:
         raise Invalid("a transaction is open already, on the connection of somebody else")

@@ -132,11 +132,11 @@ class SimulatedNode:
         )
         about = (__version__, tzdata_version(), tasks, queues)
         session = SessionInfo(new_id(), self.name, 0, role, *about, namespaces=namespaces)
-        self._store.transact(lambda tx: tx.begin_session(session, lease))
+        self._store.transact(lambda tx: tx.nodes.begin_session(session, lease))
         return session.id
 
     def tell_tasks(self, tasks: Sequence[str]) -> None:
-        self._store.transact(lambda tx: tx.tell_tasks(self.session_id, tasks))
+        self._store.transact(lambda tx: tx.nodes.tell_tasks(self.session_id, tasks))
 
     def scheduler_up(self) -> None:
         if self._scheduler is None:
@@ -145,7 +145,7 @@ class SimulatedNode:
 
     def scheduler_down(self) -> None:
         if (session_id := self._scheduler) is not None:
-            self._store.transact(lambda tx: tx.end_session(session_id))
+            self._store.transact(lambda tx: tx.nodes.end_session(session_id))
             self._scheduler = None
 
     def kill(self) -> None:

@@ -173,7 +173,7 @@ class Simulation(Closing):
     def _renew_all(self) -> None:
         nodes = [node for node in self._alive if node.keeps_at <= self.now]
         if nodes:
-            self._store.transact(lambda tx: [tx.renew(n.session_id, LEASE) for n in nodes])
+            self._store.transact(lambda tx: [tx.nodes.renew(n.session_id, LEASE) for n in nodes])
         for node in nodes:
             node.keeper.renew_as_ever()
 
@@ -188,7 +188,7 @@ class Simulation(Closing):
                 busy = busy or did
                 moments += [ready_at, node.places.next_end]
             if not busy:
-                self._expiry = self._store.read(lambda tx: tx.earliest_expiry())
+                self._expiry = self._store.read(lambda tx: tx.attempts.earliest_expiry())
                 moments.append(self._expiry if self._alive else None)
                 return min((moment for moment in moments if moment is not None), default=None)
         raise _restless(self.now)

@@ -134,7 +134,7 @@ def test_queues_are_limited_and_freed(api: Api) -> None:
 
 def test_nodes_that_live_are_listed(api: Api, store: Store) -> None:
     begin(store, "node-1")
-    store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
+    store.transact(lambda tx: tx.nodes.tell_tasks("node-1", ["digest"]))
     (node,) = api.ok("GET", "nodes")["items"]
     assert (node["node"], node["roles"], node["tasks"]) == (
         "host-of-node-1",
@@ -143,5 +143,5 @@ def test_nodes_that_live_are_listed(api: Api, store: Store) -> None:
     )
     assert node["seen_at"] < node["expires_at"]
     assert node["namespaces"] == ["*"]
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     assert api.ok("GET", "nodes")["items"] == []

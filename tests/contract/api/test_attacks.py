@@ -155,7 +155,7 @@ def test_who_may_write_schedules_may_not_define_what_runs(
     api: Api, app: App, store: Store, target: dict[str, Any]
 ) -> None:
     begin(store)
-    store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
+    store.transact(lambda tx: tx.nodes.tell_tasks("node-1", ["digest"]))
     operator = Api(app, "operator")
     operator.ok("POST", "schedules", HELLO | {"target": "digest"})
     whole = {"cron": "@daily", "target": target, "version": 1}

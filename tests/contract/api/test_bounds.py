@@ -143,7 +143,7 @@ def test_events_are_paged_by_bytes_with_their_position(
     for number in range(30):
         data = "x" * (20_000 if number > 25 else 10)
         api.ok("POST", "events", {"topic": "orders", "data": data, "key": str(number)})
-    store.transact(lambda tx: tx.stamp_events(100))
+    store.transact(lambda tx: tx.events.stamp_events(100))
     first = api.ok("GET", "events", params={"limit": 1000})
     assert [item["key"] for item in first["items"]] == [str(n) for n in range(28)]
     after = {"limit": 1000, "cursor": first["next_cursor"]}

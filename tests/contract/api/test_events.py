@@ -37,7 +37,7 @@ SINK = {"kind": "webhook", "options": {"url": HOOK}}
 
 
 def stamp(store: Store) -> None:
-    store.transact(lambda tx: tx.stamp_events(10_000))
+    store.transact(lambda tx: tx.events.stamp_events(10_000))
 
 
 def publish(book: Book, *keys: str, topic: str = "orders", **data: Any) -> None:

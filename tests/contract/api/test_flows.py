@@ -25,7 +25,7 @@ def operator(app: App, store: Store) -> Api:
 
 def test_flows_are_listed_with_what_is_wrong_with_files(operator: Api, store: Store) -> None:
     store.transact(
-        lambda tx: tx.save_problems(
+        lambda tx: tx.flows.save_problems(
             "default", ["flows"], {"flows/half.yaml": BrokenFile([PROBLEM])}
         )
     )
@@ -99,7 +99,7 @@ def test_flows_of_a_directory_are_forgotten_by_who_may_define_them(
     app: App, operator: Api, store: Store
 ) -> None:
     admin = Api(app, "admin")
-    store.transact(lambda tx: tx.release_directories("reader"))
+    store.transact(lambda tx: tx.directories.release_directories("reader"))
     assert "no node has read directory" in admin.ok("GET", "flows/greet")["unread"]
     operator.refused(403, "POST", "flows/forget", {"directory": "flows"})
     assert admin.ok("POST", "flows/forget", {"directory": "flows"})["names"] == ["greet"]

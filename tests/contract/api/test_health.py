@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def live(store: Store) -> None:
     info = SessionInfo("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
 def test_a_node_is_ready_whatever_the_others_leave_undone(app: App, store: Store) -> None:
@@ -85,7 +85,7 @@ def test_the_status_is_that_of_the_namespaces_a_token_sees(app: App, store: Stor
 def test_the_status_names_a_namespace_that_nobody_serves(app: App, store: Store) -> None:
     about = ("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     info = SessionInfo(*about, namespaces=Serving(("bank",)))
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     shop = Book(store, "shop")
     shop.schedules.create("job", trigger={"every": "1h"}, target={"command": ["true"]})
     shop.schedules.trigger("job")
@@ -100,7 +100,7 @@ def test_the_status_names_a_namespace_that_nobody_serves(app: App, store: Store)
 def test_nodes_name_only_namespaces_that_the_token_sees(app: App, store: Store) -> None:
     about = ("n", "host", 1, "worker", "0", "2026a", (), ("default",))
     info = SessionInfo(*about, namespaces=Serving(("bank", "shop")))
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     for token, seen in (("viewer", ["bank", "shop"]), ("viewer@shop", ["shop"])):
         (node,) = Api(app, token).ok("GET", "nodes")["items"]
         assert node["namespaces"] == seen

@@ -117,7 +117,7 @@ def test_a_bulk_request_is_done_once_for_its_key(api: Api) -> None:
 
 def test_operators_make_many_of_known_tasks_only(app: App, store: Store) -> None:
     begin(store)
-    store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
+    store.transact(lambda tx: tx.nodes.tell_tasks("node-1", ["digest"]))
     operator = Api(app, "operator")
     body = [made(0, target="digest"), made(1)]
     operator.refused(403, "POST", "bulk/schedules", {"schedules": body})

@@ -30,7 +30,9 @@ def running(api: Api, store: Store) -> Claim:
 
 def say(store: Store, claimed: Claim, first: int, *texts: str) -> None:
     def work(tx: Tx) -> None:
-        tx.append_log(claimed.token, first, [LogLine(tx.now, "stdout", text) for text in texts])
+        tx.attempts.append_log(
+            claimed.token, first, [LogLine(tx.now, "stdout", text) for text in texts]
+        )
 
     store.transact(work)
 

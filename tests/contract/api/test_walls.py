@@ -25,7 +25,7 @@ def shop(app: App) -> Api:
 def publish(store: Store, namespace: str, times: int = 1) -> None:
     for number in range(times):
         Book(store, namespace).events.publish("t", number)
-    store.transact(lambda tx: tx.stamp_events(1_000))
+    store.transact(lambda tx: tx.events.stamp_events(1_000))
 
 
 def test_the_end_of_the_log_is_the_last_event_of_its_own(store: Store, api: Api, shop: Api) -> None:
@@ -81,7 +81,7 @@ def test_only_nodes_that_serve_its_namespace_are_shown(store: Store, api: Api, s
 
 
 def claim_all(store: Store, namespace: str) -> None:
-    store.transact(lambda tx: tx.claim("everything", "default", 10, ("digest",), namespace))
+    store.transact(lambda tx: tx.claims.claim("everything", "default", 10, ("digest",), namespace))
 
 
 def test_only_queues_with_work_of_its_own_are_shown(store: Store, api: Api, shop: Api) -> None:

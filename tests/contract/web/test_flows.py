@@ -117,7 +117,7 @@ def test_problems_are_marked_at_their_line(operator: Browser, viewer: Browser, b
     places = ("flows/fork.yaml", "flows/other.yaml")
     text = "name: fork\nenv: {API_TOKEN: abc}\nparams: <odd>\n"
     problems = {place: BrokenFile([told | {"file": place}], "d", text) for place in places}
-    book.store.transact(lambda tx: tx.save_problems("default", ["flows"], problems))
+    book.store.transact(lambda tx: tx.flows.save_problems("default", ["flows"], problems))
     page = viewer.ok("/flows/fork")
     assert "the last good text stays in force" in page.text
     assert re.search(r'<li id="L3" class="wrong">.*?&lt;odd&gt;', page.source, re.DOTALL)
@@ -184,7 +184,7 @@ def test_a_schedule_shows_when_its_flow_is_stopped_and_restarted(
 
 def test_a_flow_whose_directory_no_node_reads_says_so(viewer: Browser, book: Book) -> None:
     put_flow(book.store, CHAIN)
-    book.store.transact(lambda tx: tx.release_directories("reader"))
+    book.store.transact(lambda tx: tx.directories.release_directories("reader"))
     assert 'No node has read directory "flows"' in viewer.ok("/flows/chain").text
 
 

@@ -24,7 +24,7 @@ TRUE = {"command": ["true"]}
 def begin_scheduler(store: Store, serves: Serving = ALL) -> None:
     about = ("planner-1", "host-of-planner-1", 2, "scheduler", "0", "2026a")
     info = SessionInfo(*about, namespaces=serves)
-    store.transact(lambda tx: tx.begin_session(info, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
 
 
 def test_an_empty_house_teaches(viewer: Browser) -> None:
@@ -69,7 +69,7 @@ def test_a_namespace_that_nobody_serves_is_not_well(viewer: Browser, book: Book)
     book.schedules.create("job", trigger={"every": "10m"}, target=TRUE)
     about = ("n", "host", 1, "scheduler,worker", "0", "2026a", (), ("default",))
     info = SessionInfo(*about, namespaces=Serving(("shop",)))
-    book.store.transact(lambda tx: tx.begin_session(info, LEASE))
+    book.store.transact(lambda tx: tx.nodes.begin_session(info, LEASE))
     told = 'No live node serves namespace "default"; start one with --serve default.'
     page = viewer.ok("/")
     assert told in page.text

@@ -27,7 +27,7 @@ def begun(book: Book, *lines: str) -> Claim:
     (claimed,) = claim(book.store)
     now = claimed.run.created_at
     texts = [LogLine(now, "stdout", line) for line in lines]
-    book.store.transact(lambda tx: tx.append_log(claimed.token, 1, texts))
+    book.store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, texts))
     return claimed
 
 

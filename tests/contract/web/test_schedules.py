@@ -598,7 +598,7 @@ def test_a_new_schedule_is_shown_before_it_is_made(admin: Browser, book: Book) -
 
 def test_operators_make_schedules_for_known_tasks_only(operator: Browser, book: Book) -> None:
     info = SessionInfo("node-1", "host", 1, "worker", "0", "2026a", tasks=("copy",))
-    book.store.transact(lambda tx: tx.begin_session(info, 60 * SECOND))
+    book.store.transact(lambda tx: tx.nodes.begin_session(info, 60 * SECOND))
     page = operator.ok("/new")
     given = {"name": "job", "trigger": "@every 15m"}
     refused = operator.send(page, "/new", **given, target='{"command": ["id"]}', step="save")

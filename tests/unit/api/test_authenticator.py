@@ -73,7 +73,7 @@ def test_a_session_ends_and_cannot_be_forged(store: SqliteStore) -> None:
 def test_what_the_books_keep_of_a_token_makes_no_session(store: SqliteStore) -> None:
     tokens, door = Tokens(store), BookAuthenticator(store)
     token, text = tokens.create("ci", "admin", "*")
-    found = store.read(lambda tx: tx.get_token(token.id))
+    found = store.read(lambda tx: tx.access.get_token(token.id))
     assert found is not None
     digest = found[1]
     session = door.open_session(text)
@@ -149,7 +149,7 @@ def test_a_token_that_has_ended_is_seen_half_a_second_later_by_streams(
         tokens.revoke("ci")
     elif how == "forgotten":
         tokens.revoke("ci")
-        store.transact(lambda tx: tx.purge(tx.now + timedelta(days=1), 10))
+        store.transact(lambda tx: tx.upkeep.purge(tx.now + timedelta(days=1), 10))
     else:
         ask = recent._ask
         monkeypatch.setattr(recent, "_ask", lambda: ask() + timedelta(hours=2))

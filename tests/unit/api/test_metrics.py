@@ -82,7 +82,7 @@ def test_a_process_that_only_serves_the_web_shows_what_the_books_say(
 
 def test_a_queue_that_is_served_and_empty_is_shown_as_empty(counting: Counting) -> None:
     info = SessionInfo("n", "host", 1, "worker", "0", "2026a", (), ("mail",))
-    counting.store.transact(lambda tx: tx.begin_session(info, MINUTE))
+    counting.store.transact(lambda tx: tx.nodes.begin_session(info, MINUTE))
     found = read(Metrics(counting.store))
     assert found["duebook_queue_depth"] == {("mail",): 0.0}
     assert found["duebook_queue_running"] == {("mail",): 0.0}
@@ -174,11 +174,11 @@ def steps_of(path: Path, clock: VirtualClock, schedules: int) -> int:
 
     def counted(work: Callable[[Any], Any]) -> Any:
         def watched(tx: Any) -> Any:
-            tx._connection.set_progress_handler(count, 1)
+            tx.db.connection.set_progress_handler(count, 1)
             try:
                 return work(tx)
             finally:
-                tx._connection.set_progress_handler(None, 1)
+                tx.db.connection.set_progress_handler(None, 1)
 
         return original(watched)
 

@@ -53,7 +53,7 @@ class World:
         self.clock = VirtualClock()
         self.store = SqliteStore(path, self.clock, durable=False)
         wanted = new_consumer("default", "billing", "group", None, 4, 2)
-        self.consumer = self.store.transact(lambda tx: tx.save_consumer(wanted, 0))
+        self.consumer = self.store.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
         self.members: dict[int, Courier] = {}
         self.got: list[Event] = []
         self.refused, self.busy, self.is_down = "", "", False
@@ -96,7 +96,7 @@ class World:
         match what:
             case "append":
                 drafts = [new_draft(new_id(), "default", "t", None, key, 1) for key in detail]
-                self.store.transact(lambda tx: tx.append_events(drafts))
+                self.store.transact(lambda tx: tx.events.append_events(drafts))
             case "step":
                 self.step(detail)
             case "kill":
@@ -117,12 +117,12 @@ class World:
 
     def come_to_rest(self) -> None:
         self.refused, self.busy, self.is_down, self.dies_after = "", "", False, None
-        last = self.store.read(lambda tx: tx.last_position())
+        last = self.store.read(lambda tx: tx.events.last_position())
         for _ in range(200):
             self.clock.advance(timedelta(minutes=6))
             self.step(0)
-            (lag,) = self.store.read(lambda tx: tx.list_lags())
-            if lag.behind == 0 and last == self.store.read(lambda tx: tx.last_position()):
+            (lag,) = self.store.read(lambda tx: tx.consumers.list_lags())
+            if lag.behind == 0 and last == self.store.read(lambda tx: tx.events.last_position()):
                 return
         raise AssertionError("it does not come to rest")
 
@@ -138,8 +138,10 @@ def test_every_event_is_delivered_in_the_order_of_its_key_or_is_a_dead_letter(
             for act in acts:
                 world.act(*act)
             world.come_to_rest()
-            events = world.store.read(lambda tx: tx.read_events("default", 0, 1_000)).events
-            letters = world.store.read(lambda tx: tx.list_letters("default", None, 1_000).rows)
+            events = world.store.read(lambda tx: tx.events.read_events("default", 0, 1_000)).events
+            letters = world.store.read(
+                lambda tx: tx.consumers.list_letters("default", None, 1_000).rows
+            )
     dead = {letter.event.id for letter in letters}
     delivered = {event.id for event in world.got}
     assert delivered | dead == {event.id for event in events}

@@ -60,7 +60,7 @@ class Queue:
         return Work((("default", "default"),) if self.ready else (), None, NOW)
 
     def transact(self, work: Callable[[Any], Any]) -> Any:
-        return work(self)
+        return work(SimpleNamespace(claims=self, now=self.now))
 
     def claim(self, _session_id: str, _queue: str, limit: int, *_: object) -> list[Any]:
         number = 0 if self.held else min(limit, self.ready)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 from duebook.engine.due_cursor import LONGEST_COMMIT, DueCursor
@@ -21,13 +22,13 @@ class Books:
     def take(self, last: str | None, cursor: DueCursor) -> None:
         """A look that finds a whole batch up to `last`, or less."""
 
-        class Tx:
+        class Plans:
             @staticmethod
             def take(_limit: int, after: Mark | None) -> Taken:
                 self.looks.append(after)
                 return Taken([], None if last is None else Mark(NOW, last))
 
-        cursor.take(cast("Any", Tx), 10)
+        cursor.take(cast("Any", SimpleNamespace(plans=Plans)), 10)
 
 
 def test_in_a_backlog_a_look_begins_after_the_last_one_taken() -> None:

@@ -44,12 +44,12 @@ def machine(clock: BooksClock) -> Machine:
 
 def new_keeper(store: SqliteStore, machine: Machine, places: Places | None = None) -> Keeper:
     session = SessionInfo(new_id(), "host", 1, "scheduler,worker", "0", "2026f")
-    store.transact(lambda tx: tx.begin_session(session, LEASE))
+    store.transact(lambda tx: tx.nodes.begin_session(session, LEASE))
     return Keeper(store, session.id, LEASE, places, lambda *_: None, lambda: machine.monotonic)
 
 
 def alive(store: SqliteStore, keeper: Keeper) -> bool:
-    return store.transact(lambda tx: tx.renew(keeper.session_id, LEASE))
+    return store.transact(lambda tx: tx.nodes.renew(keeper.session_id, LEASE))
 
 
 def renew_for(keeper: Keeper, machine: Machine, seconds: float) -> None:
@@ -92,7 +92,7 @@ def test_a_new_node_buries_those_of_its_machine_whose_process_is_gone_at_once(
         )
     }
     for session in sessions.values():
-        store.transact(lambda tx, session=session: tx.begin_session(session, LEASE))  # type: ignore[misc]
+        store.transact(lambda tx, session=session: tx.nodes.begin_session(session, LEASE))  # type: ignore[misc]
     asked: list[tuple[int, int]] = []
 
     def is_gone(pid: int, started: int) -> bool:
@@ -103,7 +103,7 @@ def test_a_new_node_buries_those_of_its_machine_whose_process_is_gone_at_once(
     keeper = Keeper(*words, is_gone=is_gone)
     keeper.renew()
     assert sorted(asked) == [(11, 7), (12, 7)]
-    living = {node.id for node in store.read(lambda tx: tx.list_nodes())}
+    living = {node.id for node in store.read(lambda tx: tx.nodes.list_nodes())}
     assert {name for name, session in sessions.items() if session.id in living} == {
         "lives",
         "container",
@@ -190,7 +190,7 @@ def test_a_node_that_was_buried_knows_it_at_its_next_renewal(
     store: SqliteStore, machine: Machine
 ) -> None:
     keeper = new_keeper(store, machine)
-    store.transact(lambda tx: tx.end_session(keeper.session_id))
+    store.transact(lambda tx: tx.nodes.end_session(keeper.session_id))
     machine.pass_time(10)
     keeper.step()
     assert keeper.lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 from duebook.engine.logs import LINE_COST, LONGEST_LINE, RunLog
@@ -24,7 +25,7 @@ class Pages:
     def transact(self, work: Any) -> Any:
         if self.fails:
             raise Unavailable("the disk is full")
-        return work(self)
+        return work(SimpleNamespace(attempts=self))
 
     def append_log(self, token: Token, first_seq: int, lines: list[LogLine]) -> None:  # noqa: ARG002
         self.lines |= dict(enumerate(lines, first_seq))

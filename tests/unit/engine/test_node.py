@@ -144,7 +144,7 @@ def test_a_node_that_heard_nothing_of_a_sink_learns_of_it_from_its_pulse(
 
     assert look() == 0
     wanted = new_consumer("default", "bus", "kafka", None, 4, 3, {"servers": "127.0.0.1:1"})
-    books.transact(lambda tx: tx.save_consumer(wanted, 0))
+    books.transact(lambda tx: tx.consumers.save_consumer(wanted, 0))
     assert look() == 1
     monkeypatch.setattr(node._relay, "_begin", lambda *_: None)
     node._publish()

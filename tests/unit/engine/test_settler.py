@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from duebook.model.run import Claim
     from duebook.store.base import Tx
+    from duebook.store.sql.attempts import Attempts
     from duebook.store.sqlite import SqliteStore
 
 NUMBER = 8
@@ -37,25 +38,30 @@ class CountingStore:
     def transact(self, work: Callable[[Tx], Any]) -> Any:
         assert self.may_go_on.wait(PATIENCE)
         self.transactions += 1
-        return self.store.transact(lambda tx: work(_Choking(tx)))
+        return self.store.transact(lambda tx: work(_choking(tx)))
 
 
 class _Choking:
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tx, name)
+        return getattr(self._attempts, name)
 
     def settle_all(self, ended: Sequence[tuple[Any, Outcome]]) -> Any:
         if any(outcome.error == "poison" for _, outcome in ended):
             raise ValueError("the database refuses this")
-        return self._tx.settle_all(ended)
+        return self._attempts.settle_all(ended)
 
     def settle(self, token: Any, outcome: Outcome, retry_after: Any = None) -> bool:
         if outcome.error == "poison":
             raise ValueError("the database refuses this")
-        return self._tx.settle(token, outcome, retry_after)
+        return self._attempts.settle(token, outcome, retry_after)
+
+
+def _choking(tx: Tx) -> Tx:
+    tx.attempts = _Choking(tx.attempts)  # type: ignore[assignment]
+    return tx
 
 
 @pytest.fixture

@@ -62,7 +62,9 @@ class Place:
         schedule = add_schedule(self.store, name, target=name, overlap="allow", **policies)
         for _ in range(number):
             add_run(self.store, schedule)
-        claims = self.store.transact(lambda tx: tx.claim("node-1", "default", number, [name]))
+        claims = self.store.transact(
+            lambda tx: tx.claims.claim("node-1", "default", number, [name])
+        )
         assert len(claims) == number
         self.slots.begin(claims)
         return claims
@@ -249,13 +251,13 @@ def test_a_task_that_goes_on_after_its_run_was_taken_over_says_so_on_the_books(
             PAUSE.wait(0.01)
 
     def until() -> datetime | None:
-        (attempt, *_) = place.store.read(lambda tx: tx.list_attempts(claim.run.id))
+        (attempt, *_) = place.store.read(lambda tx: tx.runs.list_attempts(claim.run.id))
         return attempt.went_on_until
 
     (claim,) = place.begin(works)
     lose(place.store, "node-1")
     again = begin(place.store, "node-2")
-    assert place.store.transact(lambda tx: tx.claim(again, "default", 1, ["works"]))
+    assert place.store.transact(lambda tx: tx.claims.claim(again, "default", 1, ["works"]))
     place.slots.stop_all("lost")
     if deaf:
         place.advance(GRACE)
@@ -264,7 +266,7 @@ def test_a_task_that_goes_on_after_its_run_was_taken_over_says_so_on_the_books(
         eventually(lambda: until() != first)
         eventually(lambda: place.slots.free == 3)
     run = place.ended(claim)
-    (attempt,) = place.store.read(lambda tx: tx.list_attempts(run.id))
+    (attempt,) = place.store.read(lambda tx: tx.runs.list_attempts(run.id))
     assert (run.status, run.attempt, attempt.outcome) == ("running", 2, "lost")
     assert overlapped(attempt, [attempt], run) == [2]
 
@@ -311,9 +313,9 @@ def test_a_request_that_comes_after_the_end_costs_no_slot(place: Place) -> None:
 
 def _begin_again(place: Place, name: str, transact: Any) -> list[Claim]:
     """Another run of a task, on books that settle slowly."""
-    schedule = place.store.read(lambda tx: tx.find_schedule("default", name))
+    schedule = place.store.read(lambda tx: tx.schedules.find_schedule("default", name))
     add_run(place.store, schedule)
-    claims = place.store.transact(lambda tx: tx.claim("node-1", "default", 1, [name]))
+    claims = place.store.transact(lambda tx: tx.claims.claim("node-1", "default", 1, [name]))
     vars(place.store)["transact"] = transact
     place.slots.begin(claims)
     return claims
@@ -344,7 +346,7 @@ def test_what_tasks_log_and_tell_is_on_the_books(place: Place) -> None:
     go.set()
     for claim in claims:
         assert place.ended(claim).status == "succeeded"
-        lines = place.store.read(lambda tx, id_=claim.run.id: tx.list_log(id_, START, 10))  # type: ignore[misc]
+        lines = place.store.read(lambda tx, id_=claim.run.id: tx.runs.list_log(id_, START, 10))  # type: ignore[misc]
         assert [line.text for _, line in lines] == ["loading"]
 
 
@@ -386,10 +388,10 @@ def test_async_steps_begin_together_and_one_without_its_values_fails_alone(place
     run_id = start(place.store)
     advancer = Advancer(place.store, place.flow_cache)
     advancer.step()
-    (warm,) = place.store.transact(lambda tx: tx.claim("node-1", "default", 9, ["greet"]))
+    (warm,) = place.store.transact(lambda tx: tx.claims.claim("node-1", "default", 9, ["greet"]))
     settle(place.store, warm.token)
     advancer.step()
-    claims = place.store.transact(lambda tx: tx.claim("node-1", "default", 9, ["greet"]))
+    claims = place.store.transact(lambda tx: tx.claims.claim("node-1", "default", 9, ["greet"]))
     place.slots.begin(claims)
     ended = {claim.run.step: place.ended(claim) for claim in claims}
     assert ended["good"].output == "hello, world, in duebook-loop"
@@ -417,7 +419,7 @@ def test_a_run_of_a_namespace_that_may_not_call_the_task_fails_and_says_so(
     place.tasks.add(function, namespaces=["shop", "mail"])
     schedule = add_schedule(place.store, name, target=name, retry={"attempts": 5})
     add_run(place.store, schedule)
-    (claim,) = place.store.transact(lambda tx: tx.claim("node-1", "default", 1, [name]))
+    (claim,) = place.store.transact(lambda tx: tx.claims.claim("node-1", "default", 1, [name]))
     place.slots.begin([claim])
     run = place.ended(claim)
     assert (run.status, run.reason) == ("failed", "fenced")

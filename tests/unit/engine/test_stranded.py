@@ -36,8 +36,8 @@ def test_it_is_said_once_and_again_when_it_happens_again(
     assert said() == told
     assert said() == []
     begin(store)
-    store.transact(lambda tx: tx.tell_tasks("node-1", ["digest"]))
+    store.transact(lambda tx: tx.nodes.tell_tasks("node-1", ["digest"]))
     assert said() == []
-    store.transact(lambda tx: tx.end_session("node-1"))
+    store.transact(lambda tx: tx.nodes.end_session("node-1"))
     assert said() == told
     store.close()

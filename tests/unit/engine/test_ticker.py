@@ -11,8 +11,8 @@ from duebook.engine.due_cursor import DueCursor
 from duebook.engine.keeper import Keeper
 from duebook.engine.ticker import Ticker
 from duebook.errors import Unavailable
+from duebook.store.sql.plans import Plans
 from duebook.store.sqlite import SqliteStore
-from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.values import Mark
 from tests.support.builders import (
     LEASE,
@@ -50,14 +50,14 @@ def test_a_schedule_that_the_database_refuses_never_holds_up_the_others(
 ) -> None:
     ids = [add_schedule(store, f"job-{n}") for n in range(20)]
     poison = ids[7]
-    commit = SqliteTx.commit
+    commit = Plans.commit
 
-    def refuse(tx: SqliteTx, plans: Sequence[Plan], session_id: str | None) -> Any:
+    def refuse(part: Plans, plans: Sequence[Plan], session_id: str | None) -> Any:
         if any(plan.schedule_id == poison for plan in plans):
             raise OverflowError("a number that no column holds")
-        return commit(tx, plans, session_id)
+        return commit(part, plans, session_id)
 
-    monkeypatch.setattr(SqliteTx, "commit", refuse)
+    monkeypatch.setattr(Plans, "commit", refuse)
     clock.advance()
     ticker = Ticker(store, batch=16)
     step_until_done(ticker, clock)
@@ -74,7 +74,7 @@ def test_books_out_of_reach_say_nothing_about_a_batch(
     clock.advance()
 
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteTx, "commit", unreachable)
+        patched.setattr(Plans, "commit", unreachable)
         with pytest.raises(Unavailable):
             Ticker(store).step()
     Ticker(store).step()
@@ -117,13 +117,13 @@ def test_a_commit_under_an_old_term_changes_nothing(tmp_path: Path) -> None:
 def note_takes(monkeypatch: pytest.MonkeyPatch) -> list[Mark | None]:
     """Where each take begins from now on."""
     marks: list[Mark | None] = []
-    take = SqliteTx.take
+    take = Plans.take
 
-    def note(tx: SqliteTx, limit: int, after: Mark | None = None) -> Taken:
+    def note(part: Plans, limit: int, after: Mark | None = None) -> Taken:
         marks.append(after)
-        return take(tx, limit, after)
+        return take(part, limit, after)
 
-    monkeypatch.setattr(SqliteTx, "take", note)
+    monkeypatch.setattr(Plans, "take", note)
     return marks
 
 
@@ -148,7 +148,7 @@ def test_a_batch_that_came_to_nothing_is_looked_at_again(
     clock.advance()
     ticker = Ticker(store, batch=2)
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteTx, "commit", unreachable)
+        patched.setattr(Plans, "commit", unreachable)
         with pytest.raises(Unavailable):
             ticker.step()
     step_until_done(ticker, clock)
@@ -181,15 +181,15 @@ def test_a_batch_that_may_have_been_too_much_is_halved(
         add_schedule(store, f"job-{n}")
     clock.advance()
     limits: list[int] = []
-    take = SqliteTx.take
+    take = Plans.take
 
-    def refuse_many(tx: SqliteTx, limit: int, after: Mark | None = None) -> Taken:
+    def refuse_many(part: Plans, limit: int, after: Mark | None = None) -> Taken:
         limits.append(limit)
         if limit > 2:
             raise Unavailable("no answer within 10 s")
-        return take(tx, limit, after)
+        return take(part, limit, after)
 
-    monkeypatch.setattr(SqliteTx, "take", refuse_many)
+    monkeypatch.setattr(Plans, "take", refuse_many)
     ticker = Ticker(store, batch=8)
     for _ in range(2):
         with pytest.raises(Unavailable):
@@ -206,14 +206,14 @@ def test_a_transaction_that_the_store_tries_again_takes_the_same(
         add_schedule(store, f"job-{n}")
     clock.advance()
     marks = note_takes(monkeypatch)
-    commit, transact = SqliteTx.commit, store.transact
+    commit, transact = Plans.commit, store.transact
     fails = [True]
 
-    def lose_once(tx: SqliteTx, plans: Sequence[Plan], session_id: str | None) -> int:
+    def lose_once(part: Plans, plans: Sequence[Plan], session_id: str | None) -> int:
         if fails:
             fails.clear()
             raise TimeoutError("a deadlock")
-        return commit(tx, plans, session_id)
+        return commit(part, plans, session_id)
 
     def try_twice(work: Any) -> Any:
         try:
@@ -221,7 +221,7 @@ def test_a_transaction_that_the_store_tries_again_takes_the_same(
         except TimeoutError:
             return transact(work)
 
-    monkeypatch.setattr(SqliteTx, "commit", lose_once)
+    monkeypatch.setattr(Plans, "commit", lose_once)
     monkeypatch.setattr(store, "transact", try_twice)
     Ticker(store, batch=2).step()
     assert marks == [None, None]

@@ -11,7 +11,7 @@ import pytest
 from duebook.store import queries
 from duebook.store.postgres import statements as postgres
 from duebook.store.queries import load_queries, names_of, percent_named, repeated
-from duebook.store.sql.auditing import NewChange
+from duebook.store.sql.audit import NewChange
 from duebook.store.sql.dialects import POSTGRES, SQLITE, Dialect
 from duebook.store.sql.rows import MovedState, NewRun
 from duebook.store.sql.statements import COMMON
@@ -19,7 +19,7 @@ from duebook.store.sqlite import statements as sqlite
 
 HOME: Final = Path(queries.__file__).parent
 DIALECTS: Final = {"sqlite": sqlite.QUERIES, "postgres": postgres.QUERIES}
-CALL: Final = re.compile(r"self\._(?:run|many|rows|insert|all|one|value)\(\s*\"(\w+)\"")
+CALL: Final = re.compile(r"_db\.(?:run|many|rows|insert|all|one|value)\(\s*\"(\w+)\"")
 BLOCK: Final = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
 
 

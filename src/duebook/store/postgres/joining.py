@@ -10,6 +10,7 @@ from duebook.errors import Invalid
 from duebook.store.outside import outside
 from duebook.store.postgres.connection import SCHEMA
 from duebook.store.postgres.hints import hint
+from duebook.store.postgres.tx import PostgresTx
 from duebook.store.values import News
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.store.outside import Outside
-    from duebook.store.postgres.tx import PostgresTx
+    from duebook.store.postgres.statements import PostgresStatements
 
 __all__ = ["joined"]
 
@@ -35,7 +36,7 @@ _SETTING: Final = b"SELECT current_setting('search_path')"
 
 @contextmanager
 def joined(
-    connection: object, make: Callable[[Outside, datetime], PostgresTx]
+    connection: object, make: Callable[[Outside, datetime], PostgresStatements]
 ) -> Iterator[PostgresTx]:
     """A Tx on the caller's connection; what it has for others is told by the caller's commit."""
     theirs, _ = outside(connection, "postgresql", ("psycopg", "psycopg2"))
@@ -45,10 +46,10 @@ def joined(
     theirs.execute(_SET, {"path": SCHEMA, "zone": "UTC"})
     if theirs.execute(_SETTING).fetchall()[0][0] != SCHEMA:
         raise Invalid("connection: it is in no transaction; begin one, or leave autocommit")
-    tx = make(theirs, now.astimezone(UTC))
+    db = make(theirs, now.astimezone(UTC))
     try:
-        yield tx
-        if news := tx.told | (News(0) if tx.told_wake is None else News.WAKE):
+        yield PostgresTx(db)
+        if news := db.told | (News(0) if db.told_wake is None else News.WAKE):
             theirs.execute(hint(SENDER, news))
     finally:
         with suppress(Exception):  # a transaction that failed forgets the settings by itself

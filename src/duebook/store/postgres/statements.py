@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.clock import utc_now
 from duebook.store.postgres.arrays import array_text
+from duebook.store.postgres.migrate import available
 from duebook.store.queries import load_queries, names_of, percent_named
 from duebook.store.sql.dialects import POSTGRES
 from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from duebook.store.outside import Outside
-    from duebook.store.sql.planning import Definitions
+    from duebook.store.sql.definitions import Definitions
 
 __all__ = ["QUERIES", "TEXTS", "PostgresStatements"]
 
@@ -47,7 +48,7 @@ class PostgresStatements(Statements):
     The caller opens and ends the transaction, which began at `now`; a test may have a clock.
     """
 
-    _sharing = "share_directories"
+    sharing = "share_directories"
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class PostgresStatements(Statements):
         writes: bool,
     ) -> None:
         super().__init__(hook, definitions)
-        self._connection = connection
+        self.connection = connection
         self._began_at = now
         self._clock = clock
         self._writes = writes
@@ -67,6 +68,10 @@ class PostgresStatements(Statements):
         """what others shall look at"""
         self.told_wake: datetime | None = None
         """when others shall look at the latest"""
+
+    @property
+    def newest_schema(self) -> int:
+        return available()[-1].number
 
     @cached_property
     def now(self) -> datetime:
@@ -80,52 +85,49 @@ class PostgresStatements(Statements):
     def ahead(self) -> timedelta:
         return utc_now() - self._began_at if self._clock is None else timedelta()
 
-    def _clock_now(self) -> datetime:
+    def clock_now(self) -> datetime:
         if self._clock is not None:
             return self._clock()
-        now: datetime = self._value("read_clock")
+        now: datetime = self.value("read_clock")
         return now
 
     @staticmethod
-    def _stamp(moment: datetime | None) -> Any:
+    def stamp(moment: datetime | None) -> Any:
         return moment
 
     @staticmethod
-    def _time(stamp: Any) -> Any:
+    def time(stamp: Any) -> Any:
         return stamp
 
     def _send(self, query: str, values: Values) -> Cursor:
         for name, kind in _ARRAYS[query].items():
             if values[name] is not None:
                 values[name] = array_text(kind, values[name])
-        return self._connection.execute(TEXTS[query], values)
+        return self.connection.execute(TEXTS[query], values)
 
-    def _many(self, query: str, /, rows: Iterable[Values]) -> int:
+    def many(self, query: str, /, rows: Iterable[Values]) -> int:
         names = _NAMES[query]
-        return self._rows(query, [tuple(row[name] for name in names) for row in rows])
+        return self.rows(query, [tuple(row[name] for name in names) for row in rows])
 
-    def _rows(self, query: str, /, rows: Iterable[Row]) -> int:
+    def rows(self, query: str, /, rows: Iterable[Row]) -> int:
         """One statement for all; none for no rows."""
         columns = list(zip(*rows, strict=True))
         if not columns:
             return 0
-        return self._run(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        return self.run(query, **dict(zip(_NAMES[query], columns, strict=True)))
 
-    def _all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
-        """As `_rows`, which are some; returns what the statement does."""
+    def all_rows(self, query: str, /, rows: Sequence[Row]) -> list[Row]:
+        """As `rows`, which are some; returns what the statement does."""
         columns = zip(*rows, strict=True)
-        return self._all(query, **dict(zip(_NAMES[query], columns, strict=True)))
+        return self.all(query, **dict(zip(_NAMES[query], columns, strict=True)))
 
-    def _insert(self, query: str, /, rows: Sequence[Row]) -> int:
-        return self._rows(query, rows)
+    def insert(self, query: str, /, rows: Sequence[Row]) -> int:
+        return self.rows(query, rows)
 
-    def _states(self, schedule_id: str) -> list[Row]:
-        return self._all("lock_state" if self._writes else "get_state", id=schedule_id)
+    def lock_state(self, schedule_id: str) -> list[Row]:
+        return self.all("lock_state" if self._writes else "get_state", id=schedule_id)
 
-    def _hold(self, run_ids: Sequence[str]) -> None:
-        self._anybody_depends = bool(self._all("lock_wakes", ids=list(run_ids)))
-
-    def _notify(self, news: News, wake_at: datetime | None = None) -> None:
+    def notify(self, news: News, wake_at: datetime | None = None) -> None:
         if wake_at is None:
             self.told |= news
         elif self.told_wake is None or wake_at < self.told_wake:

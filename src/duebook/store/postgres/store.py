@@ -26,10 +26,10 @@ from duebook.store.postgres.joining import joined
 from duebook.store.postgres.migrate import applied, migrate
 from duebook.store.postgres.pool import Pool
 from duebook.store.postgres.route import Route
-from duebook.store.postgres.statements import TEXTS
+from duebook.store.postgres.statements import TEXTS, PostgresStatements
 from duebook.store.postgres.tx import PostgresTx
-from duebook.store.sql.delivering import read_consumer
-from duebook.store.sql.planning import remember
+from duebook.store.sql.consumers import read_consumer
+from duebook.store.sql.definitions import remember
 from duebook.store.values import FIRST, Neighbour, News, OwnRun, Pulse, Work
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from duebook.store.outside import Outside
     from duebook.store.postgres.beginning import Begin
     from duebook.store.postgres.connection import Connection
-    from duebook.store.sql.planning import Definitions
+    from duebook.store.sql.definitions import Definitions
     from duebook.store.values import Labels, Mark
 
 __all__ = ["PostgresStore"]
@@ -152,19 +152,20 @@ class PostgresStore:
 
     def _transact(self, work: Callable[[Tx], T]) -> T:
         with self._transaction(WRITE) as (connection, now):
-            tx = self._tx(connection, now, writes=True)
+            db = self._statements(connection, now, writes=True)
+            tx = PostgresTx(db)
             result = work(tx)
-            tx.keep_use(next(self._slots) % USE_SLOTS)
+            tx.quotas.keep_use(next(self._slots) % USE_SLOTS)
             self._commit(connection)
-        remember(self._definitions, tx.learned)
-        if news := tx.told | self._earlier(tx):
+        remember(self._definitions, db.learned)
+        if news := db.told | self._earlier(db):
             self._listener.add(news)
             self._herald.ring(news)
         return result
 
     def read(self, work: Callable[[Tx], T], patient: bool = False) -> T:
         with self._transaction(READ_PATIENTLY if patient else READ) as (connection, now):
-            return work(self._tx(connection, now, writes=False))
+            return work(PostgresTx(self._statements(connection, now, writes=False)))
 
     def pulse(
         self,
@@ -225,7 +226,7 @@ class PostgresStore:
         }
         now, limited, ready_at, places = self._ask_alone("look_for_work", values, self._pool, BRIEF)
         if limited:  # rooms and rates are reckoned in Python
-            return self.read(lambda tx: tx.list_work(queues, tasks, labels, namespaces))
+            return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
         return Work(tuple((queue, name) for queue, name in places or ()), _utc(ready_at), _utc(now))
 
     def _ask_alone(self, query: str, values: dict[str, Any], pool: Pool, patience: float) -> Any:
@@ -246,7 +247,7 @@ class PostgresStore:
 
     def join(self, connection: object) -> AbstractContextManager[Tx]:
         self._refuse_use()
-        return joined(connection, lambda theirs, now: self._tx(theirs, now, writes=True))
+        return joined(connection, lambda theirs, now: self._statements(theirs, now, writes=True))
 
     def news(self, timeout: float) -> News:
         self._refuse_use()
@@ -258,7 +259,7 @@ class PostgresStore:
 
     def cursor_key(self) -> bytes:
         if self._cursor_key is None:
-            self._cursor_key = self.read(lambda tx: tx.get_secret("cursors"))
+            self._cursor_key = self.read(lambda tx: tx.access.get_secret("cursors"))
         return self._cursor_key
 
     def connect(self) -> psycopg.Connection[Any]:
@@ -277,8 +278,12 @@ class PostgresStore:
         self._pool.close()
         self._urgent.close()
 
-    def _tx(self, connection: Connection | Outside, now: datetime, writes: bool) -> PostgresTx:
-        return PostgresTx(connection, now, self._clock, self._hook, self._definitions, writes)
+    def _statements(
+        self, connection: Connection | Outside, now: datetime, writes: bool
+    ) -> PostgresStatements:
+        return PostgresStatements(
+            connection, now, self._clock, self._hook, self._definitions, writes
+        )
 
     @contextmanager
     def _transaction(self, begin: Begin) -> Iterator[tuple[Connection, datetime]]:
@@ -334,10 +339,10 @@ class PostgresStore:
             raise Unavailable(f"the {self._place} rolled the last change back")
         self._point("after:COMMIT")
 
-    def _earlier(self, tx: PostgresTx) -> News:
+    def _earlier(self, db: PostgresStatements) -> News:
         """Whether others sleep longer than they may now, as far as this process told them."""
-        wake_at, announced = tx.told_wake, self._announced
-        if wake_at is None or (announced is not None and tx.now < announced <= wake_at):
+        wake_at, announced = db.told_wake, self._announced
+        if wake_at is None or (announced is not None and db.now < announced <= wake_at):
             return News(0)
         self._announced = wake_at
         return News.WAKE

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, KeyReused, NotFound, shorten
 from duebook.ids import looks_like_id
 from duebook.model.access import AccessToken, Role
 from duebook.settings import KEYS_KEPT
 from duebook.store.sql.rows import clean, without_nul
-from duebook.store.sql.statements import Statements
+from duebook.store.sql.statements import Part, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
-
-    from duebook.store.sql.statements import Row
 
 __all__ = ["Access"]
 
-T = TypeVar("T")
 
-
-class Access(Statements):
-    """Tokens, idempotency keys, and parts of a transaction that can be undone alone."""
-
-    def get_secret(self, name: str) -> bytes:
-        return bytes.fromhex(self._value("get_secret", name=name))
+class Access(Part):
+    """Tokens, sessions of browsers and idempotency keys."""
 
     def create_token(self, token: AccessToken, digest: str) -> None:
-        made = self._run(
+        """Store a new token; raises Conflict when another has its name that was not revoked."""
+        made = self._db.run(
             "insert_token",
             id=token.id,
             name=token.name,
             role=token.role.value,
             namespaces=json.dumps(token.namespaces),
             digest=digest,
-            now=self.now,
+            now=self._db.now,
             by=clean(token.created_by),
             expires_at=token.expires_at,
         )
@@ -48,51 +41,64 @@ class Access(Statements):
             )
 
     def find_token(self, name: str) -> str:
-        found = self._value("find_token", name=without_nul(name))
+        """The id of a token by its name, unless it was revoked, or by its id; raises NotFound."""
+        found = self._db.value("find_token", name=without_nul(name))
         if found is None and looks_like_id(name):
-            found = self._value("get_token", id=name)
+            found = self._db.value("get_token", id=name)
         if found is None:
             raise NotFound(f'token "{shorten(name)}" does not exist, or was revoked')
         return str(found)
 
     def get_token(self, token_id: str) -> tuple[AccessToken, str] | None:
-        row = self._one("get_token", id=token_id)
+        """A token and the digest of its secret."""
+        row = self._db.one("get_token", id=token_id)
         return None if row is None else (self._token(row[:-1]), row[-1])
 
     def get_tokens(self, token_ids: Sequence[str]) -> dict[str, tuple[AccessToken, str]]:
-        rows = self._all("list_tokens_by_id", ids=list(token_ids))
+        """As `get_token`, for many, by their id; those that do not exist are left out."""
+        rows = self._db.all("list_tokens_by_id", ids=list(token_ids))
         return {row[0]: (self._token(row[:-1]), row[-1]) for row in rows}
 
     def list_tokens(self) -> list[AccessToken]:
-        return [self._token(row) for row in self._all("list_tokens")]
+        """By name; also those that were revoked."""
+        return [self._token(row) for row in self._db.all("list_tokens")]
 
     def _token(self, row: Row) -> AccessToken:
         id_, name, role, namespaces, created_at, by, *times = row
         names = tuple(json.loads(namespaces))
-        made = self._time(created_at)
-        return AccessToken(id_, name, Role(role), names, made, by, *map(self._time, times))
+        made = self._db.time(created_at)
+        return AccessToken(id_, name, Role(role), names, made, by, *map(self._db.time, times))
 
     def revoke_token(self, token_id: str) -> bool:
-        return self._run("revoke_token", id=token_id, now=self.now) == 1
-
-    def end_login(self, digest: str, token_id: str, expires_at: datetime) -> None:
-        self._run("end_login", digest=digest, token_id=token_id, expires_at=expires_at)
-
-    def list_ended_logins(self, digests: Sequence[str]) -> list[str]:
-        if not digests:
-            return []
-        return [digest for (digest,) in self._all("list_ended_logins", ids=list(digests))]
+        """False when it was revoked before."""
+        return self._db.run("revoke_token", id=token_id, now=self._db.now) == 1
 
     def use_token(self, token_id: str, before: datetime) -> None:
-        self._run("use_token", id=token_id, now=self.now, before=before)
+        """Put down that it is used now, unless it was used since `before`."""
+        self._db.run("use_token", id=token_id, now=self._db.now, before=before)
+
+    def end_login(self, digest: str, token_id: str, expires_at: datetime) -> None:
+        """A session of a browser opens nothing from now on; it would have ended at `expires_at`."""
+        self._db.run("end_login", digest=digest, token_id=token_id, expires_at=expires_at)
+
+    def list_ended_logins(self, digests: Sequence[str]) -> list[str]:
+        """Those of them that were ended, as far as they would still open anything."""
+        if not digests:
+            return []
+        return [digest for (digest,) in self._db.all("list_ended_logins", ids=list(digests))]
 
     def keep_key(self, scope: str, key: str, fingerprint: str) -> Any:
+        """Make a key the one of this request; returns None, or what was answered to it before.
+
+        Waits while another transaction has the key. Raises KeyReused when it came with another
+        request. It is free again after a day.
+        """
         place = {"scope": scope, "key": key}
-        times = {"now": self.now, "before": self.now - KEYS_KEPT}
-        if self._run("keep_key", fingerprint=fingerprint, **place, **times):
+        times = {"now": self._db.now, "before": self._db.now - KEYS_KEPT}
+        if self._db.run("keep_key", fingerprint=fingerprint, **place, **times):
             return None
         # another statement, so that it sees what was waited for
-        first, answer = self._all("get_answer", **place)[0]
+        first, answer = self._db.all("get_answer", **place)[0]
         if first != fingerprint:
             raise KeyReused(
                 f'idempotency key "{shorten(key)}" came with another request before; '
@@ -101,19 +107,9 @@ class Access(Statements):
         return json.loads(answer)
 
     def keep_answer(self, scope: str, key: str, answer: Any) -> None:
-        self._run("keep_answer", scope=scope, key=key, answer=json.dumps(answer))
+        """What `keep_key` returns from now on: any JSON but null."""
+        self._db.run("keep_answer", scope=scope, key=key, answer=json.dumps(answer))
 
-    def undoable(self, work: Callable[[], T]) -> T:
-        learned, used = dict(self.learned), dict(self.used)
-        self._run("begin_part")
-        try:
-            result = work()
-        except BaseException:
-            self.used = used
-            self.learned = learned  # definitions that are undone are not committed
-            with suppress(Exception):  # the whole transaction may be lost, for the same reason
-                self._run("undo_part")
-                self._run("end_part")
-            raise
-        self._run("end_part")
-        return result
+    def get_secret(self, name: str) -> bytes:
+        """What only those know who open these books; `cursors` seals the cursors of lists."""
+        return bytes.fromhex(self._db.value("get_secret", name=name))

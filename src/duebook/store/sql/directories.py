@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 from duebook.errors import Conflict
 from duebook.model.flow_directory import FlowDirectory
 from duebook.model.flow_target import FlowTarget
-from duebook.model.plan import Unattended
-from duebook.store.sql.statements import Statements
+from duebook.model.plan import Snapshot, Unattended
+from duebook.store.sql.statements import Part, Row
 from duebook.store.values import News
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime, timedelta
-
-    from duebook.model.plan import Snapshot
-    from duebook.store.sql.statements import Row
 
     Pair = tuple[str, str]
     """a namespace and a name in it"""
@@ -25,36 +22,36 @@ if TYPE_CHECKING:
 __all__ = ["Directories"]
 
 
-class Directories(Statements):
+class Directories(Part):
     """Leases of directories, and what the planner has to know about them."""
-
-    _sharing = "list_directories"
-    """the statement by which a tick reads directories, so that nobody takes them over meanwhile"""
 
     def take_directory(
         self, namespace: str, name: str, session_id: str, lease: timedelta
     ) -> int | None:
-        row = self._one(
+        """Attend a directory for a while; the term, which is a new one unless this session did so
+        all the time. None while another node that lives does."""
+        row = self._db.one(
             "take_directory",
             namespace=namespace,
             name=name,
             session_id=session_id,
-            now=self.now,
-            expires_at=self.now + lease,
+            now=self._db.now,
+            expires_at=self._db.now + lease,
         )
         return None if row is None else int(row[0])
 
     def keep_directory(
         self, namespace: str, name: str, session_id: str, term: int, lease: timedelta
     ) -> None:
-        row = self._one(
+        """Attend a directory for longer; raises Conflict when that term is over."""
+        row = self._db.one(
             "keep_directory",
             namespace=namespace,
             name=name,
             session_id=session_id,
             term=term,
-            now=self.now,
-            expires_at=self.now + lease,
+            now=self._db.now,
+            expires_at=self._db.now + lease,
         )
         if row is None:
             raise _lost(name)
@@ -62,13 +59,18 @@ class Directories(Statements):
     def mark_scanned(
         self, namespace: str, name: str, session_id: str, term: int, wake_until: datetime | None
     ) -> None:
-        row = self._one(
+        """Its files were read under a term, and its flows are equal to them.
+
+        With `wake_until`, schedules that want to be looked at up to then are looked at now. Raises
+        Conflict when that term is over.
+        """
+        row = self._db.one(
             "mark_scanned",
             namespace=namespace,
             name=name,
             session_id=session_id,
             term=term,
-            now=self.now,
+            now=self._db.now,
         )
         if row is None:
             raise _lost(name)
@@ -76,41 +78,46 @@ class Directories(Statements):
             self._wake_flow_schedules(namespace, name, wake_until)
 
     def _wake_flow_schedules(self, namespace: str, name: str, until: datetime) -> None:
-        found = self._all(
-            "list_flow_schedules", namespace=namespace, name=name, now=self.now, until=until
+        found = self._db.all(
+            "list_flow_schedules", namespace=namespace, name=name, now=self._db.now, until=until
         )
         if ids := [id_ for (id_,) in found]:
-            self._all("take_states", ids=ids)  # in the order in which others lock them
-            self._run("wake_schedules", ids=ids, now=self.now)
-            self._notify(News.WAKE)
+            self._db.all("take_states", ids=ids)  # in the order in which others lock them
+            self._db.run("wake_schedules", ids=ids, now=self._db.now)
+            self._db.notify(News.WAKE)
 
     def save_returned(self, namespace: str, name: str, flows: Iterable[str]) -> None:
+        """The flows of which a takeover brought back an earlier revision, in place of others."""
         returned = json.dumps(sorted(flows))
-        self._run("save_returned", namespace=namespace, name=name, returned=returned)
+        self._db.run("save_returned", namespace=namespace, name=name, returned=returned)
 
     def list_returned(self, namespace: str, name: str) -> list[str]:
-        text = self._value("get_returned", namespace=namespace, name=name)
+        text = self._db.value("get_returned", namespace=namespace, name=name)
         return [] if text is None else list(json.loads(text))
 
     def leases_of_others(
         self, namespace: str, roots: Iterable[str], session_id: str
     ) -> dict[str, datetime]:
-        rows = self._all(
+        """The directories that others attend, and until when, unless they prolong it."""
+        rows = self._db.all(
             "list_directory_leases", namespace=namespace, names=list(roots), id=session_id
         )
-        ends = {name: self._time(until) for name, until in rows}
-        return {root: until for root, until in ends.items() if until > self.now}
+        ends = {name: self._db.time(until) for name, until in rows}
+        return {root: until for root, until in ends.items() if until > self._db.now}
 
     def release_directories(self, session_id: str) -> None:
-        self._run("release_directories", id=session_id, now=self.now)
+        """Let others attend them."""
+        self._db.run("release_directories", id=session_id, now=self._db.now)
 
     def delete_directory(self, namespace: str, name: str) -> None:
-        self._run("delete_directory", namespace=namespace, name=name)
+        """Forget when it was read, and by whom."""
+        self._db.run("delete_directory", namespace=namespace, name=name)
 
     def list_directories(self, namespaces: Collection[str] | None = None) -> list[FlowDirectory]:
+        """Those of some namespaces, or of all, by name."""
         pairs = [
             (place, name)
-            for place, name in self._all("list_directory_names")
+            for place, name in self._db.all("list_directory_names")
             if namespaces is None or place in namespaces
         ]
         return [self._directory(row) for row in self._read_directories("list_directories", pairs)]
@@ -119,26 +126,26 @@ class Directories(Statements):
         if not pairs:
             return []
         namespaces, names = [place for place, _ in pairs], [name for _, name in pairs]
-        return self._all(query, namespaces=namespaces, names=names, now=self.now)
+        return self._db.all(query, namespaces=namespaces, names=names, now=self._db.now)
 
     def _directory(self, row: Row) -> FlowDirectory:
         namespace, name, node, scanned_at, is_attended, returned = row
         waiting = 0
         if not is_attended:
-            waiting = self._value(
-                "count_waiting_flows", namespace=namespace, name=name, now=self.now
+            waiting = self._db.value(
+                "count_waiting_flows", namespace=namespace, name=name, now=self._db.now
             )
         return FlowDirectory(
             namespace,
             name,
-            self._time(scanned_at),
+            self._db.time(scanned_at),
             node if is_attended else None,
             bool(is_attended),
             tuple(json.loads(returned)),
             waiting,
         )
 
-    def _unattended(self, snapshots: Sequence[Snapshot], taken: bool) -> dict[str, Unattended]:
+    def unattended(self, snapshots: Sequence[Snapshot], taken: bool) -> dict[str, Unattended]:
         """Of schedules that start flows, those whose directories no node reads, by their ids."""
         flows: dict[Pair, list[str]] = {}
         for snapshot in snapshots:
@@ -149,7 +156,7 @@ class Directories(Statements):
         if not flows:
             return {}
         namespaces, names = [place for place, _ in flows], [name for _, name in flows]
-        rows = self._all("list_flow_roots", namespaces=namespaces, flows=names)
+        rows = self._db.all("list_flow_roots", namespaces=namespaces, flows=names)
         roots = {(namespace, flow): root for namespace, flow, root in rows}
         known = self._attended({(pair[0], root) for pair, root in roots.items()}, taken)
         return {
@@ -162,13 +169,13 @@ class Directories(Statements):
     def _attended(self, directories: set[Pair], taken: bool) -> dict[Pair, Unattended | None]:
         """What is in the way of each, if anything; a directory that nobody ever read is unknown."""
         found: dict[Pair, Unattended | None] = {}
-        query = self._sharing if taken else "list_directories"
+        query = self._db.sharing if taken else "list_directories"
         for row in self._read_directories(query, sorted(directories)):
             place, name, _, scanned_at, is_attended, _ = row
-            read_at = self._time(scanned_at)
+            read_at = self._db.time(scanned_at)
             found[place, name] = None if is_attended else Unattended(name, read_at)
         if missing := directories - found.keys():
-            others = {(place, name) for place, name in self._all("list_directory_names")}
+            others = {(place, name) for place, name in self._db.all("list_directory_names")}
             for pair in missing:  # another transaction changes those that there are
                 found[pair] = Unattended(pair[1], None, is_changing=pair in others)
         return found

@@ -6,21 +6,19 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import NotFound, shorten
-from duebook.model.event import Event, TopicUse, slot_of
-from duebook.store.sql.statements import Row, Statements
+from duebook.model.event import Draft, Event, TopicUse, slot_of
+from duebook.store.sql.statements import Part, Row
 from duebook.store.values import Batch, News
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.model.event import Draft
-    from duebook.store.protocols.events import Topics
-
+    Topics = Sequence[str] | None
     Versioned = tuple[Draft, str | None, int | None]
     """with the aggregate that it belongs to, and its version there"""
 
-__all__ = ["MOST_BYTES", "EventLog"]
+__all__ = ["MOST_BYTES", "WINDOW", "Events", "read_event"]
 
 WINDOW: Final = 10_000
 """Positions that one look goes through: rare topics must not make it read the whole log."""
@@ -30,16 +28,18 @@ _POSITION: Final = 8
 _BYTES: Final = 11
 
 
-class EventLog(Statements):
+class Events(Part):
     """Appending takes part in any transaction; positions follow the order of visibility."""
 
     def append_events(self, drafts: Sequence[Draft]) -> None:
-        self._append([(draft, None, None) for draft in drafts])
+        """Write events that belong to no schedule or run."""
+        self.append([(draft, None, None) for draft in drafts])
 
-    def _append(self, drafts: Sequence[Versioned]) -> None:
+    def append(self, drafts: Sequence[Versioned]) -> None:
+        """Write events, each with its aggregate and its version there."""
         if not drafts:
             return
-        now = self._stamp(self.now)
+        now = self._db.stamp(self._db.now)
         rows = [
             (
                 draft.id,
@@ -56,25 +56,34 @@ class EventLog(Statements):
             )
             for draft, aggregate, version in drafts
         ]
-        self._insert("insert_event", rows)
-        self._notify(News.EVENTS)
+        self._db.insert("insert_event", rows)
+        self._db.notify(News.EVENTS)
 
     def stamp_events(self, limit: int) -> int | None:
-        """Here one writes at a time, so that each event got its position when it was written."""
+        """Give up to `limit` events that can be seen their positions; returns how many.
+
+        None when somebody else is at it. Whoever reads the log never finds a position beyond
+        which a smaller one appears later.
+        """
         return 0 if limit else None
 
     def last_position(self) -> int:
-        return int(self._value("get_last_position") or 0)
+        """0 for an empty log."""
+        return int(self._db.value("get_last_position") or 0)
 
     def last_own_position(self, namespace: str, after: int, until: int) -> int:
-        found = self._one("get_own_position", namespace=namespace, after=after, until=until)
+        """The position of the last event of a namespace after the one and up to the other place;
+        0 when there is none."""
+        found = self._db.one("get_own_position", namespace=namespace, after=after, until=until)
         return 0 if found is None else int(found[0])
 
     def first_position(self) -> int:
-        return int(self._value("get_first_position") or 1)
+        """Where the log begins, for what is older is no longer kept; 1 while it is empty."""
+        return int(self._db.value("get_first_position") or 1)
 
     def position_at(self, moment: datetime) -> int:
-        found = self._value("get_position_at", at=moment)
+        """The position after which all events come that were written at `moment` or later."""
+        found = self._db.value("get_position_at", at=moment)
         return self.last_position() if found is None else int(found) - 1
 
     def read_events(
@@ -88,11 +97,17 @@ class EventLog(Statements):
         type_: str | None = None,
         keys: Sequence[str] | None = None,
     ) -> Batch:
+        """Up to `limit` events after a position, in their order; of some partitions of the keys,
+        or of some keys only.
+
+        Without topics: of all of them but those about life cycles. It ends earlier with the event
+        that makes it more than MOST_BYTES of data.
+        """
         last = self.last_position()
         until = min(after + WINDOW, last)
         if until <= after:
             return Batch([], after, False)
-        rows = self._all(
+        rows = self._db.all(
             "list_events",
             namespace=namespace,
             after=after,
@@ -122,11 +137,13 @@ class EventLog(Statements):
         type_: str | None = None,
         key: str | None = None,
     ) -> Batch:
+        """Up to `limit` events before a position, the newest first; `after` of the batch is where
+        to go on: everything from there on was looked at."""
         first = self.first_position()
         after = max(before - 1 - WINDOW, first - 1)
         if before <= first:
             return Batch([], before, False)
-        rows = self._all(
+        rows = self._db.all(
             "list_events_back",
             namespace=namespace,
             after=after,
@@ -143,17 +160,19 @@ class EventLog(Statements):
 
     def _batch(self, rows: Sequence[Row], place: int, more: bool) -> Batch:
         size = int(rows[-1][_BYTES]) if rows else 0
-        return Batch([read_event(row[:_BYTES], self._time) for row in rows], place, more, size)
+        return Batch([read_event(row[:_BYTES], self._db.time) for row in rows], place, more, size)
 
     def list_topics(self, namespace: str, after: int) -> list[TopicUse]:
-        rows = self._all("list_topics", namespace=namespace, after=after)
-        return [TopicUse(topic, n, position, self._time(at)) for topic, n, position, at in rows]
+        """The topics of what comes after a position, by name."""
+        rows = self._db.all("list_topics", namespace=namespace, after=after)
+        return [TopicUse(topic, n, position, self._db.time(at)) for topic, n, position, at in rows]
 
     def get_event(self, namespace: str, event_id: str) -> Event:
-        row = self._one("get_event", id=event_id, namespace=namespace)
+        """Raises NotFound."""
+        row = self._db.one("get_event", id=event_id, namespace=namespace)
         if row is None:
             raise NotFound(f'event "{shorten(event_id)}" does not exist, or is no longer kept')
-        return read_event(row, self._time)
+        return read_event(row, self._db.time)
 
 
 def _is_full(rows: Sequence[Row], limit: int) -> bool:

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 from duebook.errors import Invalid
 from duebook.model.insight import HourLoad, Planned, RunMark
 from duebook.model.unreadable import read_spec
-from duebook.store.sql.lists import LAST_PLACE, Lists
+from duebook.store.sql.rows import LAST_PLACE
+from duebook.store.sql.statements import Part, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.run import Run
     from duebook.model.schedule import ScheduleSpec
+    from duebook.store.sql.definitions import DefinitionReader
+    from duebook.store.sql.lists import Lists
+    from duebook.store.sql.runs import Runs
 
-__all__ = ["Insights"]
+__all__ = ["HOUR", "LOOKED", "MOST_NAMESPACES", "TIMED", "Insights"]
 
 MOST_NAMESPACES: Final = 1_000_000
-
 LOOKED: Final = 5_000
 """The newest runs, among which late ones are looked for."""
 TIMED: Final = 20_000
@@ -31,14 +34,23 @@ TIMED: Final = 20_000
 HOUR: Final = 3_600
 
 
-class Insights(Lists):
+class Insights(Part):
     """What a dashboard asks."""
 
+    def __init__(
+        self, db: Statements, definitions: DefinitionReader, runs: Runs, lists: Lists
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._runs = runs
+        self._lists = lists
+
     def list_marks(self, schedule_ids: Sequence[str], each: int) -> dict[str, list[RunMark]]:
+        """The newest runs of each of these schedules that has any, the oldest of them first."""
         found: dict[str, list[RunMark]] = defaultdict(list)
-        rows = self._all("list_marks", ids=list(schedule_ids), each=each) if schedule_ids else []
+        rows = self._db.all("list_marks", ids=list(schedule_ids), each=each) if schedule_ids else []
         for owner, id_, status, origin, attempt, version, *times in rows:
-            moments = map(self._time, times)
+            moments = map(self._db.time, times)
             found[owner].append(RunMark(id_, status, origin, attempt, version, *moments))
         for marks in found.values():
             marks.sort(key=lambda mark: (mark.at, mark.id))
@@ -46,16 +58,21 @@ class Insights(Lists):
         return found
 
     def list_specs(self, runs: Sequence[Run]) -> dict[str, ScheduleSpec]:
+        """The definition that each of these runs was made of, by the run's id; without those of no
+        schedule."""
         pairs = {run.id: (run.schedule_id, run.version or 0) for run in runs if run.schedule_id}
-        known = self._definitions(list(dict.fromkeys(pairs.values())))
+        known = self._definitions.read(list(dict.fromkeys(pairs.values())))
         return {id_: known[pair].spec for id_, pair in pairs.items() if pair in known}
 
     def list_running(self, namespace: str, limit: int) -> list[Run]:
-        rows = self._all("list_running", namespace=namespace, limit=limit)
-        return self._runs([row[0] for row in rows])
+        """What is under way, the oldest first."""
+        rows = self._db.all("list_running", namespace=namespace, limit=limit)
+        return self._runs.get_runs([row[0] for row in rows])
 
     def list_late(self, namespace: str, since: datetime, late: timedelta, limit: int) -> list[Run]:
-        rows = self._all(
+        """Runs whose `lateness`, jitter included, is more than `late`, from `since` on, the newest
+        first; among the newest few thousand."""
+        rows = self._db.all(
             "list_late",
             namespace=namespace,
             since=since,
@@ -64,14 +81,16 @@ class Insights(Lists):
             looked=LOOKED,
             limit=limit,
         )
-        return self._runs([row[0] for row in rows])
+        return self._runs.get_runs([row[0] for row in rows])
 
     def count_failed(self, namespace: str, since: datetime, most: int) -> int:
-        first = self._place_of(namespace, since)
-        return int(self._value("count_failed", namespace=namespace, first=first, most=most))
+        """How many runs made from `since` on failed; no more are counted than `most`."""
+        first = self._lists.place_of(namespace, since)
+        return int(self._db.value("count_failed", namespace=namespace, first=first, most=most))
 
     def count_hours(self, namespace: str, since: datetime, until: datetime) -> list[HourLoad]:
-        rows = self._all("count_hours", namespace=namespace, since=since, until=until)
+        """The hours in which runs ended, in any order."""
+        rows = self._db.all("count_hours", namespace=namespace, since=since, until=until)
         return [
             HourLoad(
                 datetime.fromtimestamp(int(hour) * HOUR, UTC),
@@ -83,13 +102,15 @@ class Insights(Lists):
         ]
 
     def list_durations(self, namespace: str) -> dict[str, timedelta]:
-        rows = self._all("list_durations", namespace=namespace, before=LAST_PLACE, looked=TIMED)
+        """How long runs of each schedule take, in the mean of the newest few thousand runs."""
+        rows = self._db.all("list_durations", namespace=namespace, before=LAST_PLACE, looked=TIMED)
         return {owner: timedelta(seconds=float(mean)) for owner, mean in rows if mean is not None}
 
     def list_planned(
         self, namespace: str, after: str, limit: int
     ) -> tuple[list[Planned], str | None]:
-        rows = self._all("list_planned", namespace=namespace, after=after, limit=limit)
+        """Active schedules by name, and the name to go on after; None: these are all."""
+        rows = self._db.all("list_planned", namespace=namespace, after=after, limit=limit)
         planned = []
         for id_, name, spec in rows:
             try:
@@ -99,8 +120,10 @@ class Insights(Lists):
         return planned, rows[-1][1] if len(rows) == limit else None
 
     def list_inhabited(self) -> list[str]:
-        return [row[0] for row in self._all("list_inhabited", limit=MOST_NAMESPACES)]
+        """The namespaces that have schedules, by name."""
+        return [row[0] for row in self._db.all("list_inhabited", limit=MOST_NAMESPACES)]
 
     def signal(self, namespace: str) -> tuple[Any, ...]:
-        row = self._one("get_signal", now=self.now) or ()
-        return (*row, self._value("get_last_place", namespace=namespace))
+        """Something cheap that differs when what a page shows may have changed."""
+        row = self._db.one("get_signal", now=self._db.now) or ()
+        return (*row, self._db.value("get_last_place", namespace=namespace))

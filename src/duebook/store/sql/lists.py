@@ -1,4 +1,4 @@
-"""Lists of schedules, runs and ledger entries, a page at a time and by index.
+"""Lists of schedules and runs, a page at a time and by index.
 
 Every look is along one index and at a bounded number of rows; what no index knows is filtered
 here.
@@ -8,32 +8,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from duebook.model.listing import Found
-from duebook.model.run import LatestRun
+from duebook.model.listing import Found, PagePosition
 from duebook.model.serving import unserved
 from duebook.store.sql.looking import look
-from duebook.store.sql.rows import LATEST, micros, moment, read_run, read_schedule
-from duebook.store.sql.working import Working
-from duebook.store.values import LedgerEntry
+from duebook.store.sql.rows import EARLIEST, LAST_PLACE, LATEST, micros, moment
+from duebook.store.sql.statements import Part, Row, Statements, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter, ScheduleSort
-    from duebook.model.listing import PagePosition
+    from duebook.model.filters import RunFilter, ScheduleFilter, ScheduleSort
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule
-    from duebook.store.sql.statements import Row, Values
+    from duebook.store.sql.nodes import Nodes
+    from duebook.store.sql.runs import Runs
+    from duebook.store.sql.schedules import Schedules
 
     Read = Callable[[PagePosition | None, int], list[Row]]
 
-__all__ = ["Lists", "read_entry"]
+__all__ = ["AFTER_NAMES", "SLACK", "Lists"]
 
-EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-LAST_PLACE: Final = 2**62
 SLACK: Final = timedelta(seconds=10)
 """How far the order of creation and the times of creation may be apart."""
 AFTER_NAMES: Final = "{"
@@ -76,8 +73,14 @@ class _Known(NamedTuple):
     tasks: set[str]
 
 
-class Lists(Working):
-    """Pages of schedules, runs and ledger entries."""
+class Lists(Part):
+    """Pages of schedules and runs."""
+
+    def __init__(self, db: Statements, schedules: Schedules, runs: Runs, nodes: Nodes) -> None:
+        super().__init__(db)
+        self._schedules = schedules
+        self._runs = runs
+        self._nodes = nodes
 
     def list_schedules(
         self,
@@ -87,8 +90,9 @@ class Lists(Working):
         after: PagePosition | None,
         limit: int,
     ) -> Found[Schedule]:
+        """Schedules in an order, from the one after a place on, each with its latest run."""
         found = self.find_schedules(namespace, wanted, sort, after, limit)
-        return Found(self._schedules([id_ for id_, _ in found.rows]), found.last)
+        return Found(self._with_latest_runs([id_ for id_, _ in found.rows]), found.last)
 
     def find_schedules(
         self,
@@ -98,6 +102,7 @@ class Lists(Working):
         after: PagePosition | None,
         limit: int,
     ) -> Found[tuple[str, str]]:
+        """As list_schedules, but only their ids and names."""
         known = None if wanted.problem is None else self._known_here(namespace)
 
         def matches(row: Row) -> bool:
@@ -114,12 +119,12 @@ class Lists(Working):
         return Found([(row[0], row[1]) for row in found.rows], found.last)
 
     def _known_here(self, namespace: str) -> _Known:
-        nobody = unserved(namespace, self.list_served()) is not None
-        return _Known(not nobody, self.list_known_tasks(namespace))
+        nobody = unserved(namespace, self._nodes.list_served()) is not None
+        return _Known(not nobody, self._nodes.list_known_tasks(namespace))
 
     def _due_before(self, seen: _Seen, moment: datetime) -> bool:
         due = seen.status == "active" and seen.next_due_at is not None
-        return due and bool(self._time(seen.next_due_at) < moment)
+        return due and bool(self._db.time(seen.next_due_at) < moment)
 
     def _reader(
         self, namespace: str, wanted: ScheduleFilter, sort: str
@@ -141,7 +146,9 @@ class Lists(Working):
 
         def read(after: PagePosition | None, most: int) -> list[Row]:
             at = {} if after is None else {"before" if back else "after": after[0]}
-            return self._all(query, **(values | {"after": low, "before": high, "limit": most} | at))
+            return self._db.all(
+                query, **(values | {"after": low, "before": high, "limit": most} | at)
+            )
 
         return read, lambda row: (row[1],)
 
@@ -151,9 +158,9 @@ class Lists(Working):
         def read(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = after or end
             place = {"at": moment(int(at)), "id": id_}
-            return self._all(query, namespace=namespace, limit=most, **place)
+            return self._db.all(query, namespace=namespace, limit=most, **place)
 
-        return read, lambda row: (micros(self._time(row[2])), row[0])
+        return read, lambda row: (micros(self._db.time(row[2])), row[0])
 
     def _by_wake(
         self,
@@ -167,7 +174,7 @@ class Lists(Working):
 
         def waking(after: PagePosition | None, most: int) -> list[Row]:
             at, id_ = after or (micros(EARLIEST), "")
-            return self._all("list_by_wake", at=moment(int(at)), id=id_, limit=most)
+            return self._db.all("list_by_wake", at=moment(int(at)), id=id_, limit=most)
 
         found: Found[Row] = Found([], None)
         if after is None or len(after) == 2:
@@ -190,33 +197,22 @@ class Lists(Working):
         return Found([*found.rows, *asleep.rows], asleep.last)
 
     def _wake_place(self, row: Row) -> PagePosition:
-        return micros(self._time(row[7])), row[0]
+        return micros(self._db.time(row[7])), row[0]
 
-    def _schedules(self, ids: list[str]) -> list[Schedule]:
+    def _with_latest_runs(self, ids: list[str]) -> list[Schedule]:
         if not ids:
             return []
-        schedules = {schedule.id: schedule for schedule in self.get_schedules(ids)}
-        latest = self.latest_runs(ids)
+        schedules = {schedule.id: schedule for schedule in self._schedules.get_schedules(ids)}
+        latest = self._schedules.latest_runs(ids)
         return [
             replace(schedules[id_], last_run=latest.get(id_)) for id_ in ids if id_ in schedules
         ]
 
-    def get_schedules(self, schedule_ids: Sequence[str]) -> list[Schedule]:
-        rows = self._all("list_schedules_by_id", ids=list(schedule_ids))
-        return sorted((read_schedule(row, self._time) for row in rows), key=lambda s: s.id)
-
-    def latest_runs(self, schedule_ids: Sequence[str]) -> dict[str, LatestRun]:
-        # the last one created may be a backfill's, for an earlier due time: it is still active, or
-        # among the last that ended
-        rows = self._all("list_latest_runs", ids=list(schedule_ids))
-        return {
-            owner: LatestRun(id_, status, self._time(at), reason, self._time(enqueued_at))
-            for owner, id_, status, at, reason, enqueued_at in rows
-        }
-
     def list_runs(
         self, namespace: str, wanted: RunFilter, after: PagePosition | None, limit: int
     ) -> Found[Run]:
+        """The newest first: of a schedule by when they were due or made, of all by creation."""
+
         def matches(row: Row) -> bool:
             seen = _SeenRun._make(row)
             return seen.namespace == namespace and self._run_matches(seen, wanted)
@@ -227,10 +223,10 @@ class Lists(Working):
         else:
             read = self._newest_runs(namespace, wanted)
             found = look(read, matches, lambda row: (row[6],), after, limit)
-        return Found(self._runs([row[0] for row in found.rows]), found.last)
+        return Found(self._runs.get_runs([row[0] for row in found.rows]), found.last)
 
     def _due_place(self, row: Row) -> PagePosition:
-        return micros(self._time(row[5])), row[6]
+        return micros(self._db.time(row[5])), row[6]
 
     def _run_matches(self, seen: _SeenRun, wanted: RunFilter) -> bool:
         asked = (wanted.status, wanted.origin, wanted.queue)
@@ -239,7 +235,7 @@ class Lists(Working):
             for value, found in zip(asked, seen[2:5], strict=True)
         ):
             return False
-        at = self._time(seen.at) if wanted.since or wanted.until else LATEST
+        at = self._db.time(seen.at) if wanted.since or wanted.until else LATEST
         return (wanted.since is None or at >= wanted.since) and (
             wanted.until is None or at <= wanted.until
         )
@@ -247,7 +243,7 @@ class Lists(Working):
     def _runs_of(self, schedule_id: str, wanted: RunFilter) -> Read:
         def read(after: PagePosition | None, most: int) -> list[Row]:
             at, place = after or (micros(wanted.until or LATEST), LAST_PLACE)
-            return self._all(
+            return self._db.all(
                 "list_runs_of",
                 schedule_id=schedule_id,
                 since=wanted.since or EARLIEST,
@@ -271,58 +267,27 @@ class Lists(Working):
         elif ended:
             values["status"] = wanted.status
         if wanted.since is not None:
-            values["first"] = self._place_of(namespace, wanted.since - SLACK)
+            values["first"] = self.place_of(namespace, wanted.since - SLACK)
 
         def read(after: PagePosition | None, most: int) -> list[Row]:
             before = LAST_PLACE if after is None else after[0]
             if after is None and wanted.until is not None:
-                before = self._place_of(namespace, wanted.until + SLACK)
-            return self._all(query, before=before, limit=most, **values)
+                before = self.place_of(namespace, wanted.until + SLACK)
+            return self._db.all(query, before=before, limit=most, **values)
 
         return read
 
-    def _place_of(self, namespace: str, at: datetime) -> int:
+    def place_of(self, namespace: str, at: datetime) -> int:
         """The place of the first run that was made from `at` on, by halving: no index is needed."""
-        low, high = 0, (self._value("get_last_place", namespace=namespace) or 0) + 1
+        low, high = 0, (self._db.value("get_last_place", namespace=namespace) or 0) + 1
         while low < high:
             middle = (low + high) // 2
-            row = self._one("get_place", namespace=namespace, place=middle)
-            if row is None or self._time(row[1]) >= at:
+            row = self._db.one("get_place", namespace=namespace, place=middle)
+            if row is None or self._db.time(row[1]) >= at:
                 high = middle
             else:
                 low = row[0] + 1
         return low
-
-    def _runs(self, ids: list[str]) -> list[Run]:
-        if not ids:
-            return []
-        rows = self._all("list_runs_by_id", ids=ids)
-        runs = {row[0]: read_run(row, self._time) for row in rows}
-        return [runs[id_] for id_ in ids if id_ in runs]
-
-    def list_ledger(
-        self, schedule_id: str, wanted: LedgerFilter, after: PagePosition | None, limit: int
-    ) -> Found[LedgerEntry]:
-        time = self._time
-
-        def read(after: PagePosition | None, most: int) -> list[Row]:
-            at, id_ = after or (micros(LATEST), LAST_PLACE)
-            return self._all(
-                "list_ledger",
-                schedule_id=schedule_id,
-                since=wanted.since or EARLIEST,
-                before=moment(int(at)),
-                id=id_,
-                limit=most,
-            )
-
-        def matches(row: Row) -> bool:
-            return (wanted.reason is None or row[5] == wanted.reason) and (
-                wanted.until is None or time(row[0]) <= wanted.until
-            )
-
-        found = look(read, matches, lambda row: (micros(time(row[1])), row[11]), after, limit)
-        return Found([read_entry(row, time) for row in found.rows], found.last)
 
 
 def _matches(seen: _Seen, wanted: ScheduleFilter, known: _Known | None) -> bool:
@@ -350,20 +315,3 @@ def _has_problem(seen: _Seen, known: _Known) -> bool:
         return False
     kind, _, task = seen.target.partition(":")
     return (kind != "event" and not known.served) or (kind == "task" and task not in known.tasks)
-
-
-def read_entry(row: Row, time: Callable[[Any], Any]) -> LedgerEntry:
-    first, last, count, exact, verdict, reason, facts, at, version, session_id, kind = row[:11]
-    return LedgerEntry(
-        due_from=time(first),
-        due_to=time(last),
-        count=count,
-        exact=bool(exact),
-        verdict=verdict,
-        reason=reason,
-        facts=json.loads(facts),
-        at=time(at),
-        version=version,
-        session_id=session_id,
-        kind=kind,
-    )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from duebook.model.schedule import ScheduleSpec
 
 __all__ = [
+    "EARLIEST",
+    "LAST_PLACE",
     "LATEST",
     "Copied",
     "MovedState",
@@ -56,7 +58,10 @@ __all__ = [
 
 INLINE_OUTPUT: Final = 262_144
 """Characters of JSON. A text that fits a variable of a program fits, even if JSON doubles it."""
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+LAST_PLACE: Final = 2**62
+"""After the place of any run and the id of any entry."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
 _RUN_FIELDS: Final = [field.name for field in fields(Run)]

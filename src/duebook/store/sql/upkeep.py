@@ -1,26 +1,17 @@
-"""Looks after the books: forgets what is old, and tells what is in them."""
+"""Looks after the books: forgets what is old, wakes what sleeps, and keeps steps of the clock."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import Final
 
-from duebook.model.node import LiveNode
-from duebook.model.serving import ALL, serving_of
+from duebook.model.clock_step import ClockStep
 from duebook.settings import KEYS_KEPT
-from duebook.store.sql.statements import Statements
-from duebook.store.values import Inventory, News
+from duebook.store.sql.statements import Part
+from duebook.store.values import News
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from duebook.model.serving import Serving
-    from duebook.store.sql.statements import Row
-
-__all__ = ["Upkeep"]
+__all__ = ["LOGINS_KEPT", "LONGEST_LEASE", "MOST_UNENDED", "Upkeep"]
 
 LOGINS_KEPT: Final = timedelta(days=1)
 """Beyond their end, for clocks of nodes may be wrong."""
@@ -29,10 +20,14 @@ LONGEST_LEASE: Final = timedelta(minutes=1)
 """Of leadership and of members of groups."""
 
 
-class Upkeep(Statements):
-    """Retention and status."""
+class Upkeep(Part):
+    """Retention, and what a keeper repairs."""
 
     def purge(self, before: datetime, limit: int) -> int:
+        """Delete up to `limit` things from before: runs, ledger entries, changes, nodes, tokens.
+
+        Answers to repeated requests go after a day. Returns how many there were.
+        """
         left = limit
         # in this order: a session is forgotten only when no old run is left
         for query in (
@@ -44,97 +39,67 @@ class Upkeep(Statements):
             "delete_old_tokens",
             "delete_old_clock_steps",
         ):
-            left -= self._run(query, before=before, limit=left)
-        self._run("delete_lost_wakes")
-        self._run("delete_old_flow_revisions", before=before)
-        self._run("delete_ended_logins", before=self.now - LOGINS_KEPT)
-        left -= self._run("delete_old_keys", before=self.now - KEYS_KEPT, limit=left)
-        forgotten = self._all("list_old_schedules", before=before, limit=left)
+            left -= self._db.run(query, before=before, limit=left)
+        self._db.run("delete_lost_wakes")
+        self._db.run("delete_old_flow_revisions", before=before)
+        self._db.run("delete_ended_logins", before=self._db.now - LOGINS_KEPT)
+        left -= self._db.run("delete_old_keys", before=self._db.now - KEYS_KEPT, limit=left)
+        forgotten = self._db.all("list_old_schedules", before=before, limit=left)
         for (schedule_id,) in forgotten:
-            self._run("delete_revisions", id=schedule_id)
-            self._run("forget_schedule", id=schedule_id)
+            self._db.run("delete_revisions", id=schedule_id)
+            self._db.run("forget_schedule", id=schedule_id)
         return limit - left + len(forgotten)
 
     def wake_asleep(self, limit: int) -> list[str]:
-        woken = [id_ for (id_,) in self._all("wake_asleep", now=self.now, limit=limit)]
+        """Wake up to `limit` schedules that are active, or paused for a while, and that no node
+        would ever look at again; returns their ids."""
+        woken = [id_ for (id_,) in self._db.all("wake_asleep", now=self._db.now, limit=limit)]
         if woken:
-            self._notify(News.WAKE, self.now)
+            self._db.notify(News.WAKE, self._db.now)
         return woken
 
     def note_clock_step(
         self, before: datetime, earliest: datetime, noticed: datetime, lease: timedelta
     ) -> bool:
-        ids = [id_ for (id_,) in self._all("list_unended", limit=MOST_UNENDED + 1)]
-        noted = self._run(
+        """The database's clock stepped back: it would have shown `before` when it showed `noticed`,
+        and it showed at least `earliest` right after the step.
+
+        After a step of more than a `lease`, leases from before it end in time, and runs wait no
+        longer than they would have. Returns False when somebody has noted it already: then the
+        times from `earliest` to `noticed` of both overlap.
+        """
+        ids = [id_ for (id_,) in self._db.all("list_unended", limit=MOST_UNENDED + 1)]
+        noted = self._db.run(
             "insert_clock_step",
             before=before,
             earliest=earliest,
             noticed=noticed,
             active=None if len(ids) > MOST_UNENDED else json.dumps(ids),
         )
-        if noted and before - self.now > lease:
-            until = self.now + max(lease, LONGEST_LEASE)
-            self._run("rebase_runs", now=self.now, before=before)
-            self._notify(News.WORK)
-            self._run("rebase_sessions", now=self.now)
-            self._run("rebase_leases", until=until)
-            self._run("rebase_members", until=until)
+        if noted and before - self._db.now > lease:
+            until = self._db.now + max(lease, LONGEST_LEASE)
+            self._db.run("rebase_runs", now=self._db.now, before=before)
+            self._db.notify(News.WORK)
+            self._db.run("rebase_sessions", now=self._db.now)
+            self._db.run("rebase_leases", until=until)
+            self._db.run("rebase_members", until=until)
         return noted == 1
 
-    def last_seen(self) -> datetime | None:
-        found: datetime | None = self._time(self._value("get_last_seen"))
-        return found
-
-    def list_nodes(self, of: Serving = ALL) -> list[LiveNode]:
-        nodes = [self._node(row) for row in self._all("list_nodes", now=self.now)]
-        if of == ALL:
-            return nodes
-        running: Counter[str] = Counter()
-        for session_id, namespace, number in self._all("list_running_by_node"):
-            if namespace in of:
-                running[session_id] += number
-        own = (replace(node, namespaces=node.namespaces.seen_by(of)) for node in nodes)
+    def list_clock_steps(self) -> list[ClockStep]:
+        """When the database's clock stepped back, the first time first."""
+        time = self._db.time
         return [
-            replace(node, running=running[node.id]) for node in own if node.namespaces.names != ()
+            ClockStep(
+                time(before),
+                time(earliest),
+                time(noticed),
+                place,
+                None if ids is None else frozenset(json.loads(ids)),
+            )
+            for before, earliest, noticed, place, ids in self._db.all("list_clock_steps")
         ]
 
-    def _node(self, row: Row) -> LiveNode:
-        id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row
-        tasks, queues, namespaces, labels, *times = rest
-        started_at, seen_at, expires_at = map(self._time, times)
-        return LiveNode(
-            id_,
-            node,
-            pid,
-            tuple(roles.split(",")),
-            version,
-            tzdata,
-            tuple(json.loads(tasks)),
-            tuple(json.loads(queues)),
-            serving_of(json.loads(namespaces)),
-            json.loads(labels),
-            started_at,
-            seen_at,
-            expires_at,
-            timedelta(seconds=ahead),
-            running,
-            bool(leads),
-        )
-
-    def inventory(self) -> Inventory:
-        alive = self._all("list_alive", now=self.now)
-        (runs, entries, log_lines), (ready_at, wake_at) = (
-            self._all("count_rows")[0],
-            self._all("get_waiting", now=self.now)[0],
-        )
-        return Inventory(
-            now=self.now,
-            schedules=dict(self._all("count_schedules")),
-            active_runs=dict(self._all("count_active_runs")),
-            runs=runs,
-            entries=entries,
-            log_lines=log_lines,
-            nodes=tuple((node, roles, version) for node, roles, _, version in alive),
-            waits_since=self._time(ready_at),
-            wake_at=self._time(wake_at),
-        )
+    def last_seen(self) -> datetime | None:
+        """The latest time that a node has seen on the database's clock."""
+        found: datetime | None = self._db.time(self._db.value("get_last_seen"))
+        return found

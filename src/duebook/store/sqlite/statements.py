@@ -13,6 +13,7 @@ from duebook.store.queries import load_queries, positional, repeated
 from duebook.store.sql.dialects import SQLITE
 from duebook.store.sql.rows import from_micros, micros, moment, to_micros
 from duebook.store.sql.statements import COMMON, Cursor, Row, Statements, Values
+from duebook.store.sqlite.migrate import available
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from duebook.clock import Ratchet
     from duebook.store.outside import Outside
-    from duebook.store.sql.planning import Definitions
+    from duebook.store.sql.definitions import Definitions
 
 __all__ = ["QUERIES", "SqliteStatements"]
 
@@ -36,8 +37,8 @@ class SqliteStatements(Statements):
     The caller opens and ends the transaction.
     """
 
-    _stamp = staticmethod(to_micros)
-    _time = staticmethod(from_micros)
+    stamp = staticmethod(to_micros)
+    time = staticmethod(from_micros)
 
     def __init__(
         self,
@@ -47,13 +48,17 @@ class SqliteStatements(Statements):
         definitions: Definitions,
     ) -> None:
         super().__init__(hook, definitions)
-        self._connection = connection
+        self.connection = connection
         self._clock = clock
+
+    @property
+    def newest_schema(self) -> int:
+        return available()[-1].number
 
     @cached_property
     def now(self) -> datetime:
         """The machine's clock, but never earlier than anybody has seen in this file."""
-        row = self._one("read_high_water")
+        row = self.one("read_high_water")
         now = self._clock()
         return max(now, moment(row[0])) if row else now
 
@@ -65,35 +70,35 @@ class SqliteStatements(Statements):
     def ahead(self) -> timedelta:
         return -self.behind
 
-    def _clock_now(self) -> datetime:
+    def clock_now(self) -> datetime:
         return self._clock.machine()
 
     def keep_time(self) -> None:
         """Remember `now`, so that a clock set back fires nothing twice."""
-        self._run("write_high_water", now=self.now)
+        self.run("write_high_water", now=self.now)
 
     def _send(self, query: str, values: Values) -> Cursor:
-        return self._connection.execute(QUERIES[query], _bound(values))
+        return self.connection.execute(QUERIES[query], _bound(values))
 
-    def _many(self, query: str, /, rows: Iterable[Values]) -> int:
+    def many(self, query: str, /, rows: Iterable[Values]) -> int:
         pick = POSITIONAL[query][1]
-        return self._rows(query, [pick(_bound(row)) for row in rows])
+        return self.rows(query, [pick(_bound(row)) for row in rows])
 
-    def _rows(self, query: str, /, rows: Iterable[Row]) -> int:
+    def rows(self, query: str, /, rows: Iterable[Row]) -> int:
         self._point(f"before:{query}")
-        cursor = self._connection.executemany(POSITIONAL[query][0], rows)
+        cursor = self.connection.executemany(POSITIONAL[query][0], rows)
         self._point(f"after:{query}")
         return cursor.rowcount
 
-    def _insert(self, query: str, /, rows: Sequence[Row]) -> int:
+    def insert(self, query: str, /, rows: Sequence[Row]) -> int:
         """Many at a time: half the cost of a row is that of its statement."""
         self._point(f"before:{query}")
         sql, _ = POSITIONAL[query]
         full = len(rows) - len(rows) % ROWS_AT_ONCE
-        inserted = self._connection.executemany(sql, rows[full:]).rowcount
+        inserted = self.connection.executemany(sql, rows[full:]).rowcount
         for start in range(0, full, ROWS_AT_ONCE):
             values = list(chain.from_iterable(rows[start : start + ROWS_AT_ONCE]))
-            inserted += self._connection.execute(_several(sql), values).rowcount
+            inserted += self.connection.execute(_several(sql), values).rowcount
         self._point(f"after:{query}")
         return inserted
 

@@ -14,11 +14,12 @@ from duebook.errors import Conflict, Invalid, Unavailable
 from duebook.model.serving import ALL
 from duebook.store.base import refuse_fork
 from duebook.store.outside import outside
-from duebook.store.sql.planning import remember
+from duebook.store.sql.definitions import remember
 from duebook.store.sql.rows import micros
 from duebook.store.sqlite.connection import connect, translated
 from duebook.store.sqlite.fence import refuse_moved
 from duebook.store.sqlite.migrate import is_current, migrate
+from duebook.store.sqlite.statements import SqliteStatements
 from duebook.store.sqlite.tx import SqliteTx
 from duebook.store.sqlite.writer import Writer
 from duebook.store.values import News
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from duebook.model.serving import Serving
     from duebook.store.base import Tx
-    from duebook.store.sql.planning import Definitions
+    from duebook.store.outside import Outside
+    from duebook.store.sql.definitions import Definitions
     from duebook.store.values import Labels, Mark, Pulse, Work
 
 __all__ = ["SqliteStore"]
@@ -106,11 +108,12 @@ class SqliteStore:
 
         def operation(connection: sqlite3.Connection) -> T:
             refuse_moved(connection, self._path)
-            tx = SqliteTx(connection, self._clock, self._hook, self._definitions)
+            db = self._statements(connection)
+            tx = SqliteTx(db)
             result = work(tx)
-            tx.keep_use()
-            tx.keep_time()
-            learned.update(tx.learned)
+            tx.quotas.keep_use()
+            db.keep_time()
+            learned.update(db.learned)
             return result
 
         result: T = self._writer.run(operation)
@@ -123,9 +126,12 @@ class SqliteStore:
             connection.execute("BEGIN")
             try:
                 refuse_moved(connection, self._path)
-                return work(SqliteTx(connection, self._clock, self._hook, self._definitions))
+                return work(SqliteTx(self._statements(connection)))
             finally:
                 connection.execute("ROLLBACK")
+
+    def _statements(self, connection: sqlite3.Connection | Outside) -> SqliteStatements:
+        return SqliteStatements(connection, self._clock, self._hook, self._definitions)
 
     def pulse(
         self,
@@ -136,7 +142,9 @@ class SqliteStore:
         after: Mark | None = None,  # noqa: ARG002 - a look costs the same from anywhere
         namespaces: Serving = ALL,
     ) -> Pulse:
-        return self.transact(lambda tx: tx.pulse(session_id, lease, queues, leads, namespaces))
+        return self.transact(
+            lambda tx: tx.nodes.pulse(session_id, lease, queues, leads, namespaces)
+        )
 
     @contextmanager
     def join(self, connection: object) -> Iterator[Tx]:
@@ -149,10 +157,10 @@ class SqliteStore:
             raise Invalid(f"connection: it leads to {files[0]!r}, and the books are {self._path}")
         if driver.isolation_level is None and not driver.in_transaction:
             raise Invalid("connection: it is in no transaction; begin one, or leave autocommit")
-        tx = SqliteTx(theirs, self._clock, self._hook, self._definitions)
-        tx.keep_time()  # from this write on nobody moves the books
+        db = self._statements(theirs)
+        db.keep_time()  # from this write on nobody moves the books
         refuse_moved(theirs, self._path)
-        yield tx
+        yield SqliteTx(db)
 
     def look_for_work(
         self,
@@ -161,7 +169,7 @@ class SqliteStore:
         labels: Labels = (),
         namespaces: Serving = ALL,
     ) -> Work:
-        return self.read(lambda tx: tx.list_work(queues, tasks, labels, namespaces))
+        return self.read(lambda tx: tx.claims.list_work(queues, tasks, labels, namespaces))
 
     def news(self, timeout: float) -> News:
         """By SQLite's data_version, which changes with every commit: what it was nobody knows."""
@@ -196,7 +204,7 @@ class SqliteStore:
 
     def cursor_key(self) -> bytes:
         if self._cursor_key is None:
-            self._cursor_key = self.read(lambda tx: tx.get_secret("cursors"))
+            self._cursor_key = self.read(lambda tx: tx.access.get_secret("cursors"))
         return self._cursor_key
 
     def connect(self) -> sqlite3.Connection:

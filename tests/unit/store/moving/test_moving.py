@@ -64,7 +64,7 @@ def test_events_keep_their_positions_and_the_count_goes_on(move: Move, clock: Vi
     assert Book(new).events.list() == before
     clock.advance(MINUTE)
     Ticker(new).step()
-    new.transact(lambda tx: tx.stamp_events(100))
+    new.transact(lambda tx: tx.events.stamp_events(100))
     after = Book(new).events.list()
     assert [event.position for event in after] == [1, 2, 3, 4]
     assert [event.version for event in after] == [1, 2, 3, 4]
@@ -113,12 +113,14 @@ def test_every_table_of_a_file_is_copied_or_stays_on_purpose(move: Move) -> None
 def test_logs_attempts_queues_and_limits_are_copied(move: Move, clock: VirtualClock) -> None:
     old = move.old()
     claimed = claimed_run(old, clock)
-    old.transact(lambda tx: tx.append_log(claimed.token, 1, [LogLine(BEGIN, "stdout", "a\tb\\n")]))
+    old.transact(
+        lambda tx: tx.attempts.append_log(claimed.token, 1, [LogLine(BEGIN, "stdout", "a\tb\\n")])
+    )
     lose(old, "node-1")
     Book(old).queues.limit("default", concurrency=2, rate="3/m")
     move()
     new = move.new()
-    (attempt,) = new.read(lambda tx: tx.list_attempts(claimed.run.id))
+    (attempt,) = new.read(lambda tx: tx.runs.list_attempts(claimed.run.id))
     assert (attempt.outcome, attempt.node) == ("lost", "host-of-node-1")
     assert new_rows(move, "SELECT text FROM run_logs") == [("a\tb\\n",)]
     (load,) = Book(new).queues.list()
@@ -152,8 +154,10 @@ def test_enqueued_runs_are_copied_with_their_outputs_keys_and_policies(move: Mov
     old = Book(move.old())
     done = old.enqueue("digest", {"to": "all"}, key="news-17", timeout="1m")
     begin(old.store)
-    (claimed,) = old.store.transact(lambda tx: tx.claim("node-1", "default", 1, ["digest"]))
-    old.store.transact(lambda tx: tx.note_progress([(claimed.token, Progress(0.4, "half"))]))
+    (claimed,) = old.store.transact(lambda tx: tx.claims.claim("node-1", "default", 1, ["digest"]))
+    old.store.transact(
+        lambda tx: tx.attempts.note_progress([(claimed.token, Progress(0.4, "half"))])
+    )
     settle(old.store, claimed.token, output='{"rows": 3}', output_ref="there")
     waits = old.enqueue("digest", retry=3)
     before = old.runs.get(done.id)
@@ -162,7 +166,7 @@ def test_enqueued_runs_are_copied_with_their_outputs_keys_and_policies(move: Mov
     assert new.runs.get(done.id) == before
     assert new.enqueue("digest", key="news-17").id == done.id
     begin(new.store, "node-2")
-    (claimed,) = new.store.transact(lambda tx: tx.claim("node-2", "default", 9, ["digest"]))
+    (claimed,) = new.store.transact(lambda tx: tx.claims.claim("node-2", "default", 9, ["digest"]))
     assert (claimed.run.id, claimed.spec.retry) == (waits.id, Retry(attempts=3))
 
 
@@ -176,9 +180,9 @@ def test_a_run_under_way_is_waited_for_and_nothing_begins_meanwhile(
 
     def meanwhile() -> None:
         seen.append(claim(old))
-        seen.append(old.read(lambda tx: tx.list_work(["default"]).places))
+        seen.append(old.read(lambda tx: tx.claims.list_work(["default"]).places))
         clock.advance(MINUTE / 6)
-        old.transact(lambda tx: tx.renew("node-1", LEASE))
+        old.transact(lambda tx: tx.nodes.renew("node-1", LEASE))
         tick(old)
         if len(seen) > 6:
             settle(old, claimed.token)
@@ -211,7 +215,7 @@ def test_what_a_dead_node_left_is_not_waited_for_and_taken_over_at_once(
     clock.advance(LEASE)
     move()
     new = move.new()
-    assert new.transact(lambda tx: tx.take_over(10)) == 1
+    assert new.transact(lambda tx: tx.attempts.take_over(10)) == 1
     begin(new, "node-2")
     (again,) = claim(new, "node-2")
     assert (again.run.id, again.run.attempt) == (claimed.run.id, 2)
@@ -222,7 +226,7 @@ def test_nodes_of_the_old_books_have_ended_in_the_new_ones(move: Move, clock: Vi
     begin(move.old())
     waits_there = begin(move.new(), "node-2")
     move()
-    spans = move.new().read(lambda tx: tx.list_sessions(clock.now, clock.now))
+    spans = move.new().read(lambda tx: tx.nodes.list_sessions(clock.now, clock.now))
     assert {span.id: span.alive(clock.now) for span in spans} == {
         "node-1": False,
         waits_there: True,
@@ -269,7 +273,7 @@ def test_a_copy_that_died_while_it_waited_holds_nobody_up_for_long(
     with move.source() as source:
         source.begin("database 'x' at y")
     assert claim(old) == []
-    work = old.read(lambda tx: tx.list_work(["default"]))
+    work = old.read(lambda tx: tx.claims.list_work(["default"]))
     assert (work.places, work.next_at) == ((), clock.now + DRAIN)
     clock.advance(DRAIN)
     assert len(claim(old)) == 1

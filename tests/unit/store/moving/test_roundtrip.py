@@ -48,7 +48,7 @@ def answers(store: Store, schedule_ids: list[str], end: Any) -> dict[str, Any]:
         "exceptions": book.schedules.exceptions,
         "preview": book.schedules.preview,
         "explain": lambda id_: book.schedules.explain(id_, start=BEGIN - HOUR, end=end),
-        "snapshot": lambda id_: store.read(lambda tx: tx.snapshot(id_)),
+        "snapshot": lambda id_: store.read(lambda tx: tx.plans.snapshot(id_)),
     }
     for id_ in schedule_ids:
         for name, question in ask.items():
@@ -56,15 +56,17 @@ def answers(store: Store, schedule_ids: list[str], end: Any) -> dict[str, Any]:
                 found[f"{name} {id_}"] = question(id_)
             except DuebookError as error:
                 found[f"{name} {id_}"] = str(error)
-    found["wakes"] = store.read(lambda tx: (tx.earliest_wake(), tx.earliest_expiry()))
+    found["wakes"] = store.read(
+        lambda tx: (tx.plans.earliest_wake(), tx.attempts.earliest_expiry())
+    )
     return found
 
 
 def say(tx: Tx, history: History, text: str) -> None:
     """Texts that people and programs write end up in several places."""
     for claim in history.claims:
-        tx.append_log(claim.token, 1, [LogLine(BEGIN, "stdout", text)])
-        tx.settle(claim.token, Outcome("failed", "error", text, 3))
+        tx.attempts.append_log(claim.token, 1, [LogLine(BEGIN, "stdout", text)])
+        tx.attempts.settle(claim.token, Outcome("failed", "error", text, 3))
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["at the end", "in the middle"])
@@ -87,7 +89,7 @@ def test_the_copy_of_any_books_answers_as_they_did(
             book.schedules.trigger("up", payload={"text": text})
             if ends:
                 book.store.transact(lambda tx: say(tx, history, text))
-                book.store.transact(lambda tx: tx.end_session(history.node or ""))
+                book.store.transact(lambda tx: tx.nodes.end_session(history.node or ""))
             else:  # its node died with its work
                 clock.advance(LEASE)
             ids = [history.id, book.schedules.get("up").id]

@@ -51,11 +51,11 @@ class Reader:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self.after = store.read(lambda tx: tx.last_position())
+        self.after = store.read(lambda tx: tx.events.last_position())
         self.got: list[Event] = []
 
     def read(self) -> None:
-        batch = self._store.read(lambda tx: tx.read_events("default", self.after, 1_000))
+        batch = self._store.read(lambda tx: tx.events.read_events("default", self.after, 1_000))
         self.after = batch.after
         self.got += batch.events
 
@@ -74,10 +74,10 @@ class History:
         if what == "append":
             self.written[id_ := new_id()] = when
             with self._stores[0].join(self._writers[number]) as tx:
-                tx.append_events([new_draft(id_, "default", "t", None, detail, 1)])
+                tx.events.append_events([new_draft(id_, "default", "t", None, detail, 1)])
             self._pending[number].append(id_)
         elif what == "stamp":
-            self._stores[number].transact(lambda tx: tx.stamp_events(int(detail)))
+            self._stores[number].transact(lambda tx: tx.events.stamp_events(int(detail)))
         elif what in ("commit", "rollback"):
             getattr(self._writers[number], what)()
             done = self._pending.pop(number, [])
@@ -116,14 +116,14 @@ def test_a_late_commit_gets_a_position_behind_those_that_were_read(
     reader = Reader(stores[0])
     with psycopg.connect(postgres_module_url) as late:
         with stores[0].join(late) as tx:
-            tx.append_events([new_draft("late", "default", "t", None, "k", 1)])
+            tx.events.append_events([new_draft("late", "default", "t", None, "k", 1)])
         stores[0].transact(
-            lambda tx: tx.append_events([new_draft("early", "default", "t", None, "k", 1)])
+            lambda tx: tx.events.append_events([new_draft("early", "default", "t", None, "k", 1)])
         )
-        stores[1].transact(lambda tx: tx.stamp_events(100))
+        stores[1].transact(lambda tx: tx.events.stamp_events(100))
         reader.read()
         assert [event.id for event in reader.got] == ["early"]
-    stores[0].transact(lambda tx: tx.stamp_events(100))
+    stores[0].transact(lambda tx: tx.events.stamp_events(100))
     reader.read()
     assert [event.id for event in reader.got] == ["early", "late"]
 
@@ -132,11 +132,11 @@ def test_of_two_sequencers_one_waits_for_nobody(stores: list[PostgresStore]) -> 
     one, other = stores
 
     def work(tx: Tx) -> int | None:
-        tx.stamp_events(100)
-        return other.transact(lambda inner: inner.stamp_events(100))
+        tx.events.stamp_events(100)
+        return other.transact(lambda inner: inner.events.stamp_events(100))
 
     assert one.transact(work) is None
-    assert other.transact(lambda tx: tx.stamp_events(100)) is not None
+    assert other.transact(lambda tx: tx.events.stamp_events(100)) is not None
 
 
 def test_what_was_written_after_a_commit_comes_after_it(stores: list[PostgresStore]) -> None:
@@ -146,10 +146,10 @@ def test_what_was_written_after_a_commit_comes_after_it(stores: list[PostgresSto
     for n in range(10):
         ids.append(new_id())
         stores[n % 2].transact(
-            lambda tx: tx.append_events([new_draft(ids[-1], "default", "t", None, "k", 1)])
+            lambda tx: tx.events.append_events([new_draft(ids[-1], "default", "t", None, "k", 1)])
         )
         if n % 3 == 0:
-            stores[0].transact(lambda tx: tx.stamp_events(2))
-    stores[0].transact(lambda tx: tx.stamp_events(100))
+            stores[0].transact(lambda tx: tx.events.stamp_events(2))
+    stores[0].transact(lambda tx: tx.events.stamp_events(100))
     reader.read()
     assert [event.id for event in reader.got] == ids

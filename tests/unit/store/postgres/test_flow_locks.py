@@ -133,7 +133,7 @@ def test_a_tick_and_a_takeover_wait_for_each_other(postgres_url: str) -> None:
         with psycopg.connect(postgres_url, options=f"-c search_path={SCHEMA}") as connection:
             connection.execute("SELECT 1 FROM flow_directories FOR NO KEY UPDATE")
             assert tick(store) == 0, "it waits for nobody, and decides nothing"
-        wake_at = store.read(lambda tx: tx.earliest_wake())
+        wake_at = store.read(lambda tx: tx.plans.earliest_wake())
         assert wake_at == clock.now + CHANGING_AGAIN
         clock.advance(CHANGING_AGAIN)
 

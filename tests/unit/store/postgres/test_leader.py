@@ -36,7 +36,7 @@ def test_a_leader_in_its_commit_holds_up_no_pulse_and_no_renewal(postgres_url: s
         pulse(leader, "first")
 
         def plan_and_stop(tx: Tx) -> int:
-            assert tx.holds_term("first", term)
+            assert tx.nodes.holds_term("first", term)
             fired = run_tick(tx)
             planned.set()
             assert go_on.wait(PATIENCE)
@@ -56,4 +56,4 @@ def test_a_leader_in_its_commit_holds_up_no_pulse_and_no_renewal(postgres_url: s
             thread.join()
         assert fired == [1]
         assert eventually(lambda: pulse(other, "second").term) == term + 1
-        assert not leader.transact(lambda tx: tx.holds_term("first", term))
+        assert not leader.transact(lambda tx: tx.nodes.holds_term("first", term))

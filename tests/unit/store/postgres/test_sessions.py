@@ -28,7 +28,7 @@ def claiming(url: str, clock: VirtualClock) -> Iterator[PostgresStore]:
             waiting.set()
 
     def hold_gate(tx: Tx) -> None:
-        tx.limit_queue(Queue("default", concurrency=1))
+        tx.queues.limit_queue(Queue("default", concurrency=1))
         claimer.start()
         assert over.wait(PATIENCE)
 
@@ -38,7 +38,7 @@ def claiming(url: str, clock: VirtualClock) -> Iterator[PostgresStore]:
     ):
         add_run(store, add_schedule(store))
         begin(store)
-        store.transact(lambda tx: tx.limit_queue(Queue("default", concurrency=1)))
+        store.transact(lambda tx: tx.queues.limit_queue(Queue("default", concurrency=1)))
         claimer = threading.Thread(target=lambda: claim(other))
         holder = threading.Thread(target=lambda: store.transact(hold_gate))
         holder.start()
@@ -64,7 +64,7 @@ def test_a_node_is_not_buried_while_it_claims_and_holds_up_nobody_who_would(
 ) -> None:
     with claiming(postgres_url, clock) as store:
         clock.advance(2 * LEASE)
-        assert store.transact(lambda tx: tx.bury()) == []
+        assert store.transact(lambda tx: tx.nodes.bury()) == []
     with closing(PostgresStore(postgres_url, clock)) as store:
-        assert store.transact(lambda tx: tx.bury()) == ["node-1"]
-        assert store.transact(lambda tx: tx.take_over(10)) == 1
+        assert store.transact(lambda tx: tx.nodes.bury()) == ["node-1"]
+        assert store.transact(lambda tx: tx.attempts.take_over(10)) == 1

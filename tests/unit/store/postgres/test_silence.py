@@ -96,14 +96,14 @@ def test_a_transaction_in_a_silent_network_is_given_up_and_the_next_one_works(
         told = complaint(lambda: store.transact(lambda tx: tx.now))
         assert "connection timeout expired" in told, "the idle one was given up, a new one tried"
         complaint(lambda: store.read(lambda tx: tx.now))
-    assert store.read(lambda tx: tx.find_schedule("default", "job"))
+    assert store.read(lambda tx: tx.schedules.find_schedule("default", "job"))
 
 
 def test_silence_in_the_middle_of_a_transaction_ends_it(store: PostgresStore, proxy: Proxy) -> None:
     def work(tx: Tx) -> object:
         proxy.mode = "blackhole"
-        shorten(tx._connection, longest())  # type: ignore[attr-defined]
-        return tx.earliest_wake()
+        shorten(tx.db.connection, longest())  # type: ignore[attr-defined]
+        return tx.plans.earliest_wake()
 
     assert "no answer within" in complaint(lambda: store.transact(work))
 
@@ -218,7 +218,7 @@ def test_connections_that_are_reset_come_back(store: PostgresStore, proxy: Proxy
     proxy.mode = "reset"
     complaint(lambda: store.read(lambda tx: tx.now))
     proxy.mode = "pass"
-    assert store.read(lambda tx: tx.find_schedule("default", "job"))
+    assert store.read(lambda tx: tx.schedules.find_schedule("default", "job"))
 
 
 def test_a_slow_answer_within_the_patience_is_an_answer(store: PostgresStore) -> None:

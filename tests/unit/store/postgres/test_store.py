@@ -96,7 +96,7 @@ def test_a_transaction_has_its_settings_and_leaves_none(
     names = ("search_path", "plan_cache_mode", "jit", "idle_in_transaction_session_timeout")
 
     def work(tx: Tx) -> list[Any]:
-        connection = tx._connection  # type: ignore[attr-defined]
+        connection = tx.db.connection  # type: ignore[attr-defined]
         return [connection.execute(f"SHOW {name}".encode()).fetchone()[0] for name in names]
 
     assert getattr(store, verb)(work) == [SCHEMA, "force_custom_plan", "off", "5s"]
@@ -111,12 +111,12 @@ def test_a_node_that_stops_between_take_and_commit_gives_its_schedules_back(
     clock, fired = Clock(), list[int]()
 
     def stop(tx: Tx) -> None:
-        tx.take(10)
+        tx.plans.take(10)
         assert tick(other) == 0, "somebody has it"
         sooner = b"SET LOCAL idle_in_transaction_session_timeout = '100ms'"
-        tx._connection.execute(sooner)  # type: ignore[attr-defined]
+        tx.db.connection.execute(sooner)  # type: ignore[attr-defined]
         fired.append(eventually(lambda: tick(other)))
-        tx.earliest_wake()
+        tx.plans.earliest_wake()
 
     with opened(postgres_url, clock) as stopped, opened(postgres_url, clock) as other:
         add_schedule(other)
@@ -131,7 +131,7 @@ def test_a_ticker_that_finds_what_is_due_in_other_hands_looks_again_soon(postgre
     with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
         add_schedule(store)
         clock.advance(MINUTE)
-        looked = store.transact(lambda tx: (tx.take(1), Ticker(other).step())[1])
+        looked = store.transact(lambda tx: (tx.plans.take(1), Ticker(other).step())[1])
         assert looked is not None
         assert timedelta() < looked - clock.now < timedelta(seconds=0.05)
         assert get_runs(store) == []
@@ -176,15 +176,15 @@ def test_a_transaction_that_others_made_impossible_is_tried_again(store: Postgre
         tries.append(add_name := f"job-{len(tries)}")
         add = "INSERT INTO schedules (id, namespace, name, version, created_at)"
         values = " VALUES (%s, 'default', %s, 1, now())"
-        tx._connection.execute((add + values).encode(), [add_name, add_name])  # type: ignore[attr-defined]
+        tx.db.connection.execute((add + values).encode(), [add_name, add_name])  # type: ignore[attr-defined]
         if len(tries) < 3:
             raise errors.DeadlockDetected
         return len(tries)
 
     assert store.transact(work) == 3
-    assert store.read(lambda tx: tx.find_schedule("default", "job-2")) == "job-2"
+    assert store.read(lambda tx: tx.schedules.find_schedule("default", "job-2")) == "job-2"
     with pytest.raises(DuebookError):
-        store.read(lambda tx: tx.find_schedule("default", "job-0"))
+        store.read(lambda tx: tx.schedules.find_schedule("default", "job-0"))
 
 
 def test_a_transaction_that_others_always_make_impossible_is_given_up(store: PostgresStore) -> None:
@@ -220,7 +220,7 @@ def test_a_commit_whose_answer_is_lost_is_unavailable_and_says_so(postgres_url: 
 def test_a_failure_that_the_work_ignored_is_not_taken_for_a_commit(store: PostgresStore) -> None:
     def work(tx: Tx) -> None:
         with pytest.raises(errors.UndefinedTable):
-            tx._connection.execute("SELECT * FROM nowhere")  # type: ignore[attr-defined]
+            tx.db.connection.execute("SELECT * FROM nowhere")  # type: ignore[attr-defined]
 
     with pytest.raises(Unavailable, match="rolled"):
         store.transact(work)
@@ -245,7 +245,7 @@ def test_a_server_that_comes_back_is_used_again() -> None:
 
 def _find(store: Store) -> str | None:
     try:
-        return store.read(lambda tx: tx.find_schedule("default", "job"))
+        return store.read(lambda tx: tx.schedules.find_schedule("default", "job"))
     except Unavailable:
         return None
 
@@ -330,8 +330,8 @@ def test_what_gives_nobody_anything_to_do_is_not_told(postgres_url: str) -> None
     with opened(postgres_url, clock) as store, opened(postgres_url, clock) as other:
         listens(other)
         line = LogLine(clock.now, "stdout", "text")
-        store.transact(lambda tx: tx.renew("node-1", LEASE))
-        store.transact(lambda tx: tx.append_log(claimed.token, 1, [line]))
+        store.transact(lambda tx: tx.nodes.renew("node-1", LEASE))
+        store.transact(lambda tx: tx.attempts.append_log(claimed.token, 1, [line]))
         settle(store, claimed.token)
         assert claim(store) == []
         add_schedule(store, "later", trigger={"at": (clock.now + 9 * MINUTE).isoformat()})
@@ -401,7 +401,7 @@ def test_ticks_claims_settles_and_cancels_together_never_deadlock(postgres_url: 
             for claimed in found:
                 with looking:
                     at_work.remove(claimed.run.schedule_id)
-                store.transact(lambda tx, c=claimed: tx.settle(c.token, succeeded))  # type: ignore[misc]
+                store.transact(lambda tx, c=claimed: tx.attempts.settle(c.token, succeeded))  # type: ignore[misc]
 
         def by_hand() -> None:
             for schedule_id in ids:
@@ -416,7 +416,7 @@ def test_ticks_claims_settles_and_cancels_together_never_deadlock(postgres_url: 
         together(*some, work_on, work_on, by_hand, rounds=rounds)
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         assert query(postgres_url, deadlocks) == [(0,)]
-        findings = [f for f in store.read(lambda tx: tx.check()) if f.rule == "I3"]
+        findings = [f for f in store.read(lambda tx: tx.checks.check()) if f.rule == "I3"]
         # by its dates a claim may seem early: here a minute can pass while it waits for its locks
         assert [f for f in findings if not f.text.startswith("began at")] == []
 
@@ -473,16 +473,20 @@ def test_many_runs_are_locked_in_the_order_of_their_ids(postgres_url: str, verb:
         ids = [add_schedule(store, f"job-{number}", overlap="cancel") for number in range(4)]
         clock.advance(MINUTE)
         for id_ in reversed(ids):
-            store.transact(lambda tx, id_=id_: tx.commit([plan(tx.snapshot(id_), tx.now)], None))  # type: ignore[misc]
+            store.transact(
+                lambda tx, id_=id_: tx.plans.commit([plan(tx.plans.snapshot(id_), tx.now)], None)  # type: ignore[misc]
+            )
         begin(store, lease=timedelta(days=9))
         tokens = sorted((c.token for c in claim(store)), key=lambda t: t.run_id, reverse=True)
         clock.advance(MINUTE)
         verbs: dict[str, Callable[[], Any]] = {
             "settle": lambda: store.transact(
-                lambda tx: tx.settle_all([(token, Outcome("succeeded")) for token in tokens])
+                lambda tx: tx.attempts.settle_all(
+                    [(token, Outcome("succeeded")) for token in tokens]
+                )
             ),
             "progress": lambda: store.transact(
-                lambda tx: tx.note_progress([(token, Progress(0.5)) for token in tokens])
+                lambda tx: tx.attempts.note_progress([(token, Progress(0.5)) for token in tokens])
             ),
             "give way": lambda: tick(store),
         }
@@ -504,16 +508,16 @@ def test_of_a_plan_and_the_claim_of_a_backfill_one_sees_what_the_other_did(
         settle(store, claim(store)[0].token)
         tick(store)
         before = clock.now - MINUTE
-        store.transact(lambda tx: tx.create_backfill(tx.snapshot(job), [before]))
+        store.transact(lambda tx: tx.runs.create_backfill(tx.plans.snapshot(job), [before]))
 
         def plan_first(tx: Tx) -> None:
             clock.advance(MINUTE)
-            snapshots = tx.take(10).snapshots
+            snapshots = tx.plans.take(10).snapshots
             assert claim(other) == [], "somebody decides about due times"
-            assert tx.commit([plan(s, clock.now) for s in snapshots], None) == 1
+            assert tx.plans.commit([plan(s, clock.now) for s in snapshots], None) == 1
 
         def claim_first(tx: Tx) -> None:
-            assert [c.run.due_at for c in tx.claim("node-1", "default", 9)] == [before]
+            assert [c.run.due_at for c in tx.claims.claim("node-1", "default", 9)] == [before]
             clock.advance(MINUTE)
             assert tick(other) == 0, "somebody begins a backfill"
 
@@ -545,9 +549,9 @@ def test_a_node_says_how_far_its_clock_is_off(
     monkeypatch.setattr("duebook.store.postgres.statements.utc_now", lambda: utc_now() - off)
     with opened(postgres_url) as store:
         begin(store)
-        (node,) = store.read(lambda tx: tx.list_nodes())
+        (node,) = store.read(lambda tx: tx.nodes.list_nodes())
         assert abs(node.clock_ahead + off) < timedelta(minutes=1)
         monkeypatch.setattr("duebook.store.postgres.store.utc_now", lambda: utc_now() + off)
         store.pulse(node.id, timedelta(minutes=1), [])
-        (node,) = store.read(lambda tx: tx.list_nodes())
+        (node,) = store.read(lambda tx: tx.nodes.list_nodes())
         assert abs(node.clock_ahead - off) < timedelta(minutes=1)

@@ -77,10 +77,10 @@ def test_a_clock_set_back_is_noticed_until_it_has_caught_up(
     clock.advance(-MINUTE)
     for where in (store, backend.open()):
         assert where.read(lambda tx: tx.behind) == MINUTE
-        (problem,) = where.read(lambda tx: tx.check())
+        (problem,) = where.read(lambda tx: tx.checks.check())
         assert "clock is 0:01:00 behind the latest time on the books" in problem.text
     clock.advance(MINUTE)
-    assert store.read(lambda tx: tx.check()) == []
+    assert store.read(lambda tx: tx.checks.check()) == []
 
 
 def test_a_clock_set_back_does_not_prolong_a_lease(store: Store, clock: VirtualClock) -> None:
@@ -88,4 +88,4 @@ def test_a_clock_set_back_does_not_prolong_a_lease(store: Store, clock: VirtualC
     clock.advance(MINUTE)
     now_of_write(store)
     clock.advance(-MINUTE)
-    assert store.transact(lambda tx: tx.bury()) == ["node-1"]
+    assert store.transact(lambda tx: tx.nodes.bury()) == ["node-1"]

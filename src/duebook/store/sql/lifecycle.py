@@ -1,4 +1,4 @@
-"""Tells of the life cycles of runs and schedules, as events, where anybody listens."""
+"""Appends events about the life cycles of runs and schedules, where anybody listens."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from duebook.ids import new_id
 from duebook.model.event import LIFECYCLE, Draft, cause, json_text
-from duebook.store.sql.events import EventLog
+from duebook.store.sql.statements import Part, Statements
 from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.run import Origin, RunStatus
-    from duebook.store.sql.events import Versioned
+    from duebook.store.sql.events import Events, Versioned
 
-__all__ = ["Telling"]
+__all__ = ["RUNS", "SCHEDULES", "Lifecycle", "ToldRun"]
 
 RUNS: Final = f"{LIFECYCLE}runs"
 SCHEDULES: Final = f"{LIFECYCLE}schedules"
@@ -46,26 +46,30 @@ class ToldRun(NamedTuple):
     is_flow: bool
 
 
-class Telling(EventLog):
+class Lifecycle(Part):
     """Nobody listens to most of it: one question for each transaction finds out."""
+
+    def __init__(self, db: Statements, events: Events) -> None:
+        super().__init__(db)
+        self._events = events
 
     @cached_property
     def _followed(self) -> set[tuple[str, str]]:
         """Namespaces and topics about life cycles that anybody reads."""
         return {
             (namespace, topic)
-            for namespace, topics in self._all("list_followed", begin=f'%"{LIFECYCLE}%')
+            for namespace, topics in self._db.all("list_followed", begin=f'%"{LIFECYCLE}%')
             for topic in json.loads(topics) or ()
         }
 
     def _follows(self, topic: str) -> bool:
         return any(topic == followed for _, followed in self._followed)
 
-    def _record_run_events(self, run_ids: Sequence[str], kind: str | None = None) -> None:
+    def record_run_events(self, run_ids: Sequence[str], kind: str | None = None) -> None:
         """How runs ended, which this transaction has locked; `kind` says something else of them."""
         if not run_ids or not self._follows(RUNS):
             return
-        found = (ToldRun._make(row) for row in self._all("list_told_runs", ids=list(run_ids)))
+        found = (ToldRun._make(row) for row in self._db.all("list_told_runs", ids=list(run_ids)))
         told = [
             (run, each)
             for run in found
@@ -73,14 +77,14 @@ class Telling(EventLog):
             for each in (_ends(run) if kind is None else (kind,))
         ]
         names = sorted({f"run:{run.id}" for run, _ in told})
-        last: Counter[str] = Counter(dict(self._all("list_event_versions", aggregates=names)))
+        last: Counter[str] = Counter(dict(self._db.all("list_event_versions", aggregates=names)))
         drafts: list[Versioned] = []
         for run, each in told:
             last[name := f"run:{run.id}"] += 1
-            drafts.append((self._run_told(run, each), name, last[name]))
-        self._append(drafts)
+            drafts.append((self._run_event(run, each), name, last[name]))
+        self._events.append(drafts)
 
-    def _run_told(self, run: ToldRun, kind: str) -> Draft:
+    def _run_event(self, run: ToldRun, kind: str) -> Draft:
         data = {
             "run": run.id,
             "schedule": run.schedule,
@@ -95,21 +99,21 @@ class Telling(EventLog):
             "started_at": self._text(run.started_at),
             "finished_at": self._text(run.finished_at),
         }
-        due_at = self._time(run.due_at)
+        due_at = self._db.time(run.due_at)
         meta = cause(run.schedule, run.schedule_id, due_at, run.id, run.user or "", run.origin)
         return _draft(run.namespace, RUNS, kind, run.schedule or run.flow or run.id, data, meta)
 
     def _text(self, stamp: Any) -> str | None:
-        moment = self._time(stamp)
+        moment = self._db.time(stamp)
         return None if moment is None else format_instant(moment)
 
-    def _record_schedule_events(self, ids: Sequence[str], kind: str, **more: Any) -> None:
+    def record_schedule_events(self, ids: Sequence[str], kind: str, **more: Any) -> None:
         """What happened to schedules whose states this transaction has locked."""
         if not ids or not self._follows(SCHEDULES):
             return
-        rows = self._all("list_told_schedules", ids=list(ids))
+        rows = self._db.all("list_told_schedules", ids=list(ids))
         found = {row[0]: row for row in rows if (row[1], SCHEDULES) in self._followed}
-        versions = self._all("count_events", ids=sorted(found), counts=[1] * len(found))
+        versions = self._db.all("count_events", ids=sorted(found), counts=[1] * len(found))
         drafts: list[Versioned] = []
         for id_, version in versions:
             _, namespace, name, user, title = found[id_]
@@ -118,7 +122,7 @@ class Telling(EventLog):
             data = {"schedule": name, "id": id_, **titled, **more}
             draft = _draft(namespace, SCHEDULES, f"schedule.{kind}", name, data, meta)
             drafts.append((draft, f"schedule:{id_}", version))
-        self._append(drafts)
+        self._events.append(drafts)
 
 
 def _ends(run: ToldRun) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ What the triggers are needed for is for others; here are the facts that they nee
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -16,17 +15,19 @@ from duebook.model.clock_step import ClockStep, Span, overlap, repeated, shown_b
 from duebook.model.finding import Finding
 from duebook.model.schedule import Revision
 from duebook.model.unreadable import read_spec
-from duebook.store.sql.people import People
 from duebook.store.sql.rows import read_stretches
+from duebook.store.sql.statements import Part, Row, Statements, Values
 from duebook.store.values import CLOCK_BEHIND, Account, Record, Records
 from duebook.timetext import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from duebook.store.sql.statements import Row, Values
+    from duebook.store.sql.schedules import Schedules
+    from duebook.store.sql.snapshots import Snapshots
+    from duebook.store.sql.upkeep import Upkeep
 
-__all__ = ["Checking"]
+__all__ = ["MOST", "MOST_SPANS", "OVERDUE", "RECENT", "Checks"]
 
 RECENT: Final = timedelta(days=1)
 """How far back a check looks that is not deep."""
@@ -72,7 +73,6 @@ _NOTES: Final = {
     "check_times": ("I9", "ended before it began: did the clock go back?"),
     "check_problems": ("I2", "cannot be planned: {0}"),
 }
-
 _SINCE: Final = {
     "check_doubled",
     "check_run_definitions",
@@ -83,27 +83,39 @@ _SINCE: Final = {
 """Checks that look at what is over: of the last day, unless they are deep."""
 
 
-class Checking(People):
+class Checks(Part):
     """Reads only, and takes no locks."""
 
     _slack = timedelta()
     """how far times of two transactions may be out of order"""
+
+    def __init__(
+        self, db: Statements, snapshots: Snapshots, schedules: Schedules, upkeep: Upkeep
+    ) -> None:
+        super().__init__(db)
+        self._snapshots = snapshots
+        self._schedules = schedules
+        self._upkeep = upkeep
 
     @abstractmethod
     def _damage(self, deep: bool) -> Iterable[Finding]:
         """What the database itself finds wrong."""
 
     def check(self, deep: bool = False) -> list[Finding]:
-        since = _EVER if deep else self.now - RECENT
+        """Which invariants do not hold, as far as the books tell without the triggers.
+
+        Of what is over only the last day, unless `deep`.
+        """
+        since = _EVER if deep else self._db.now - RECENT
         found = [*self._damage(deep), *self._clock_notes()]
         checks = {**_PROBLEMS, **(_DEEP if deep else {}), **_NOTES}
         for query, (rule, text) in checks.items():
             values: Values = {"limit": MOST}
             if query in _SINCE:
                 values["since"] = since
-            rows = self._all(query, **values)
+            rows = self._db.all(query, **values)
             found += [self._finding(rule, text, row, query not in _NOTES) for row in rows]
-        steps = self.list_clock_steps()
+        steps = self._upkeep.list_clock_steps()
         found += [Finding("I7", _told_of(step), problem=False) for step in steps]
         found += [*self._early(since, steps), *self._overlapped(since, steps)]
         return [*found, *self._abandoned(), *self._overdue()]
@@ -111,57 +123,44 @@ class Checking(People):
     def _finding(self, rule: str, text: str, row: Row, problem: bool) -> Finding:
         schedule, due_at, run_id, *details = row
         told = [self._told(value) for value in details]
-        return Finding(rule, text.format(*told), problem, schedule, self._time(due_at), run_id)
+        return Finding(rule, text.format(*told), problem, schedule, self._db.time(due_at), run_id)
 
     def _told(self, value: Any) -> Any:
         """A detail of a finding: instants are large numbers, or datetimes."""
-        moment = self._time(value) if _is_moment(value) else None
+        moment = self._db.time(value) if _is_moment(value) else None
         return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else value
 
     def _clock_notes(self) -> Iterable[Finding]:
-        if self.behind >= CLOCK_BEHIND:
+        if self._db.behind >= CLOCK_BEHIND:
             yield Finding(
                 "I7",
-                f"this machine's clock is {self.behind} behind the latest time on the books; "
+                f"this machine's clock is {self._db.behind} behind the latest time on the books; "
                 "nothing is due until it has caught up",
             )
-        for row in self._all("check_future", now=self.now, limit=MOST):
+        for row in self._db.all("check_future", now=self._db.now, limit=MOST):
             text = "is decided already, but lies in the future: was the clock set back?"
             yield self._finding("I7", text, row, problem=False)
-
-    def list_clock_steps(self) -> list[ClockStep]:
-        time = self._time
-        return [
-            ClockStep(
-                time(before),
-                time(earliest),
-                time(noticed),
-                place,
-                None if ids is None else frozenset(json.loads(ids)),
-            )
-            for before, earliest, noticed, place, ids in self._all("list_clock_steps")
-        ]
 
     def _early(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
         """Runs that were queued or started before they were due; unless the clock had shown that
         time already, and stepped back."""
         for query, text in _EARLY.items():
-            for *row, place, created_at in self._all(query, since=since, limit=MOST):
+            for *row, place, created_at in self._db.all(query, since=since, limit=MOST):
                 _, due_at, run_id, moment = row
-                span = Span(run_id, place, self._time(created_at), self._time(moment), None)
-                if not shown_before(steps, span, self._time(due_at)):
+                span = Span(run_id, place, self._db.time(created_at), self._db.time(moment), None)
+                if not shown_before(steps, span, self._db.time(due_at)):
                     yield self._finding("I7", text, tuple(row), problem=True)
 
     def _overlapped(self, since: datetime, steps: Sequence[ClockStep]) -> Iterable[Finding]:
         """Attempts that were under way together; an edit may have allowed that once. Those with
         times that the clock showed twice are compared one by one."""
-        for *row, schedule_id, before in self._all("check_overlapped", since=since, limit=MOST):
-            ended, began = self._time(before), self._time(row[-1])
+        for *row, schedule_id, before in self._db.all("check_overlapped", since=since, limit=MOST):
+            ended, began = self._db.time(before), self._db.time(row[-1])
             if ended - began <= self._slack or repeated(steps, began) or repeated(steps, ended):
                 continue
             yield from self._overlap(schedule_id, tuple(row))
         for (schedule_id, name, due_at), span in self._overlaps_at_steps(since, steps):
-            later = name, due_at, span.run_id, self._stamp(span.began)
+            later = name, due_at, span.run_id, self._db.stamp(span.began)
             yield from self._overlap(schedule_id, later)
 
     def _overlaps_at_steps(
@@ -176,9 +175,9 @@ class Checking(People):
             "before": max(step.before for step in steps),
         }
         spans: dict[str, list[tuple[tuple[str, str, Any], Span]]] = {}
-        rows = self._all("list_repeated_spans", since=since, limit=MOST_SPANS, **stretch)
+        rows = self._db.all("list_repeated_spans", since=since, limit=MOST_SPANS, **stretch)
         for schedule_id, name, due_at, run_id, place, *times in rows:
-            span = Span(run_id, place, *map(self._time, times))
+            span = Span(run_id, place, *map(self._db.time, times))
             spans.setdefault(schedule_id, []).append(((schedule_id, name, due_at), span))
         for together in spans.values():
             for (_, one), (about, other) in combinations(sorted(together, key=_began), 2):
@@ -186,76 +185,76 @@ class Checking(People):
                     yield about, other
 
     def _overlap(self, schedule_id: str, row: Row) -> Iterable[Finding]:
-        specs = [revision.spec for revision in self.list_revisions(schedule_id)]
+        specs = [revision.spec for revision in self._schedules.list_revisions(schedule_id)]
         if all(spec is not None and spec.overlap != "allow" for spec in specs):
             text = "began at {0}, while another run that excludes it was under way"
             yield self._finding("I3", text, row, problem=True)
 
     def _abandoned(self) -> Iterable[Finding]:
         """Runs of dead nodes; a problem once those who live have had the time to take them over."""
-        alive = [self._time(row[2]) for row in self._all("list_alive", now=self.now)]
-        for *row, died_at, seen_at, expires_at in self._all(
-            "check_abandoned", now=self.now, limit=MOST
+        alive = [self._db.time(row[2]) for row in self._db.all("list_alive", now=self._db.now)]
+        for *row, died_at, seen_at, expires_at in self._db.all(
+            "check_abandoned", now=self._db.now, limit=MOST
         ):
-            lease = self._time(expires_at) - self._time(seen_at)
+            lease = self._db.time(expires_at) - self._db.time(seen_at)
             late = False
             if not alive:
                 text = "was left by {0}, and no node is running"
-            elif self.now <= max(self._time(died_at), min(alive) + lease) + lease * 2 / 3:
+            elif self._db.now <= max(self._db.time(died_at), min(alive) + lease) + lease * 2 / 3:
                 text = "was left by {0}, which is dead; a live node takes it over soon"
             else:
                 late, text = True, "was left by {0}, which is dead, and nobody took it over in time"
             yield self._finding("I8", text, tuple(row), problem=late)
 
     def _overdue(self) -> Iterable[Finding]:
-        rows = self._all("check_overdue", before=self.now - OVERDUE, limit=MOST)
+        rows = self._db.all("check_overdue", before=self._db.now - OVERDUE, limit=MOST)
         if not rows:
             return
-        alive = self._all("list_alive", now=self.now)
+        alive = self._db.all("list_alive", now=self._db.now)
         if any("scheduler" in roles.split(",") for _, roles, *_ in alive):
             text = "has not been looked at since {0}, though a scheduler is running"
             for row in rows:
                 yield self._finding("I2", text, row, problem=True)
             return
-        seconds = int((self.now - self._time(rows[0][3])).total_seconds())
+        seconds = int((self._db.now - self._db.time(rows[0][3])).total_seconds())
         more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
         waits = format_duration(timedelta(seconds=seconds))
         text = f"{rows[0][0]}{more}: overdue for {waits}, and no scheduler is running"
         yield Finding("I2", text, problem=False)
 
-    # -- for whoever compares with the triggers
-
     def list_accounts(self, after: str, limit: int) -> list[Account]:
-        rows = self._all("list_accounts", after=after, limit=limit)
+        """All schedules by id, the deleted ones too, from the one after `after` on."""
+        rows = self._db.all("list_accounts", after=after, limit=limit)
         if not rows:
             return []
         ids = [row[0] for row in rows]
         revisions: dict[str, list[Revision]] = {id_: [] for id_ in ids}
         names = {row[0]: row[2] for row in rows}
-        for id_, version, text, valid_from, by in self._all(
+        for id_, version, text, valid_from, by in self._db.all(
             "list_revisions_between", first=ids[0], last=ids[-1]
         ):
             try:
                 spec = read_spec(text, names[id_])
             except Invalid:
                 spec = None
-            revisions[id_].append(Revision(version, spec, self._time(valid_from), by))
-        exceptions = self._exceptions(ids)
+            revisions[id_].append(Revision(version, spec, self._db.time(valid_from), by))
+        exceptions = self._snapshots.exceptions(ids)
         return [
-            _account(row, tuple(revisions[row[0]]), exceptions.get(row[0], []), self._time)
+            _account(row, tuple(revisions[row[0]]), exceptions.get(row[0], []), self._db.time)
             for row in rows
         ]
 
     def list_records(
         self, wanted: Sequence[tuple[str, datetime]], until: datetime
     ) -> dict[str, Records]:
-        ids, sinces = [id_ for id_, _ in wanted], [self._stamp(since) for _, since in wanted]
+        """What became of the due times of schedules, each after the instant beside it."""
+        ids, sinces = [id_ for id_, _ in wanted], [self._db.stamp(since) for _, since in wanted]
         where: Values = {"ids": ids, "sinces": sinces, "until": until}
-        time = self._time
+        time = self._db.time
         found = {id_: Records({}, []) for id_ in ids}
-        for id_, due_at, run_id, origin in self._all("list_due_runs", **where):
+        for id_, due_at, run_id, origin in self._db.all("list_due_runs", **where):
             found[id_].runs[time(due_at)] = (run_id, origin)
-        for id_, first, last, count, exact, reason, version, kind in self._all(
+        for id_, first, last, count, exact, reason, version, kind in self._db.all(
             "list_due_entries", **where
         ):
             entry = Record(time(first), time(last), count, bool(exact), reason, version, kind)

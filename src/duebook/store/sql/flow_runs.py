@@ -7,23 +7,27 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duebook.model.flow_run import FlowParent, StepRow
+from duebook.model.flow_run import FlowMove, FlowParent, StepRow
 from duebook.model.flow_target import FlowTarget
-from duebook.model.plan import Lane
-from duebook.store.sql.people import People
-from duebook.store.sql.rows import clean, facts_text, read_output, read_run
-from duebook.store.values import Begun, BegunWith, FlowCommand, FlowControl, FlowWake, News
+from duebook.model.plan import Lane, Snapshot
+from duebook.store.sql.rows import clean, read_output, read_run
+from duebook.store.sql.statements import Part, Row, Statements, Values
+from duebook.store.values import Begun, BegunWith, FlowWake, News, WaitingStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from duebook.model.flow_run import FlowMove
-    from duebook.model.plan import Snapshot
     from duebook.model.run import Run, Token
-    from duebook.store.sql.statements import Row, Values
+    from duebook.store.sql.definitions import DefinitionReader
+    from duebook.store.sql.lifecycle import Lifecycle
+    from duebook.store.sql.plans import Plans
+    from duebook.store.sql.run_ends import RunEnds
+    from duebook.store.sql.runs import Runs
+    from duebook.store.sql.schedules import Schedules
+    from duebook.store.sql.wakes import Wakes
 
-__all__ = ["Advancing", "LimitKey", "columns_of_flows"]
+__all__ = ["FlowRuns", "LimitKey", "Waiting", "columns_of_flows"]
 
 
 class Waiting(NamedTuple):
@@ -58,25 +62,54 @@ class LimitKey(NamedTuple):
     flow: str | None = None
 
 
-class Advancing(People):
+class FlowRuns(Part):
     """Runs of flows, for those who advance them and for people."""
 
-    # -- the advancer
+    def __init__(
+        self,
+        db: Statements,
+        definitions: DefinitionReader,
+        wakes: Wakes,
+        lifecycle: Lifecycle,
+        ends: RunEnds,
+        plans: Plans,
+        schedules: Schedules,
+        runs: Runs,
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._wakes = wakes
+        self._lifecycle = lifecycle
+        self._ends = ends
+        self._plans = plans
+        self._schedules = schedules
+        self._runs = runs
+
     def take_flows(self, limit: int) -> list[FlowParent]:
-        ids = {row[0] for row in self._all("take_woken", limit=limit)}
-        ids |= {row[0] for row in self._all("take_flows", now=self.now, limit=limit)}
+        """Runs of flows that want to be looked at, with those of their steps.
+
+        They stay locked until the transaction ends. A step that ends meanwhile wakes its flow
+        again.
+        """
+        ids = {row[0] for row in self._db.all("take_woken", limit=limit)}
+        ids |= {row[0] for row in self._db.all("take_flows", now=self._db.now, limit=limit)}
         if not ids:
             return []
         taken = sorted(ids)
-        self._hold(taken)  # what they may wake, before any run is locked
-        self._run("use_wakes", ids=taken)  # before their steps are read: a later end wakes again
+        self._wakes.hold(taken)  # what they may wake, before any run is locked
+        self._db.run("use_wakes", ids=taken)  # before their steps are read: a later end wakes again
         steps: dict[str, list[StepRow]] = defaultdict(list)
-        for parent_id, *row in self._all("list_steps", ids=taken):
+        for parent_id, *row in self._db.all("list_steps", ids=taken):
             steps[parent_id].append(StepRow._make(row))
-        return [_parent(row, self._time, steps) for row in self._all("list_parents", ids=taken)]
+        return [
+            _parent(row, self._db.time, steps) for row in self._db.all("list_parents", ids=taken)
+        ]
 
     def begin_flows(self, run_ids: Sequence[str], limits: Mapping[str, int]) -> Begun:
-        rows = [Waiting._make(row) for row in self._all("lock_beginning", ids=sorted(run_ids))]
+        """Queued runs of flows that may begin do: by the limits of their schedules, and by those
+        of their flows, which `limits` has by run. The first in order of priority and time begin
+        first."""
+        rows = [Waiting._make(row) for row in self._db.all("lock_beginning", ids=sorted(run_ids))]
         allowed = {row.id: _limits_of(row, limits.get(row.id)) for row in rows}
         all_keys = {key for found in allowed.values() for key in found}
         schedules = {key for key in all_keys if key.flow is None}
@@ -86,7 +119,7 @@ class Advancing(People):
         free -= filling - self._decided_schedules(filling)
         busy = self._count_under_way(free)
         extra = [row.id for row in rows if row.lane > Lane.OWN]
-        yielding = self._all("list_yielding", ids=extra, now=self.now) if extra else []
+        yielding = self._db.all("list_yielding", ids=extra, now=self._db.now) if extra else []
         gives_way = {id_ for (id_,) in yielding}
         begun, held = list[str](), set[str]()
         for row in sorted(rows, key=Waiting.turn):
@@ -99,16 +132,16 @@ class Advancing(People):
                 busy.update(mine.keys())
                 begun.append(row.id)
         if begun:
-            self._run("begin_flow_run", ids=begun, now=self.now)
+            self._db.run("begin_flow_run", ids=begun, now=self._db.now)
         return Begun(set(begun), held)
 
     def _count_under_way(self, keys: set[LimitKey]) -> Counter[LimitKey]:
         busy: Counter[LimitKey] = Counter()
         if schedules := sorted(key.owner for key in keys if key.flow is None):
-            counted = self._all("count_under_way", ids=schedules)
+            counted = self._db.all("count_under_way", ids=schedules)
             busy.update({LimitKey(id_): count for id_, count in counted})
         if flows := [(key.owner, key.flow) for key in keys if key.flow is not None]:
-            counted = self._all("count_flows_under_way", **columns_of_flows(flows))
+            counted = self._db.all("count_flows_under_way", **columns_of_flows(flows))
             busy.update({LimitKey(namespace, flow): count for namespace, flow, count in counted})
         return busy
 
@@ -125,6 +158,7 @@ class Advancing(People):
         return keys
 
     def commit_flows(self, moves: Sequence[FlowMove]) -> None:
+        """Write the runs of steps, ask others to end, end runs of flows; wake who waits for it."""
         started = [
             self._row_of(move)
             | {
@@ -144,27 +178,29 @@ class Advancing(People):
             for id_, skip in move.skip
         ]
         if started:
-            self._many("insert_step_run", started)
-            self._notify(News.WORK)
+            self._db.many("insert_step_run", started)
+            self._db.notify(News.WORK)
         if skipped:
-            self._many("insert_skipped_run", skipped)
+            self._db.many("insert_skipped_run", skipped)
         cancelled = [(id_, move.cancel_reason) for move in moves for id_ in move.cancel]
         for run_id, reason in sorted(cancelled, key=lambda item: item[0]):
-            self._stop_run(run_id, reason or "flow_cancelled")
+            self._ends.stop(run_id, reason or "flow_cancelled")
         for move in moves:
             if move.again_at is not None:
                 self._run_again(move, move.again_at)
         ended = [move for move in moves if move.end is not None and move.again_at is None]
         self._after_flows(self._end_flows(ended) if ended else [])
-        self._keep_large((move.parent.run_id, move.output) for move in ended)
-        self._keep_secrets(
+        self._ends.keep_large((move.parent.run_id, move.output) for move in ended)
+        self._ends.keep_secrets(
             (move.parent.run_id, self._secrets_of_steps(move.parent.run_id))
             for move in ended
             if move.output is not None
         )
-        self._wake_flows(id_ for move in moves for id_ in move.wake)
+        self._wakes.wake_flows(id_ for move in moves for id_ in move.wake)
         self._let_others_begin(moves)
-        self._many("rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves])
+        self._db.many(
+            "rest_flow", [{"wake_at": m.wake_at, "run_id": m.parent.run_id} for m in moves]
+        )
 
     def _let_others_begin(self, moves: Sequence[FlowMove]) -> None:
         """As many runs of flows with a limit as are under way no longer."""
@@ -175,15 +211,15 @@ class Advancing(People):
         )
         for (namespace, flow), count in sorted(over.items()):
             where: Values = {"namespace": namespace, "flow": flow, "limit": count}
-            self._wake_flows(id_ for (id_,) in self._all("list_waiting_for_flow", **where))
+            self._wakes.wake_flows(id_ for (id_,) in self._db.all("list_waiting_for_flow", **where))
 
     def _run_again(self, move: FlowMove, at: datetime) -> None:
         """What its steps were stays on the books, without their names."""
         id_, reason = move.parent.run_id, None if move.end is None else move.end.reason
         told = clean(move.error)
-        self._end_attempt(id_, "failed", told, None)
-        if self._run("retry_flow", id=id_, ready_at=at, reason=reason, error=told):
-            self._run("forget_all_steps", id=id_)
+        self._ends.end_attempt(id_, "failed", told, None)
+        if self._db.run("retry_flow", id=id_, ready_at=at, reason=reason, error=told):
+            self._db.run("forget_all_steps", id=id_)
 
     def _row_of(self, move: FlowMove) -> Values:
         """What all runs of a flow's steps have in common."""
@@ -195,140 +231,78 @@ class Advancing(People):
             "flow": parent.flow,
             "queue": "default",
             "priority": parent.priority,
-            "now": self.now,
+            "now": self._db.now,
         }
-
-    def _stop_run(self, run_id: str, reason: str) -> None:
-        if not self._cancel_queued([run_id], reason):
-            self._ask_to_end(run_id, reason)
 
     @abstractmethod
     def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
         """End runs of flows; returns of each who waits for that."""
 
     def _after_flows(self, rows: Sequence[Row]) -> None:
-        self._record_run_events([row[0] for row in rows])
+        self._lifecycle.record_run_events([row[0] for row in rows])
         limited, succeeded = set(), set()
-        self._wake_flows(row[3] for row in rows)
+        self._wakes.wake_flows(row[3] for row in rows)
         if woken := sorted({row[2] for row in rows if row[1] and row[2] is not None}):
-            self._run("wake_schedules", ids=woken, now=self.now)
-            self._notify(News.WAKE)
+            self._db.run("wake_schedules", ids=woken, now=self._db.now)
+            self._db.notify(News.WAKE)
         for _, _, schedule_id, _, well, is_limited in rows:
             if schedule_id is not None and well:
                 succeeded.add(schedule_id)
             if schedule_id is not None and is_limited:
                 limited.add(schedule_id)
-        if succeeded and self._anybody_depends:
-            self._wake_dependents(sorted(succeeded))
+        if succeeded and self._wakes.anybody_depends:
+            self._wakes.wake_dependents(sorted(succeeded))
         if limited:
-            waiting = self._all("list_waiting_flows", ids=sorted(limited))
-            self._wake_flows(id_ for (id_,) in waiting)
+            waiting = self._db.all("list_waiting_flows", ids=sorted(limited))
+            self._wakes.wake_flows(id_ for (id_,) in waiting)
 
     def earliest_flow(self) -> FlowWake:
-        wake_at, is_woken, is_commanded, control_at = self._all("get_flow_wake")[0]
-        moments = [self._time(wake_at), self.now if is_woken else None]
+        """When somebody has to look at runs of flows again."""
+        wake_at, is_woken, is_commanded, control_at = self._db.all("get_flow_wake")[0]
+        moments = [self._db.time(wake_at), self._db.now if is_woken else None]
         found = [moment for moment in moments if moment is not None]
-        control_at = self.now if is_commanded else self._time(control_at)
+        control_at = self._db.now if is_commanded else self._db.time(control_at)
         return FlowWake(min(found, default=None), control_at)
 
     def flow_outputs(self, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """What the steps of runs of flows returned, of those that have ended; Apart where that is
+        large."""
         found: dict[str, dict[str, Any]] = {id_: {} for id_ in run_ids}
-        for parent_id, step, _, _, _, *kept in self._all("list_outputs", ids=list(run_ids)):
+        for parent_id, step, _, _, _, *kept in self._db.all("list_outputs", ids=list(run_ids)):
             found[parent_id][step] = read_output(*kept)
         return found
 
     def _secrets_of_steps(self, run_id: str) -> list[str]:
         """The output of a flow has those of its steps."""
-        rows = self._all("list_output_secrets", run_id=run_id)
+        rows = self._db.all("list_output_secrets", run_id=run_id)
         return sorted({text for (kept,) in rows for text in json.loads(kept)})
 
-    def get_output(self, run_id: str) -> Any:
-        text = self._value("get_output", run_id=run_id)
-        return None if text is None else json.loads(text)
-
     def call_flow(self, token: Token, target: FlowTarget) -> bool:
-        row = self._one("call_flow", flow=target.name, **token._asdict())
+        """A step becomes a run of a flow that waits to begin; False when the token is no longer
+        current."""
+        row = self._db.one("call_flow", flow=target.name, **token._asdict())
         if row is None:
             return False
         namespace, parent_run_id = row
-        self._run(
+        self._db.run(
             "insert_called",
             id=token.run_id,
             namespace=namespace,
             flow=target.name,
             params=json.dumps(dict(target.params)),
             parent_run_id=parent_run_id,
-            now=self.now,
+            now=self._db.now,
         )
-        self._notify(News.FLOW)
+        self._db.notify(News.FLOW)
         return True
 
     def list_callers(self, run_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The flows by which each of these was called, however far away; those that were."""
         found: dict[str, set[str]] = defaultdict(set)
-        for id_, flow in self._all("list_callers", ids=list(run_ids)):
+        for id_, flow in self._db.all("list_callers", ids=list(run_ids)):
             found[id_].add(flow)
         return found
 
-    # -- stop and restart schedules
-    def take_controls(self, limit: int) -> list[FlowControl]:
-        rows = self._all("take_controls", now=self.now, limit=limit)
-        return [
-            FlowControl(namespace, name, digest, bool(restarting))
-            for namespace, name, digest, restarting in rows
-        ]
-
-    def take_commands(self, limit: int) -> list[FlowCommand]:
-        found = (FlowCommand(*row) for row in self._all("take_commands", limit=limit))
-        return [command._replace(due_at=self._time(command.due_at)) for command in found]
-
-    def end_command(self, command: FlowCommand, facts: Mapping[str, Any]) -> None:
-        self._run("delete_commands", ids=[command.id])
-        self._run(
-            "note_command",
-            schedule_id=command.schedule_id,
-            due_at=command.due_at,
-            kind=command.kind,
-            facts=facts_text(facts),
-        )
-
-    def control_flow(
-        self, namespace: str, name: str, control_at: datetime | None, restarting: bool
-    ) -> None:
-        self._run(
-            "control_flow",
-            namespace=namespace,
-            name=name,
-            control_at=control_at,
-            restarting=restarting,
-        )
-        self._notify(News.FLOW)
-
-    def forget_restart(self, namespace: str, name: str) -> bool:
-        row = self._one("forget_restart", namespace=namespace, name=name, restarting=False)
-        return row is not None
-
-    def active_flow_runs(self, namespace: str, flow: str) -> list[tuple[str, str]]:
-        return [
-            (id_, status)
-            for id_, status in self._all("list_active_flow_runs", namespace=namespace, flow=flow)
-        ]
-
-    def stop_flows(self, run_ids: Sequence[str], reason: str) -> None:
-        if run_ids:
-            self._hold(run_ids)  # all of them, before any run is locked
-        for run_id in sorted(run_ids):
-            self._stop_run(run_id, reason)
-
-    def count_flow_runs(self, namespace: str, flow: str) -> int:
-        counted = self._all("count_flows_under_way", **columns_of_flows([(namespace, flow)]))
-        return int(counted[0][2])
-
-    def last_flow_end(self, namespace: str, flow: str) -> datetime | None:
-        found = self._value("get_last_flow_end", namespace=namespace, flow=flow)
-        ended_at: datetime | None = self._time(found)
-        return ended_at
-
-    # -- runs of flows, for people
     def start_flow(
         self,
         run_id: str,
@@ -337,9 +311,10 @@ class Advancing(People):
         priority: int,
         trigger: str,
     ) -> None:
+        """A run of a flow, by the limits of the schedule of its name if that starts it."""
         schedule = self._schedule_of(namespace, target.name)
-        limits = None if schedule is None else self._definition_of(schedule).copied
-        self._run(
+        limits = None if schedule is None else self._definitions.of(schedule).copied
+        self._db.run(
             "insert_flow_start",
             id=run_id,
             namespace=namespace,
@@ -351,42 +326,53 @@ class Advancing(People):
             exclusive=limits is not None and limits.exclusive,
             max_concurrent=None if limits is None else limits.max_concurrent,
             wakes=schedule is not None,
-            now=self.now,
+            now=self._db.now,
         )
-        self._follow_flows([(run_id, target.name, dict(target.params))])
+        self._wakes.follow_flows([(run_id, target.name, dict(target.params))])
 
     def _schedule_of(self, namespace: str, flow: str) -> Snapshot | None:
-        id_ = self.list_taken(namespace, [flow]).get(flow)
-        found = self.snapshots([id_]) if id_ is not None else []
+        id_ = self._schedules.list_taken(namespace, [flow]).get(flow)
+        found = self._plans.snapshots([id_]) if id_ is not None else []
         starts = [s for s in found if getattr(s.spec.target, "name", "") == flow]
         return starts[0] if starts and isinstance(starts[0].spec.target, FlowTarget) else None
 
     def flow_run(self, run_id: str) -> BegunWith | None:
-        row = self._one("get_flow_run", id=run_id)
+        """What a run of a flow began with; None for any other run."""
+        row = self._db.one("get_flow_run", id=run_id)
         return None if row is None else BegunWith(row[0], json.loads(row[1]))
 
     def list_steps_of(self, run_id: str) -> list[Run]:
-        return [read_run(row, self._time) for row in self._all("list_steps_of", id=run_id)]
+        """The runs of its steps in order, also those that a retry began again."""
+        return [read_run(row, self._db.time) for row in self._db.all("list_steps_of", id=run_id)]
+
+    def list_waiting_steps(self, run_id: str) -> list[WaitingStep]:
+        """The steps of a run of a flow that wait for a worker who knows or has something."""
+        rows = self._db.all("list_waiting_steps", id=run_id)
+        return [WaitingStep(step, task, json.loads(needs or "{}")) for step, task, needs in rows]
 
     def list_flow_runs(self, namespace: str, flow: str, limit: int) -> list[Run]:
-        rows = self._all("list_flow_runs_of", namespace=namespace, flow=flow, limit=limit)
-        return [read_run(row, self._time) for row in rows]
+        """The newest first."""
+        rows = self._db.all("list_flow_runs_of", namespace=namespace, flow=flow, limit=limit)
+        return [read_run(row, self._db.time) for row in rows]
 
     def latest_flow_runs(self, namespace: str, names: Sequence[str]) -> dict[str, Run]:
-        rows = self._all("list_latest_flow_runs", namespace=namespace, names=list(names))
-        return {run.flow or "": run for run in (read_run(row, self._time) for row in rows)}
+        """The newest run of each of these flows that has any."""
+        rows = self._db.all("list_latest_flow_runs", namespace=namespace, names=list(names))
+        return {run.flow or "": run for run in (read_run(row, self._db.time) for row in rows)}
 
     def lock_flow_run(self, run_id: str) -> None:
-        if (schedule_id := self.get_run(run_id).schedule_id) is not None:
-            self._states(schedule_id)  # before any run, as everybody does
-        self._all("lock_flow_run", id=run_id)
+        """Nobody advances this run of a flow before the transaction ends."""
+        if (schedule_id := self._runs.get_run(run_id).schedule_id) is not None:
+            self._db.lock_state(schedule_id)  # before any run, as everybody does
+        self._db.all("lock_flow_run", id=run_id)
 
     def reopen_flow(self, run_id: str, forgotten: Iterable[str]) -> None:
+        """Go on with a run of a flow that has ended, as if these steps had not begun."""
         steps = sorted(forgotten)
-        self._run("delete_skipped_steps", id=run_id, steps=steps)
-        self._run("forget_steps", id=run_id, steps=steps)
-        self.reopen(run_id)
-        self._wake_flows([run_id])
+        self._db.run("delete_skipped_steps", id=run_id, steps=steps)
+        self._db.run("forget_steps", id=run_id, steps=steps)
+        self._runs.reopen(run_id)
+        self._wakes.wake_flows([run_id])
 
 
 def columns_of_flows(flows: Sequence[tuple[str, str]]) -> Values:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from duebook.model.serving import ALL, unserved
 from duebook.store.migrations import too_new
-from duebook.store.sql.directories import Directories
-from duebook.store.sql.upkeep import Upkeep
-from duebook.store.values import Broken, Health, Load, Overdue, WaitingPlace
+from duebook.store.sql.statements import Part, Statements
+from duebook.store.values import Broken, Health, Inventory, Load, Overdue, WaitingPlace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime, timedelta
 
     from duebook.model.node import LiveNode
+    from duebook.store.sql.directories import Directories
+    from duebook.store.sql.nodes import Nodes
 
-__all__ = ["Watching"]
+__all__ = ["FIRST_RUNS", "MOST_BROKEN", "MOST_NAMESPACES", "MOST_PLACES", "MOST_QUEUES", "Status"]
 
 MOST_QUEUES: Final = 1_000
 MOST_PLACES: Final = 100
@@ -29,44 +29,49 @@ FIRST_RUNS: Final = 100
 so many schedules whether any is active."""
 
 
-class Watching(Upkeep, Directories):
-    """Load and health."""
+class Status(Part):
+    """Load, health and what is in the books."""
 
-    @property
-    @abstractmethod
-    def _newest_schema(self) -> int:
-        """The newest one that this Duebook knows."""
+    def __init__(self, db: Statements, directories: Directories, nodes: Nodes) -> None:
+        super().__init__(db)
+        self._directories = directories
+        self._nodes = nodes
 
     def load(self, most: int) -> Load:
+        """What waits and runs in each queue, counting up to `most` queued runs."""
         queues = self._waiting_queues()
         each = max(most // len(queues), 1) if queues else most
         return Load(
-            now=self.now,
+            now=self._db.now,
             queued={
-                queue: self._value("count_queued", queue=queue, limit=each) for queue in queues
+                queue: self._db.value("count_queued", queue=queue, limit=each) for queue in queues
             },
-            running=dict(self._all("count_running_by_queue")),
-            nodes=tuple(self.list_nodes()),
-            overdue=self._most_overdue(self.now),
+            running=dict(self._db.all("count_running_by_queue")),
+            nodes=tuple(self._nodes.list_nodes()),
+            overdue=self._most_overdue(self._db.now),
             broken=len(self._broken()),
         )
 
     def health(self, grace: timedelta, namespaces: Collection[str] | None = None) -> Health:
+        """Who works, on what, and which schedule is overdue by more than `grace`.
+
+        With `namespaces`, only their runs and schedules count.
+        """
         queues = self._waiting_queues()
         places = list(islice(self._places(queues, namespaces), MOST_PLACES))
         if namespaces is not None:
             queues = list(dict.fromkeys(queue for queue, _ in places))
-        nodes = self.list_nodes()
+        nodes = self._nodes.list_nodes()
         return Health(
-            now=self.now,
+            now=self._db.now,
             unfit=self.unfit(),
             nodes=tuple(nodes),
             queues=tuple(queues),
             waiting=tuple(WaitingPlace(*place, self._first_tasks(*place)) for place in places),
             unserved=tuple(self._unserved(nodes, namespaces)),
-            overdue=self._most_overdue(self.now - grace, namespaces),
+            overdue=self._most_overdue(self._db.now - grace, namespaces),
             broken=self._broken(namespaces),
-            directories=tuple(self.list_directories(namespaces)),
+            directories=tuple(self._directories.list_directories(namespaces)),
         )
 
     def _unserved(
@@ -76,32 +81,33 @@ class Watching(Upkeep, Directories):
         serving = [node.namespaces for node in nodes if "worker" in node.roles]
         if not serving or ALL in serving:
             return
-        for (namespace,) in self._all("list_inhabited", limit=MOST_NAMESPACES):
+        for (namespace,) in self._db.all("list_inhabited", limit=MOST_NAMESPACES):
             wanted = namespaces is None or namespace in namespaces
             if wanted and unserved(namespace, serving) is not None:
                 place = {"namespace": namespace, "limit": FIRST_RUNS}
-                if self._one("get_any_active", **place) is not None:
+                if self._db.one("get_any_active", **place) is not None:
                     yield namespace
 
     def _first_tasks(self, queue: str, namespace: str) -> tuple[str, ...]:
         place = {"queue": queue, "namespace": namespace}
-        rows = self._all("list_first_tasks", limit=FIRST_RUNS, **place)
+        rows = self._db.all("list_first_tasks", limit=FIRST_RUNS, **place)
         return tuple(sorted(task for (task,) in rows))
 
     def count_statuses(self, after: str, limit: int) -> tuple[dict[str, int], str | None]:
-        rows = self._all("count_statuses", after=after, limit=limit)
+        """The states of up to `limit` schedules by id, and after which one to go on, if any."""
+        rows = self._db.all("count_statuses", after=after, limit=limit)
         counts = {status: number for status, number, _ in rows}
         whole = sum(counts.values()) >= limit
         return counts, max(last for *_, last in rows) if whole else None
 
     def _waiting_queues(self) -> list[str]:
-        return [queue for (queue,) in self._all("list_waiting_queues", limit=MOST_QUEUES)]
+        return [queue for (queue,) in self._db.all("list_waiting_queues", limit=MOST_QUEUES)]
 
     def _places(
         self, queues: list[str], namespaces: Collection[str] | None
     ) -> Iterator[tuple[str, str]]:
         for queue in queues:
-            for (namespace,) in self._all("list_namespaces", queue=queue):
+            for (namespace,) in self._db.all("list_namespaces", queue=queue):
                 if namespaces is None or namespace in namespaces:
                     yield queue, namespace
 
@@ -109,18 +115,18 @@ class Watching(Upkeep, Directories):
         self, before: datetime, namespaces: Collection[str] | None = None
     ) -> Overdue | None:
         if namespaces is None:
-            rows = self._all("get_most_overdue", before=before)
+            rows = self._db.all("get_most_overdue", before=before)
         else:
             rows = [
                 row
                 for namespace in namespaces
-                for row in self._all("get_most_overdue_in", namespace=namespace, before=before)
+                for row in self._db.all("get_most_overdue_in", namespace=namespace, before=before)
             ]
-        found = [Overdue(row[0], row[1], self._time(row[2])) for row in rows]
+        found = [Overdue(row[0], row[1], self._db.time(row[2])) for row in rows]
         return min(found, key=lambda overdue: overdue.since, default=None)
 
     def _broken(self, namespaces: Collection[str] | None = None) -> tuple[Broken, ...]:
-        rows = self._all("list_problems", limit=MOST_BROKEN)
+        rows = self._db.all("list_problems", limit=MOST_BROKEN)
         return tuple(
             Broken(id_, version, name if namespace == "default" else f"{namespace}/{name}", problem)
             for id_, version, namespace, name, problem in rows
@@ -128,8 +134,27 @@ class Watching(Upkeep, Directories):
         )
 
     def unfit(self) -> str | None:
-        """A schema that does not say whom it suits suits nobody older than itself."""
-        have, least = self._all("get_schema")[0]
-        ours = self._newest_schema
+        """Why this Duebook should not use the schema; None: it may."""
+        have, least = self._db.all("get_schema")[0]
+        ours = self._db.newest_schema
         fits = have <= ours or (least is not None and least <= ours)
         return None if fits else str(too_new(have, ours))
+
+    def inventory(self) -> Inventory:
+        """What is in the books, who works on them, and what waits."""
+        alive = self._db.all("list_alive", now=self._db.now)
+        (runs, entries, log_lines), (ready_at, wake_at) = (
+            self._db.all("count_rows")[0],
+            self._db.all("get_waiting", now=self._db.now)[0],
+        )
+        return Inventory(
+            now=self._db.now,
+            schedules=dict(self._db.all("count_schedules")),
+            active_runs=dict(self._db.all("count_active_runs")),
+            runs=runs,
+            entries=entries,
+            log_lines=log_lines,
+            nodes=tuple((node, roles, version) for node, roles, _, version in alive),
+            waits_since=self._db.time(ready_at),
+            wake_at=self._db.time(wake_at),
+        )

@@ -7,42 +7,43 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
-from duebook.model.consumer import (
-    Consumer,
-    Cursor,
-    DeadLetter,
-    HeldKey,
-    Lag,
-    Move,
-    Partition,
-)
+from duebook.model.consumer import Consumer, Cursor, DeadLetter, HeldKey, Lag, Move, Partition
 from duebook.model.event import Event, event_kept, slot_of
-from duebook.model.listing import Found
-from duebook.store.sql.events import MOST_BYTES, EventLog
+from duebook.model.listing import Found, PagePosition
+from duebook.store.sql.events import MOST_BYTES, Events
 from duebook.store.sql.rows import LATEST, clean, micros, moment
+from duebook.store.sql.statements import Part, Row, Statements
 from duebook.store.values import News
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import timedelta
 
-    from duebook.model.listing import PagePosition
-    from duebook.store.protocols.events import Share
-    from duebook.store.sql.statements import Row
+    Share = Callable[[str, Collection[str], Mapping[int, str | None]], tuple[set[int], set[int]]]
+    """who am I, who lives, whose is what: what to give up and what to take"""
 
-__all__ = ["Delivering", "read_consumer"]
+__all__ = ["Consumers", "read_consumer"]
 
 
-class Delivering(EventLog):
+class Consumers(Part):
     """Only who owns a cursor under its term moves it; nobody takes one that is being moved."""
 
+    def __init__(self, db: Statements, events: Events) -> None:
+        super().__init__(db)
+        self._events = events
+
     def save_consumer(self, consumer: Consumer, start: int) -> Consumer:
-        found = self._one("get_consumer", namespace=consumer.namespace, name=consumer.name)
+        """A group or sink that begins after a position; one that exists goes on where it is.
+
+        Its topics, attempts and options become those given; its partitions stay. Raises Conflict
+        when it is of another kind.
+        """
+        found = self._db.one("get_consumer", namespace=consumer.namespace, name=consumer.name)
         if found is not None:
             return self._changed(read_consumer(found), consumer)
         key = {"namespace": consumer.namespace, "name": consumer.name}
-        made = self._run(
+        made = self._db.run(
             "insert_consumer",
             **key,
             kind=consumer.kind,
@@ -50,15 +51,15 @@ class Delivering(EventLog):
             partitions=consumer.partitions,
             attempts=consumer.attempts,
             options=json.dumps(consumer.options),
-            now=self.now,
+            now=self._db.now,
         )
         if not made:  # somebody else did, just now
             return self._changed(self.get_consumer(**key), consumer)
-        self._many(
+        self._db.many(
             "insert_cursor",
             [{**key, "part": part, "position": start} for part in range(consumer.partitions)],
         )
-        self._notify(News.SINKS)
+        self._db.notify(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def _changed(self, former: Consumer, consumer: Consumer) -> Consumer:
@@ -68,7 +69,7 @@ class Delivering(EventLog):
             raise Conflict(f'consumer "{consumer.name}" exists already, as a {kinds}')
         if replace(consumer, partitions=former.partitions) == former:
             return former
-        self._run(
+        self._db.run(
             "update_consumer",
             namespace=consumer.namespace,
             name=consumer.name,
@@ -76,59 +77,67 @@ class Delivering(EventLog):
             attempts=consumer.attempts,
             options=json.dumps(consumer.options),
         )
-        self._notify(News.SINKS)
+        self._db.notify(News.SINKS)
         return self.get_consumer(consumer.namespace, consumer.name)
 
     def get_consumer(self, namespace: str, name: str) -> Consumer:
-        row = self._one("get_consumer", namespace=namespace, name=name)
+        """Raises NotFound."""
+        row = self._db.one("get_consumer", namespace=namespace, name=name)
         if row is None:
             raise NotFound(f'no group and no sink is called "{shorten(name)}"')
         return read_consumer(row)
 
     def list_consumers(self, namespace: str | None = None) -> list[Consumer]:
-        rows = [read_consumer(row) for row in self._all("list_consumers")]
+        """By namespace and name."""
+        rows = [read_consumer(row) for row in self._db.all("list_consumers")]
         return [one for one in rows if namespace in (None, one.namespace)]
 
     def remove_consumer(self, namespace: str, name: str) -> bool:
-        self._notify(News.SINKS)
-        return self._run("delete_consumer", namespace=namespace, name=name) == 1
-
-    # -- members
+        """Whether there was one; its dead letters go with it."""
+        self._db.notify(News.SINKS)
+        return self._db.run("delete_consumer", namespace=namespace, name=name) == 1
 
     def share_cursors(
         self, consumer: Consumer, member: str, lease: timedelta, share: Share
     ) -> list[Cursor]:
+        """A member lives, gives up and takes what `share` says, and learns what is its own.
+
+        Raises NotFound when the consumer was removed.
+        """
         key = {"namespace": consumer.namespace, "name": consumer.name}
-        if self._one("lock_consumer", **key) is None:
+        if self._db.one("lock_consumer", **key) is None:
             raise NotFound(f'"{consumer.name}" was removed: nobody reads the log under that name')
-        now = self.now
-        self._run("forget_members", **key, now=now)
-        self._run("save_member", **key, member=member, expires_at=now + lease)
-        members = {row[0] for row in self._all("list_members", **key)}
-        owners: dict[int, str | None] = dict(self._all("list_owners", **key))
+        now = self._db.now
+        self._db.run("forget_members", **key, now=now)
+        self._db.run("save_member", **key, member=member, expires_at=now + lease)
+        members = {row[0] for row in self._db.all("list_members", **key)}
+        owners: dict[int, str | None] = dict(self._db.all("list_owners", **key))
         released, taken = share(member, members, owners)
         for part in sorted(released):
-            self._run("release_cursor", **key, part=part, member=member)
+            self._db.run("release_cursor", **key, part=part, member=member)
         for part in sorted(taken):
-            self._one("take_cursor", **key, part=part, member=member, former=owners[part])
+            self._db.one("take_cursor", **key, part=part, member=member, former=owners[part])
         if released:
-            self._notify(News.LOG)
-        rows = self._all("list_cursors", **key, member=member)
-        return [_cursor(row, self._time) for row in rows]
+            self._db.notify(News.LOG)
+        rows = self._db.all("list_cursors", **key, member=member)
+        return [_cursor(row, self._db.time) for row in rows]
 
     def renew_member(self, consumer: Consumer, member: str, lease: timedelta) -> None:
+        """A member lives."""
         key = {"namespace": consumer.namespace, "name": consumer.name}
-        self._run("renew_member", **key, member=member, expires_at=self.now + lease)
+        self._db.run("renew_member", **key, member=member, expires_at=self._db.now + lease)
 
     def leave_group(self, consumer: Consumer, member: str) -> None:
+        """What a member owned is free."""
         key = {"namespace": consumer.namespace, "name": consumer.name, "member": member}
-        self._run("release_cursors", **key)
-        self._run("delete_member", **key)
-        self._notify(News.LOG)
+        self._db.run("release_cursors", **key)
+        self._db.run("delete_member", **key)
+        self._db.notify(News.LOG)
 
     def hold_cursors(self, consumer: Consumer, member: str, cursors: Sequence[Cursor]) -> set[int]:
-        """Those that are still the member's where they were; nobody takes them before the end."""
-        rows = self._all(
+        """The partitions whose cursors are still the member's, and where they were; nobody takes
+        them over before the transaction ends."""
+        rows = self._db.all(
             "hold_cursors",
             namespace=consumer.namespace,
             name=consumer.name,
@@ -139,20 +148,23 @@ class Delivering(EventLog):
         return {c.part for c in cursors if (c.part, c.term, c.position) in held}
 
     def list_held(self, consumer: Consumer, member: str) -> list[HeldKey]:
-        rows = self._all(
+        """The keys that wait by themselves in the partitions of a member."""
+        rows = self._db.all(
             "list_held", namespace=consumer.namespace, name=consumer.name, member=member
         )
-        return [_held(row, self._time) for row in rows]
+        return [_held(row, self._db.time) for row in rows]
 
     def get_position(self, consumer: Consumer, part: int, key: str) -> int:
+        """How far a consumer has come with a key of a partition."""
         names = {"namespace": consumer.namespace, "name": consumer.name}
-        return int(self._value("get_key_position", **names, part=part, key=key) or 0)
+        return int(self._db.value("get_key_position", **names, part=part, key=key) or 0)
 
     def move_cursors(self, consumer: Consumer, member: str, moves: Sequence[Move]) -> set[int]:
-        """Move cursors by their terms; returns the partitions whose cursors were moved."""
+        """Move cursors by their terms, hold and free keys, and bury what cannot be delivered;
+        returns the partitions whose cursors were moved. Of the others nothing changes."""
         moved = set()
         for move in sorted(moves):
-            done = self._run(
+            done = self._db.run(
                 "move_cursor",
                 namespace=consumer.namespace,
                 name=consumer.name,
@@ -173,14 +185,14 @@ class Delivering(EventLog):
     def _hold_keys(self, consumer: Consumer, move: Move) -> None:
         names = {"namespace": consumer.namespace, "name": consumer.name}
         if move.freed:
-            self._run("free_keys", **names, keys=list(move.freed))
+            self._db.run("free_keys", **names, keys=list(move.freed))
         if move.held:
             held = sorted(move.held, key=lambda one: one.key)
             rows = [{**names, **one._asdict(), "error": clean(one.error)} for one in held]
-            self._many("hold_key", rows)
+            self._db.many("hold_key", rows)
 
     def _bury(self, consumer: Consumer, event: Event, error: str) -> None:
-        self._run(
+        self._db.run(
             "insert_letter",
             namespace=consumer.namespace,
             name=consumer.name,
@@ -189,16 +201,15 @@ class Delivering(EventLog):
             event=json.dumps(event_kept(event), ensure_ascii=False),
             error=clean(error),
             attempts=consumer.attempts,
-            now=self.now,
+            now=self._db.now,
         )
-
-    # -- dead letters, replay, lag
 
     def list_letters(
         self, namespace: str, name: str | None, limit: int, after: PagePosition | None = None
     ) -> Found[DeadLetter]:
+        """The newest first, after a place; up to MOST_BYTES of them."""
         at, event_id, former = after or (micros(LATEST), "", "")
-        rows = self._all(
+        rows = self._db.all(
             "list_letters",
             namespace=namespace,
             name=name,
@@ -208,19 +219,20 @@ class Delivering(EventLog):
             limit=limit,
             most=MOST_BYTES,
         )
-        letters = [_letter(row[:-1], self._time) for row in rows]
+        letters = [_letter(row[:-1], self._db.time) for row in rows]
         if not letters or (len(letters) < limit and rows[-1][-1] < MOST_BYTES):
             return Found(letters, None)
         last = letters[-1]
         return Found(letters, (micros(last.at), last.event.id, last.consumer))
 
     def count_letters(self, namespace: str, name: str, event_id: str | None) -> int:
+        """How many dead letters a consumer has; with an event whether it is one of them."""
         key = {"namespace": namespace, "name": name, "event_id": event_id}
-        return int(self._value("count_letters", **key) or 0)
+        return int(self._db.value("count_letters", **key) or 0)
 
     def take_letters(self, consumer: Consumer, parts: Sequence[int], limit: int) -> list[Event]:
-        """Those that shall be delivered once more, in the partitions of the caller."""
-        rows = self._all(
+        """Dead letters of these partitions that shall be delivered once more, the oldest first."""
+        rows = self._db.all(
             "take_letters",
             namespace=consumer.namespace,
             name=consumer.name,
@@ -232,40 +244,45 @@ class Delivering(EventLog):
         return [_event(text) for (text,) in rows]
 
     def settle_letter(self, consumer: Consumer, event_id: str, error: str | None) -> bool:
-        """It was delivered, or it was not and rests again."""
+        """A dead letter was delivered, or was not and rests again; False: it is none any more."""
         key = {"namespace": consumer.namespace, "name": consumer.name, "event_id": event_id}
         if error is None:
-            return self._run("delete_letter", **key) == 1
-        return self._run("keep_letter", **key, error=clean(error), now=self.now) == 1
+            return self._db.run("delete_letter", **key) == 1
+        return self._db.run("keep_letter", **key, error=clean(error), now=self._db.now) == 1
 
     def replay_letters(self, namespace: str, name: str, event_id: str | None) -> int:
-        self._notify(News.LOG)
-        return self._run("replay_letters", namespace=namespace, name=name, event_id=event_id)
+        """Have dead letters delivered once more, one or all; returns how many."""
+        self._db.notify(News.LOG)
+        return self._db.run("replay_letters", namespace=namespace, name=name, event_id=event_id)
 
     def drop_letters(self, namespace: str, name: str, event_id: str | None) -> int:
-        return self._run("drop_letters", namespace=namespace, name=name, event_id=event_id)
+        """Give dead letters up, one or all; returns how many."""
+        return self._db.run("drop_letters", namespace=namespace, name=name, event_id=event_id)
 
     def replay(self, namespace: str, name: str, position: int) -> int:
-        """Set the cursors beyond a position back to it; returns how many those were."""
+        """Have what comes after a position delivered again, marked as such; returns in how many
+        partitions. Raises NotFound, and Invalid for a position that is not on the log."""
         consumer = self.get_consumer(namespace, name)
-        if position < 0 or position > self.last_position():
+        if position < 0 or position > self._events.last_position():
             raise Invalid(f"position {position} is not on the log")
-        self._notify(News.LOG)
+        self._db.notify(News.LOG)
         key = {"namespace": namespace, "name": consumer.name}
-        moved = self._run("replay_cursors", **key, position=position)
-        self._run("free_replayed_keys", **key, position=position)
+        moved = self._db.run("replay_cursors", **key, position=position)
+        self._db.run("free_replayed_keys", **key, position=position)
         return moved
 
     def list_lags(self) -> list[Lag]:
-        last = self.last_position()
+        """How far each consumer is behind."""
+        last = self._events.last_position()
         return [
             Lag(namespace, name, kind, max(last - (position or 0), 0), dead, failing)
-            for namespace, name, kind, position, dead, failing in self._all("list_lags")
+            for namespace, name, kind, position, dead, failing in self._db.all("list_lags")
         ]
 
     def list_partitions(self, namespace: str, name: str) -> list[Partition]:
-        last = self.last_position()
-        rows = self._all("list_partitions", namespace=namespace, name=name)
+        """How far a consumer has come in each of its partitions."""
+        last = self._events.last_position()
+        rows = self._db.all("list_partitions", namespace=namespace, name=name)
         return [
             Partition(
                 part,
@@ -274,7 +291,7 @@ class Delivering(EventLog):
                 owner,
                 held,
                 failures,
-                self._time(retry),
+                self._db.time(retry),
                 error,
                 until,
             )

@@ -1,0 +1,278 @@
+"""The parts of a transaction that PostgreSQL does in its own way: with locks, and many
+rows at once."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from duebook.model.finding import Finding
+from duebook.model.plan import Lane, Plan
+from duebook.model.run import Outcome, Run, Token
+from duebook.store.sql.attempts import Attempts
+from duebook.store.sql.checks import Checks
+from duebook.store.sql.claims import Claimer, Claims
+from duebook.store.sql.events import Events
+from duebook.store.sql.flow_runs import FlowRuns, LimitKey, columns_of_flows
+from duebook.store.sql.ledger import Ledger
+from duebook.store.sql.plans import Plans, moved_row
+from duebook.store.sql.rows import clean, inline
+from duebook.store.sql.wakes import Wakes
+from duebook.store.values import Labels, News
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.flow_run import FlowMove
+    from duebook.store.postgres.statements import PostgresStatements
+    from duebook.store.sql.definitions import Definition
+    from duebook.store.sql.statements import Row, Statements, Values
+
+__all__ = [
+    "PostgresAttempts",
+    "PostgresChecks",
+    "PostgresClaims",
+    "PostgresEvents",
+    "PostgresFlowRuns",
+    "PostgresLedger",
+    "PostgresPlans",
+    "PostgresWakes",
+]
+
+LOG_LOCK: Final = 0x6475_6562_6F6F_6B01
+"""The advisory lock of whoever gives events their positions."""
+FLOW_LOCK: Final = 0x6475_6562_6F6F_6B02
+"""What the advisory locks of flows are computed with."""
+
+
+class PostgresWakes(Wakes):
+    """Locks what the end of runs may wake, before the runs."""
+
+    def hold(self, run_ids: Sequence[str]) -> None:
+        self.anybody_depends = bool(self._db.all("lock_wakes", ids=list(run_ids)))
+
+
+class PostgresEvents(Events):
+    """Positions are given later, by one at a time."""
+
+    def stamp_events(self, limit: int) -> int | None:
+        """The lock is taken by a statement of its own: the next one sees all that others did."""
+        if not self._db.value("lock_log", key=LOG_LOCK):
+            return None
+        stamped = self._db.run("stamp_events", limit=limit)
+        if stamped:
+            self._db.notify(News.LOG)
+        return stamped
+
+
+class PostgresLedger(Ledger):
+    """Entries that go on are prolonged together."""
+
+    def _extend(self, rows: list[Values]) -> list[Values]:
+        """One statement for the first of each schedule, which is mostly the only one."""
+        firsts: dict[str, Values] = {}
+        for row in rows:
+            if row["follows"] is not None:
+                firsts.setdefault(row["schedule_id"], row)
+        extended = self._extended(list(firsts.values()))
+        new = []
+        for row in rows:
+            if row is firsts.get(row["schedule_id"]):
+                goes_on = row["schedule_id"] in extended
+            else:
+                goes_on = row["follows"] is not None and bool(self._extended([row]))
+            if not goes_on:
+                new.append(row)
+        return new
+
+    def _extended(self, rows: list[Values]) -> set[str]:
+        if not rows:
+            return set()
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        return {row[0] for row in self._db.all("extend_ledger", **columns)}
+
+
+class PostgresPlans(Plans):
+    """States move, and their events are counted, with one statement."""
+
+    _db: PostgresStatements
+
+    def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
+        """Those that write events are counted by the same statement: to touch a row twice costs as
+        much again."""
+        emits = {plan.schedule_id: number for plan in plans if (number := plan.emits)}
+        if not emits:
+            return super()._move_states(plans)
+        moved, _ = super()._move_states([plan for plan in plans if plan.schedule_id not in emits])
+        rows = [
+            (*moved_row(plan, self._db.stamp), emits[plan.schedule_id])
+            for plan in plans
+            if plan.schedule_id in emits
+        ]
+        counted = self._db.all_rows("move_and_count", rows)
+        return moved + len(counted), dict(counted)
+
+
+class PostgresAttempts(Attempts):
+    """Many end with one statement."""
+
+    def settle_all(self, ended: Sequence[tuple[Token, Outcome]]) -> set[Token]:
+        """One statement for all, in the order of their ids, so that no two such statements wait for
+        each other; only what it did not find is looked at alone."""
+        ended = sorted(ended, key=lambda end: end[0].run_id)
+        tokens = {(token.run_id, token.attempt): token for token, _ in ended}
+        self._wakes.hold([token.run_id for token, _ in ended])
+        columns: Values = {
+            "run_id": [token.run_id for token, _ in ended],
+            "attempt": [token.attempt for token, _ in ended],
+            "session_id": [token.session_id for token, _ in ended],
+            "status": [outcome.status for _, outcome in ended],
+            "reason": [clean(outcome.reason) for _, outcome in ended],
+            "error": [clean(outcome.error) for _, outcome in ended],
+            "exit_code": [outcome.exit_code for _, outcome in ended],
+            "output": [inline(outcome.output) for _, outcome in ended],
+            "output_ref": [clean(outcome.output_ref) for _, outcome in ended],
+        }
+        rows = self._db.all("settle_runs", now=self._db.now, **columns) if ended else []
+        settled = {tokens.pop((run_id, attempt)) for run_id, attempt, *_ in rows}
+        self._append_of_runs([(token.run_id, end) for token, end in ended if token in settled])
+        self._ends.keep_large(
+            (token.run_id, end.output) for token, end in ended if token in settled
+        )
+        self._ends.keep_secrets(
+            (token.run_id, end.output_secrets) for token, end in ended if token in settled
+        )
+        self._lifecycle.record_run_events([token.run_id for token in settled])
+        if any(others_wait for *_, others_wait in rows):
+            self._db.notify(News.WORK)
+        self._wakes.wake_flows(row[4] for row in rows)
+        if woken := [row[3] for row in rows if row[2] and row[3] is not None]:
+            self._db.run("wake_schedules", ids=woken, now=self._db.now)
+            self._db.notify(News.WAKE)
+        if self._wakes.anybody_depends:
+            self._wakes.wake_dependents({row[3] for row in rows if row[5]})
+        return settled | {token for token in tokens.values() if self._settled_before(token)}
+
+
+class PostgresClaims(Claims):
+    """Takes runs that nobody else takes just now."""
+
+    def _claim_runs(
+        self,
+        claimer: Claimer,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+        labels: Labels,
+    ) -> list[Run]:
+        """Runs of limited schedules are counted again under a lock of their schedule; a backfill
+        begins only where nobody decides about due times at the same time."""
+        found = self._claimable("take_claimable", queue, namespace, limit, tasks, labels)
+        exclusive = {schedule_id for _, schedule_id, _, alone, _ in found if alone}
+        limited = {schedule_id for _, schedule_id, _, _, limited in found if limited} - exclusive
+        filling = {owner for _, owner, lane, alone, _ in found if alone and lane == Lane.BACKFILL}
+        free = _locked(self._db, "lock_exclusive", exclusive) | _locked(
+            self._db, "lock_limited", limited
+        )
+        free -= filling - _locked(self._db, "lock_decided", filling)
+        without = [id_ for id_, _, _, *limits in found if not any(limits)]
+        within = [id_ for id_, owner, _, *limits in found if any(limits) and owner in free]
+        given = self._given("claim_runs", without, claimer)
+        given += self._given("claim_limited", within, claimer)
+        places = {row[0]: place for place, row in enumerate(found)}
+        given.sort(key=lambda row: places[row[0]])
+        definitions = self._definitions.read(
+            [(row[2], row[3]) for row in given if row[2] is not None]
+        )
+        return [self._claimed(row, definitions.get((row[2], row[3])), claimer) for row in given]
+
+    def _given(self, query: str, ids: list[str], claimer: Claimer) -> list[Row]:
+        mine: Values = {"session_id": claimer.session_id, "now": claimer.at}
+        return self._db.all(query, ids=ids, **mine) if ids else []
+
+    def _claimed(self, row: Row, definition: Definition | None, claimer: Claimer) -> Run:
+        """What is known needs no query: this node, this time, and the schedule's name."""
+        (id_, namespace, schedule_id, version, due_at, origin, trigger, queue, priority) = row[:9]
+        attempt, failures, losses, payload, created_at, ready_at, expires_at = row[9:16]
+        return Run(
+            id_,
+            namespace,
+            schedule_id,
+            definition.name if definition else None,
+            version,
+            due_at,
+            origin,
+            trigger,
+            queue,
+            priority,
+            "running",
+            attempt,
+            failures,
+            losses,
+            None if payload is None else json.loads(payload),
+            created_at,
+            ready_at,
+            claimer.at,
+            claimer.at,
+            None,
+            expires_at,
+            claimer.node,
+            task=row[16],
+            parent_run_id=row[17],
+            step=row[18],
+            flow=row[19],
+        )
+
+
+class PostgresFlowRuns(FlowRuns):
+    """Begins flows under locks, and ends many with one statement."""
+
+    def _alone_with_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
+        return {
+            LimitKey(id_)
+            for id_ in _locked(self._db, "lock_exclusive", {key.owner for key in keys})
+        }
+
+    def _decided_schedules(self, keys: set[LimitKey]) -> set[LimitKey]:
+        return {
+            LimitKey(id_) for id_ in _locked(self._db, "lock_decided", {key.owner for key in keys})
+        }
+
+    def _alone_with_flows(self, keys: set[LimitKey]) -> set[LimitKey]:
+        """A flow has no row that only this would lock, so its name is locked."""
+        flows = sorted((key.owner, key.flow) for key in keys if key.flow is not None)
+        rows = self._db.all("lock_flow_names", salt=FLOW_LOCK, **columns_of_flows(flows))
+        return {LimitKey(namespace, flow) for namespace, flow in rows}
+
+    def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
+        ends = [(move, move.end) for move in ended if move.end is not None]
+        columns: Values = {
+            "id": [move.parent.run_id for move, _ in ends],
+            "status": [end.status for _, end in ends],
+            "reason": [end.reason for _, end in ends],
+            "error": [clean(move.error) for move, _ in ends],
+            "output": [inline(move.output) for move, _ in ends],
+        }
+        return self._db.all("end_flow_runs", now=self._db.now, **columns)
+
+
+class PostgresChecks(Checks):
+    """Also looks at how safe the server is set up."""
+
+    _slack = timedelta(seconds=10)  # a transaction's time is that of its beginning
+
+    def _damage(self, deep: bool) -> list[Finding]:
+        """Nobody waits for a check, so it may take longer than others."""
+        self._db.run("allow_time", longest="0" if deep else "60s")
+        return [
+            Finding("I6", f"the server may forget what it acknowledged: {name} is off", False)
+            for name, _ in self._db.all("list_settings")
+        ]
+
+
+def _locked(db: Statements, query: str, schedule_ids: set[str]) -> set[str]:
+    if not schedule_ids:
+        return set()
+    return {row[0] for row in db.all(query, ids=list(schedule_ids))}

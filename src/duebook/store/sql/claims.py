@@ -1,0 +1,210 @@
+"""Claims of workers in a transaction: ready runs become those of a session."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duebook.errors import Invalid
+from duebook.model.enqueued import enqueued_spec, step_spec
+from duebook.model.flow_run import StepContext, StepState, step_state
+from duebook.model.run import Claim, Run, Token
+from duebook.model.serving import ALL, Serving, serving_of
+from duebook.store.sql.definitions import UNREADABLE_AGAIN, DefinitionReader
+from duebook.store.sql.rows import read_limiter, read_output
+from duebook.store.sql.statements import Part, Row, Statements
+from duebook.store.values import Labels, OwnRun, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from duebook.model.schedule import ScheduleSpec
+    from duebook.store.sql.attempts import Attempts
+    from duebook.store.sql.queues import Queues
+
+__all__ = ["Claimer", "Claims"]
+
+
+class Claimer(NamedTuple):
+    """Whose runs become what is claimed, and since when."""
+
+    session_id: str
+    node: str
+    at: datetime
+
+
+class Claims(Part):
+    """Which runs are ready, and for whom."""
+
+    def __init__(
+        self, db: Statements, definitions: DefinitionReader, queues: Queues, attempts: Attempts
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._queues = queues
+        self._attempts = attempts
+
+    def list_work(
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str] = (),
+        labels: Labels = (),
+        namespaces: Serving = ALL,
+    ) -> Work:
+        """Where `claim` would find runs now, as far as limits allow."""
+        limiters = {limiter.queue.name: limiter for limiter in self._queues.limiters()}
+        places, moments = [], [self.earliest_ready()]
+        for queue in queues:
+            shut, opens_at = (
+                self._queues.shut(limiters[queue]) if queue in limiters else (False, None)
+            )
+            if shut:
+                moments.append(opens_at)
+                continue
+            places += [
+                (queue, namespace)
+                for namespace in self._served(queue, namespaces)
+                if self._claimable("list_claimable", queue, namespace, 1, tasks, labels)
+            ]
+        return Work(tuple(places), min(filter(None, moments), default=None), self._db.now)
+
+    def _served(self, queue: str, namespaces: Serving) -> Iterable[str]:
+        """The served namespaces that may have work in a queue; no others are looked at."""
+        if namespaces.names is not None:
+            return sorted(namespaces.names)
+        return [namespace for (namespace,) in self._db.all("list_namespaces", queue=queue)]
+
+    def claim(
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        tasks: Sequence[str] = (),
+        namespace: str = "default",
+        labels: Labels = (),
+    ) -> list[Claim]:
+        """Up to `limit` ready runs, by priority, then readiness; none when the session is dead, or
+        does not serve the namespace.
+
+        Of a schedule whose runs must not overlap, at most one is under way at any time, and of
+        one with `max_concurrent` at most so many; of a queue with limits no more than those
+        allow. Runs of tasks other than `tasks` are left to those who know them, steps that need
+        other labels to those who have them, and those that expired to nobody.
+        """
+        alive = self._db.one("get_session_alive", id=session_id, queue=queue, now=self._db.now)
+        if alive is None:
+            return []
+        node, served, limited = alive
+        if namespace not in serving_of(json.loads(served)):
+            return []
+
+        def take(most: int, at: datetime) -> list[Run]:
+            mine = Claimer(session_id, node, at)
+            return self._claim_runs(mine, queue, namespace, most, tasks, labels)
+
+        row = self._db.one("get_gate", queue=queue) if limited else None
+        if row is None:
+            return self._claims(take(limit, self._db.now), session_id)
+        return self._claims(self._queues.through(read_limiter(row), limit, take), session_id)
+
+    @abstractmethod
+    def _claim_runs(
+        self,
+        claimer: Claimer,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+        labels: Labels,
+    ) -> list[Run]:
+        """Give ready runs to the session, within the limits of their schedules, in order."""
+
+    def _claimable(
+        self,
+        query: str,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+        labels: Labels,
+    ) -> list[Row]:
+        place = {"queue": queue, "namespace": namespace}
+        fits = {"tasks": list(tasks), "labels": json.dumps(dict(labels))}
+        return self._db.all(query, now=self._db.now, limit=limit, **place, **fits)
+
+    def _claims(self, runs: list[Run], session_id: str) -> list[Claim]:
+        pairs = [(run.schedule_id or "", run.version or 0) for run in runs]
+        specs = self._definitions.read([pair for pair in pairs if pair[0]])
+        steps = self._step_contexts([run.id for run in runs if run.parent_run_id is not None])
+        enqueued = [run.id for run in runs if run.schedule_id is None and run.id not in steps]
+        options: dict[str, str | None] = (
+            dict(self._db.all("list_options", ids=enqueued)) if enqueued else {}
+        )
+        claims = []
+        for run, pair in zip(runs, pairs, strict=True):
+            token = Token(run.id, run.attempt, session_id)
+            if pair in specs:
+                claims.append(Claim(run, token, specs[pair].spec, specs[pair].owner.user))
+            elif run.id in steps:
+                context, user, text = steps[run.id]
+                claims.append(Claim(run, token, step_spec(run.task, text), user, context))
+            elif (spec := _enqueued(run, options)) is not None:
+                claims.append(Claim(run, token, spec))
+            else:  # somebody else may know how, and this node shall not ask again at once
+                self._attempts.hand_back(token, UNREADABLE_AGAIN)
+        return claims
+
+    def _step_contexts(self, run_ids: list[str]) -> dict[str, tuple[StepContext, str, str | None]]:
+        """What steps may know of their flows' runs, who made those, and their own policies."""
+        if not run_ids:
+            return {}
+        rows = self._db.all("list_step_contexts", ids=run_ids)
+        ends: dict[str, dict[str, tuple[StepState, Any]]] = {row[4]: {} for row in rows}
+        for parent_id, step, status, reason, code, *kept in self._db.all(
+            "list_outputs", ids=list(ends)
+        ):
+            ends[parent_id][step] = (step_state(status, reason, code), read_output(*kept))
+        found = {}
+        for id_, flow, digest, params, parent_id, origin, trigger, *rest in rows:
+            due_at, created_at, schedule_id, schedule, user, options = rest
+            context = StepContext(
+                flow,
+                digest,
+                json.loads(params),
+                parent_id,
+                origin,
+                trigger,
+                self._db.time(due_at),
+                self._db.time(created_at),
+                schedule_id,
+                schedule,
+                ends[parent_id],
+            )
+            found[id_] = (context, user, options)
+        return found
+
+    def own_runs(self, session_id: str) -> list[OwnRun]:
+        """The runs that the books say the session is working on."""
+        return [
+            OwnRun(Token(id_, attempt, session_id), cancel_reason)
+            for id_, attempt, cancel_reason in self._db.all("list_session_runs", id=session_id)
+        ]
+
+    def earliest_ready(self) -> datetime | None:
+        """When queued work that is not ready yet will be."""
+        found: datetime | None = self._db.time(
+            self._db.value("get_earliest_ready", now=self._db.now)
+        )
+        return found
+
+
+def _enqueued(run: Run, options: dict[str, str | None]) -> ScheduleSpec | None:
+    """How a run without a schedule is performed; None when this node cannot read that."""
+    if run.schedule_id is not None or run.task is None:
+        return None
+    try:
+        return enqueued_spec(run.task, options.get(run.id))
+    except (Invalid, KeyError):  # a newer node knows more policies
+        return None

@@ -1,0 +1,108 @@
+"""Reads definitions of schedules, each once: a revision never changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from duebook.model.plan import Owner, Plan, Snapshot
+from duebook.model.schedule import InvalidSchedule, ScheduleSpec
+from duebook.model.unreadable import describe_unreadable, missing_definition, read_spec
+from duebook.store.sql.rows import Copied, copied
+from duebook.store.sql.statements import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "MOST_KNOWN",
+    "UNREADABLE_AGAIN",
+    "Definition",
+    "DefinitionReader",
+    "Definitions",
+    "Unread",
+    "remember",
+]
+
+MOST_KNOWN: Final = 100_000
+UNREADABLE_AGAIN: Final = timedelta(minutes=1)
+
+
+class Definition(NamedTuple):
+    """A revision, with what its runs copy from it."""
+
+    name: str
+    spec: ScheduleSpec
+    copied: Copied
+    heeds_runs: bool
+    owner: Owner
+
+
+Definitions = dict[tuple[str, int], Definition]
+
+
+class Unread(NamedTuple):
+    """A revision that this node cannot read."""
+
+    owner: Owner
+    name: str
+    text: str | None
+    """None when it is missing"""
+    problem: str
+
+    @property
+    def title(self) -> str:
+        namespace = self.owner.namespace
+        return self.name if namespace == "default" else f"{namespace}/{self.name}"
+
+
+def remember(known: Definitions, learned: Definitions) -> None:
+    """Definitions that a committed transaction read; revisions never change."""
+    if len(known) + len(learned) > MOST_KNOWN:
+        known.clear()
+    known.update(learned)
+
+
+class DefinitionReader(Part):
+    """Definitions by the id and version of their schedules."""
+
+    @cached_property
+    def unreadable(self) -> dict[tuple[str, int], Unread]:
+        """Definitions that this node cannot read."""
+        return {}
+
+    def read(self, pairs: Sequence[tuple[str, int]]) -> Definitions:
+        """Name and definition of each pair; revisions never change, so they are read once."""
+        known, learned = self._db.known, self._db.learned
+        if unknown := [pair for pair in pairs if pair not in known and pair not in learned]:
+            rows = self._db.all(
+                "list_definitions",
+                ids=[id_ for id_, _ in unknown],
+                versions=[v for _, v in unknown],
+            )
+            for id_, version, namespace, name, spec, user in rows:
+                try:
+                    if spec is None:
+                        raise missing_definition()
+                    learned[id_, version] = _definition(spec, namespace, name, user)
+                except InvalidSchedule as error:  # a newer node may allow what this one does not
+                    problem = describe_unreadable(error.problems)
+                    owner = Owner(namespace, user)
+                    self.unreadable[id_, version] = Unread(owner, name, spec, problem)
+        if not learned:
+            return known
+        return {pair: found for pair in pairs if (found := known.get(pair) or learned.get(pair))}
+
+    def of(self, owner: Plan | Snapshot) -> Definition:
+        """What was read when the schedule was taken."""
+        pair = owner.schedule_id, owner.version
+        return self._db.known.get(pair) or self.read([pair])[pair]
+
+
+@lru_cache(maxsize=10_000)
+def _definition(text: str, namespace: str, name: str, user: str) -> Definition:
+    """Definitions never change, so the same text is read once."""
+    spec = read_spec(text, name)
+    owner = Owner(namespace, user)
+    return Definition(name, spec, copied(namespace, spec), spec.heeds_runs, owner)

@@ -1,0 +1,164 @@
+"""Inserts runs: those that wait to begin, and those that ended with their due time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from duebook.model.plan import LANES, Fire, Plan, Reason, Skip, Snapshot
+from duebook.store.sql.rows import NewRun, clean
+from duebook.store.sql.statements import Part, Row, Statements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from duebook.model.event import Draft
+    from duebook.store.sql.definitions import Definition, DefinitionReader
+    from duebook.store.sql.events import Events
+    from duebook.store.sql.lifecycle import Lifecycle
+    from duebook.store.sql.wakes import Wakes
+
+__all__ = ["NewRuns", "new_run"]
+
+Firing = tuple[str, Plan | Snapshot, Fire]
+"""the id of a run, whose it is, and its due time"""
+
+
+class NewRuns(Part):
+    """A due time has one run; a second one is kept out by the unique key."""
+
+    def __init__(
+        self,
+        db: Statements,
+        definitions: DefinitionReader,
+        wakes: Wakes,
+        events: Events,
+        lifecycle: Lifecycle,
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._wakes = wakes
+        self._events = events
+        self._lifecycle = lifecycle
+
+    def insert(self, rows: Sequence[Row]) -> int:
+        """New runs, with no higher priority than their namespaces may have; how many there were
+        none of yet."""
+        return self._db.insert("insert_run", self._capped(rows) if rows else rows)
+
+    def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Runs as they are inserted, unless the statement itself lowers their priorities."""
+        return rows
+
+    def doubled(self, fires: Sequence[Firing]) -> list[tuple[tuple[str, int], Skip]]:
+        """Due times that had a run already: the unique key kept a second one out."""
+        ids = [id_ for id_, _, _ in fires]
+        missing = {row[0] for row in self._db.all("list_missing_runs", ids=ids)}
+        return [
+            (
+                (plan.schedule_id, plan.version),
+                Skip(fire.due_at, fire.due_at, 1, True, Reason.ALREADY_STARTED),
+            )
+            for id_, plan, fire in fires
+            if id_ in missing
+        ]
+
+    def insert_ended(
+        self,
+        fires: Sequence[Firing],
+        session_id: str | None,
+        payload: str | None = None,
+        counted: Mapping[str, int] | None = None,
+    ) -> list[tuple[tuple[str, int], Skip]]:
+        """Write runs that have ended, and their events; returns those whose due time had a run.
+
+        The schedules are locked, so that the versions of their events have no gaps.
+        """
+        wanted = Counter(owner.schedule_id for _, owner, fire in fires if fire.emits)
+        now = self._db.stamp(self._db.now)
+        rows = [
+            self._ended_run(id_, owner, fire, now, session_id, payload)
+            for id_, owner, fire in fires
+        ]
+        doubled: list[tuple[tuple[str, int], Skip]] = []
+        if self._db.insert("insert_ended_run", rows) < len(rows):
+            doubled = self.doubled(fires)
+            kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
+            fires = [f for f in fires if (f[1].schedule_id, f[2].due_at) not in kept_out]
+        self._lifecycle.record_run_events([id_ for id_, _, _ in fires])
+        drafts = [
+            (owner.schedule_id, fire.ended.draft)
+            for _, owner, fire in fires
+            if fire.ended is not None and fire.ended.draft is not None
+        ]
+        following = self._count(Counter(id_ for id_, _ in drafts), wanted, counted or {})
+        versioned: list[tuple[Draft, str | None, int | None]] = []
+        for id_, draft in drafts:
+            following[id_] += 1
+            versioned.append((draft, f"schedule:{id_}", following[id_]))
+        self._events.append(versioned)
+        if following and self._db.one("get_any_dependency"):
+            self._wakes.wake_dependents(sorted(following))
+        return doubled
+
+    def _count(
+        self, counts: Counter[str], wanted: Counter[str], counted: Mapping[str, int]
+    ) -> dict[str, int]:
+        """The versions before those of so many events; of schedules that were counted, with as
+        many as were wanted, only those are counted again that write fewer."""
+        last = {id_: version for id_, version in counted.items() if counts[id_] == wanted[id_]}
+        more = {
+            id_: counts[id_] - (wanted[id_] if id_ in counted else 0)
+            for id_ in sorted(wanted)
+            if id_ not in last and (counts[id_] or id_ in counted)
+        }
+        if more:
+            last |= dict(self._db.all("count_events", ids=list(more), counts=list(more.values())))
+        return {id_: last[id_] - count for id_, count in counts.items()}
+
+    def _ended_run(
+        self,
+        id_: str,
+        owner: Plan | Snapshot,
+        fire: Fire,
+        now: Any,
+        session_id: str | None,
+        payload: str | None,
+    ) -> Row:
+        """The values of `insert_ended_run`: those of a new run, and how it ended."""
+        is_manual = fire.origin == "manual"
+        due_at = None if is_manual else self._db.stamp(fire.due_at)
+        run = new_run(id_, self._definitions.of(owner), owner, fire, due_at, now, None)
+        if is_manual or fire.wakes or payload is not None:
+            made = NewRun._make(run)._replace(wakes=False, payload=payload)
+            run = made._replace(trigger="manual") if is_manual else made
+        error = None if fire.ended is None else fire.ended.error
+        if error is None:
+            return (*run, "succeeded", None, None, session_id, 0, now, now, now)
+        return (*run, "failed", "template", clean(error), session_id, 1, now, now, now)
+
+
+def new_run(
+    id_: str,
+    definition: Definition,
+    owner: Plan | Snapshot,
+    fire: Fire,
+    due_at: Any,
+    now: Any,
+    expires_at: Any,
+) -> Row:
+    """The values of a NewRun for a due time; its times are stamped."""
+    own = (
+        id_,
+        owner.schedule_id,
+        owner.version,
+        due_at,
+        fire.origin,
+        int(LANES[fire.origin]),
+        fire.wakes,
+        None,
+        now,
+        now,
+        expires_at,
+    )
+    return own + definition.copied

@@ -1,0 +1,217 @@
+"""Nodes in a transaction: their sessions and leases, who leads, and which tasks they know."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from duebook.model.node import LiveNode
+from duebook.model.serving import ALL, Serving, StrandedTask, serving_of, unserved
+from duebook.store.sql.consumers import read_consumer
+from duebook.store.sql.rows import clean
+from duebook.store.sql.statements import Part, Row, Statements, Values
+from duebook.store.values import Neighbour, News, Pulse, SessionInfo, SessionSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.store.sql.attempts import Attempts
+    from duebook.store.sql.claims import Claims
+    from duebook.store.sql.flow_runs import FlowRuns
+    from duebook.store.sql.plans import Plans
+
+__all__ = ["Nodes"]
+
+
+class Nodes(Part):
+    """Sessions of nodes, and what the live ones serve."""
+
+    def __init__(
+        self, db: Statements, plans: Plans, attempts: Attempts, claims: Claims, flow_runs: FlowRuns
+    ) -> None:
+        super().__init__(db)
+        self._plans = plans
+        self._attempts = attempts
+        self._claims = claims
+        self._flow_runs = flow_runs
+
+    def begin_session(self, session: SessionInfo, lease: timedelta) -> None:
+        self._db.run(
+            "insert_session",
+            id=session.id,
+            node=clean(session.node),
+            pid=session.pid,
+            roles=session.roles,
+            version=session.version,
+            tzdata=session.tzdata,
+            tasks=json.dumps(session.tasks),
+            clock_ahead=self._db.ahead.total_seconds(),
+            queues=json.dumps(session.queues),
+            labels=json.dumps(dict(session.labels)),
+            namespaces=json.dumps(session.namespaces.to_json()),
+            machine=session.machine,
+            process_started=session.process_started,
+            now=self._db.now,
+            expires_at=self._db.now + lease,
+        )
+
+    def renew(self, session_id: str, lease: timedelta) -> bool:
+        """Prolong a session's lease; False when it was declared dead."""
+        seen: Values = {"now": self._db.now, "expires_at": self._db.now + lease}
+        seen["clock_ahead"] = self._db.ahead.total_seconds()
+        return self._db.run("renew_session", id=session_id, **seen) == 1
+
+    def end_session(self, session_id: str) -> None:
+        """The node leaves; whatever it still runs is taken over, and it leads no more."""
+        self._db.run("end_session", id=session_id, now=self._db.now)
+        if self._db.run("release_lead", id=session_id, now=self._db.now):
+            self._db.notify(News.LEAD)
+        self._db.run("release_directories", id=session_id, now=self._db.now)
+
+    def bury(self) -> list[str]:
+        """Declare sessions dead whose lease ran out; returns their ids."""
+        return [row[0] for row in self._db.all("end_expired_sessions", now=self._db.now)]
+
+    def bury_gone(self, session_ids: Sequence[str]) -> list[str]:
+        """Declare sessions dead whose process is gone, whatever their lease says, and let others
+        lead at once; returns those that were not dead yet."""
+        if not session_ids:
+            return []
+        now, ids = self._db.now, list(session_ids)
+        dead = [row[0] for row in self._db.all("end_gone_sessions", ids=ids, now=now)]
+        for session_id in dead:
+            if self._db.run("release_lead", id=session_id, now=now):
+                self._db.notify(News.LEAD)
+        return dead
+
+    def neighbours(self, session_id: str) -> list[Neighbour]:
+        """The other sessions of that one's machine which have not ended."""
+        return [Neighbour._make(row) for row in self._db.all("list_neighbours", id=session_id)]
+
+    def pulse(
+        self,
+        session_id: str,
+        lease: timedelta,
+        queues: Sequence[str],
+        leads: bool,
+        namespaces: Serving = ALL,
+    ) -> Pulse:
+        """As Store.pulse, in a transaction with other things."""
+        alive = self.renew(session_id, lease)
+        term = self._lead(session_id, lease) if leads and alive else None
+        return Pulse(
+            now=self._db.now,
+            alive=alive,
+            term=term,
+            lead_until=self._db.time(self._db.value("get_lead")) if leads else None,
+            wake_at=self._plans.earliest_wake(),
+            queued=self._any_queued(queues, namespaces),
+            ready_at=self._claims.earliest_ready(),
+            expiry=self._attempts.earliest_expiry(),
+            deaths=bool(self._db.value("get_any_death", id=session_id, now=self._db.now)),
+            own=tuple(self._claims.own_runs(session_id)),
+            behind=self._db.behind,
+            sinks=tuple(read_consumer(row) for row in self._db.all("list_sinks")),
+            flow_at=self._flow_runs.earliest_flow().earliest,
+            neighbours=tuple(self.neighbours(session_id)),
+        )
+
+    def _any_queued(self, queues: Sequence[str], namespaces: Serving) -> bool:
+        where = {"queues": list(queues), "namespaces": namespaces.listed}
+        return self._db.one("get_any_queued", **where) is not None
+
+    def _lead(self, session_id: str, lease: timedelta) -> int | None:
+        """The term of this node's leadership, kept or taken."""
+        mine: Values = {"id": session_id, "expires_at": self._db.now + lease}
+        term: int | None = self._db.value("keep_lead", **mine)
+        return term if term is not None else self._db.value("take_lead", now=self._db.now, **mine)
+
+    def holds_term(self, session_id: str, term: int) -> bool:
+        """Whether the session leads under this term; nobody can take over before the
+        transaction ends."""
+        return self._db.one("get_term", id=session_id, term=term) is not None
+
+    def list_sessions(self, since: datetime, until: datetime) -> list[SessionSpan]:
+        """The nodes that lived at some time from `since` to `until`."""
+        time = self._db.time
+        rows = self._db.all("list_sessions", since=since, until=until)
+        return [
+            SessionSpan(id_, node, roles, *map(time, times)) for id_, node, roles, *times in rows
+        ]
+
+    def list_nodes(self, of: Serving = ALL) -> list[LiveNode]:
+        """The nodes whose lease has not run out, by name, the oldest first.
+
+        Of some namespaces: those that serve one of them, with what they run of them.
+        """
+        nodes = [self._node(row) for row in self._db.all("list_nodes", now=self._db.now)]
+        if of == ALL:
+            return nodes
+        running: Counter[str] = Counter()
+        for session_id, namespace, number in self._db.all("list_running_by_node"):
+            if namespace in of:
+                running[session_id] += number
+        own = (replace(node, namespaces=node.namespaces.seen_by(of)) for node in nodes)
+        return [
+            replace(node, running=running[node.id]) for node in own if node.namespaces.names != ()
+        ]
+
+    def _node(self, row: Row) -> LiveNode:
+        id_, node, pid, roles, version, tzdata, *rest, ahead, running, leads = row
+        tasks, queues, namespaces, labels, *times = rest
+        started_at, seen_at, expires_at = map(self._db.time, times)
+        return LiveNode(
+            id_,
+            node,
+            pid,
+            tuple(roles.split(",")),
+            version,
+            tzdata,
+            tuple(json.loads(tasks)),
+            tuple(json.loads(queues)),
+            serving_of(json.loads(namespaces)),
+            json.loads(labels),
+            started_at,
+            seen_at,
+            expires_at,
+            timedelta(seconds=ahead),
+            running,
+            bool(leads),
+        )
+
+    def tell_tasks(self, session_id: str, tasks: Sequence[str]) -> None:
+        """From now on the session knows these tasks, and no others."""
+        self._db.run("tell_tasks", id=session_id, tasks=json.dumps(list(tasks)))
+
+    def list_served(self) -> list[Serving]:
+        """The namespaces that each live worker serves, without repetition."""
+        rows = self._db.all("list_served", now=self._db.now)
+        return [serving_of(json.loads(served)) for (served,) in rows]
+
+    def list_known_tasks(self, namespace: str) -> set[str]:
+        """The tasks that any live worker knows which serves the namespace."""
+        return {
+            task for serving, tasks in self._known_tasks() if namespace in serving for task in tasks
+        }
+
+    def _known_tasks(self) -> list[tuple[Serving, list[str]]]:
+        """What each live worker serves and knows."""
+        rows = self._db.all("list_known_tasks", now=self._db.now)
+        return [(serving_of(json.loads(served)), json.loads(tasks)) for tasks, served in rows]
+
+    def list_stranded_tasks(self) -> list[StrandedTask]:
+        """The tasks of queued runs that no live worker of their namespace knows.
+
+        Of namespaces that only no worker serves, while others live, it tells nothing.
+        """
+        known, served = self._known_tasks(), self.list_served()
+        anywhere = {task for _, tasks in known for task in tasks}
+        return [
+            StrandedTask(namespace, task, task in anywhere)
+            for namespace, task in self._db.all("list_waiting_tasks")
+            if unserved(namespace, served) is None
+            and not any(namespace in serving and task in tasks for serving, tasks in known)
+        ]

@@ -1,0 +1,350 @@
+"""The tick's part of a transaction: due schedules out, plans in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duebook.errors import Conflict, NotFound, shorten
+from duebook.ids import new_id
+from duebook.model.flow_target import FlowTarget
+from duebook.model.plan import Defer, Plan, Reason, Skip, Snapshot
+from duebook.model.unreadable import Salvaged, salvage
+from duebook.store.sql.definitions import UNREADABLE_AGAIN, Definition, DefinitionReader
+from duebook.store.sql.new_runs import Firing, NewRuns, new_run
+from duebook.store.sql.rows import MovedState, clean, copied, delay_text, stretches_text
+from duebook.store.sql.statements import Part, Row, Statements, Values
+from duebook.store.values import FIRST, Broken, Mark, News, Taken
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from duebook.store.sql.ledger import Ledger
+    from duebook.store.sql.lifecycle import Lifecycle
+    from duebook.store.sql.run_ends import RunEnds
+    from duebook.store.sql.snapshots import Snapshots
+    from duebook.store.sql.wakes import Wakes
+
+__all__ = ["Plans", "moved_row", "state_row"]
+
+
+class Decided(NamedTuple):
+    """What plans decide, by what becomes of it."""
+
+    fires: list[Firing]
+    ended: list[Firing]
+    """runs that ended with their due time"""
+    skips: list[tuple[tuple[str, int], Skip]]
+    waited_for: list[str]
+    """runs that shall end, because a due time waits for that"""
+
+
+class Plans(Part):
+    """Takes snapshots of schedules and commits what the planner made of them."""
+
+    def __init__(
+        self,
+        db: Statements,
+        definitions: DefinitionReader,
+        wakes: Wakes,
+        lifecycle: Lifecycle,
+        ends: RunEnds,
+        snapshots: Snapshots,
+        ledger: Ledger,
+        new_runs: NewRuns,
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._wakes = wakes
+        self._lifecycle = lifecycle
+        self._ends = ends
+        self._snapshots = snapshots
+        self._ledger = ledger
+        self._new_runs = new_runs
+
+    def take(self, limit: int, after: Mark | None = None) -> Taken:
+        """Up to `limit` active schedules whose wake time has come, the most overdue first.
+
+        They stay locked until the transaction ends. One whose definition this node cannot read
+        is returned apart: it shows its problem, and is looked at again later. `after` is a hint:
+        nothing before it needs to be found.
+        """
+        self._snapshots.taken = True
+        at, id_ = after or FIRST
+        rows = self._db.all("take_due", now=self._db.now, limit=limit, after=at, after_id=id_)
+        last = Mark(self._db.time(rows[-1][-1]), rows[-1][0]) if len(rows) == limit else None
+        snapshots = self._snapshots.read([row[:-1] for row in rows])
+        if len(snapshots) == len(rows):
+            return Taken(snapshots, last)
+        pairs = ((row[0], row[1]) for row in rows)
+        unread = [
+            (pair, self._definitions.unreadable[pair])
+            for pair in pairs
+            if pair in self._definitions.unreadable
+        ]
+        broken = tuple(Broken(*pair, found.title, found.problem) for pair, found in unread)
+        again = self._db.now + UNREADABLE_AGAIN
+        self._mark_problems((found.id, found.problem, again) for found in broken)
+        return Taken(snapshots, last, broken)
+
+    def mark_problem(self, schedule_id: str, problem: str, wake_at: datetime | None) -> None:
+        """Show what is wrong with a schedule that cannot be planned; look again at `wake_at`, or
+        not before it is resumed."""
+        self._mark_problems([(schedule_id, problem, wake_at)])
+
+    def _mark_problems(self, marks: Iterable[tuple[str, str, datetime | None]]) -> None:
+        self._db.many(
+            "mark_problem",
+            [
+                {"id": id_, "problem": clean(problem), "wake_at": wake_at}
+                for id_, problem, wake_at in sorted(marks)
+            ],
+        )
+
+    def snapshot(self, schedule_id: str) -> Snapshot:
+        """One schedule, locked, as the planner sees it."""
+        rows = self._db.lock_state(schedule_id)
+        if not rows:
+            raise NotFound(f'schedule "{shorten(schedule_id)}" does not exist, or was deleted')
+        snapshots = self._snapshots.read(rows)
+        if not snapshots:
+            found = self._definitions.unreadable[rows[0][0], rows[0][1]]
+            raise Conflict(f'schedule "{found.name}": {found.problem}')
+        return snapshots[0]
+
+    def snapshots(self, schedule_ids: Sequence[str]) -> list[Snapshot]:
+        """As `snapshot`, of those that are not deleted and can be read, by id."""
+        return self._snapshots.read(self._db.all("take_states", ids=sorted(schedule_ids)))
+
+    def salvage(self, schedule_ids: Sequence[str]) -> list[Salvaged]:
+        """Those whose definitions this node cannot read, locked, by id, with what it can."""
+        ids = sorted(schedule_ids)
+        rows = (
+            self._db.lock_state(ids[0]) if len(ids) == 1 else self._db.all("take_states", ids=ids)
+        )
+        read = self._definitions.read([(row[0], row[1]) for row in rows])
+        rows = [row for row in rows if (row[0], row[1]) not in read]
+        found = [self._definitions.unreadable[row[0], row[1]] for row in rows]
+        kept = [salvage(unread.text, unread.name) for unread in found]
+        definitions = [
+            Definition(unread.name, spec, copied(unread.owner.namespace, spec), True, unread.owner)
+            for unread, (spec, _, _) in zip(found, kept, strict=True)
+        ]
+        return [
+            Salvaged(snapshot, form, problems)
+            for snapshot, (_, form, problems) in zip(
+                self._snapshots.combine(rows, definitions), kept, strict=True
+            )
+        ]
+
+    def commit(self, plans: Sequence[Plan], session_id: str | None) -> int:
+        """Write runs, ledger entries and the schedules' new state; returns the number of runs.
+
+        A due time that has a run already becomes a ledger entry (`already_started`). A plan of
+        another version than the one in force changes nothing.
+        """
+        plans, counted = self._save_states(plans)
+        self._db.many(
+            "delete_exception",
+            [
+                {"schedule_id": plan.schedule_id, "due_at": e.due_at, "kind": e.kind}
+                for plan in plans
+                for e in plan.used
+            ],
+        )
+        fires, ended, skips, waited_for = _by_outcome(plans)
+        inserted = self._insert_runs(fires)
+        doubled = self._new_runs.doubled(fires) if inserted < len(fires) else []
+        if ended:
+            doubled += self._new_runs.insert_ended(ended, session_id, counted=counted)
+        self._wakes.follow_flows(
+            (id_, target.name, dict(target.params))
+            for id_, plan, _ in fires
+            if isinstance(target := self._definitions.of(plan).spec.target, FlowTarget)
+        )
+        self._save_controls(plans)
+        kept_out = {(pair[0], skip.due_from) for pair, skip in doubled}
+        replaced = [
+            run_id
+            for _, plan, fire in fires
+            if fire.cancels and (plan.schedule_id, fire.due_at) not in kept_out
+            for run_id in fire.cancels
+        ]
+        for run_id in sorted(replaced + waited_for):  # in the order in which others lock runs
+            self._give_way(run_id)
+        self._ledger.add(skips + doubled, session_id)
+        self._notify_of_plans(plans, inserted, bool(skips))
+        self._record_plan_events(plans, fires)
+        return len(fires) + len(ended) - len(doubled)
+
+    def _insert_runs(self, fires: Sequence[Firing]) -> int:
+        """How many due times had no run yet."""
+        stamp, at = self._db.stamp, self._db.now
+        now, rows = stamp(at), []
+        for id_, plan, fire in fires:
+            definition = self._definitions.of(plan)
+            expires = definition.spec.expire_after
+            due_at, expires_at = stamp(fire.due_at), stamp(at + expires) if expires else None
+            rows.append(new_run(id_, definition, plan, fire, due_at, now, expires_at))
+        return self._new_runs.insert(rows)
+
+    def _save_controls(self, plans: Iterable[Plan]) -> None:
+        """Up to where stops and restarts are decided, and those that are to be carried out."""
+        controlled = [plan for plan in plans if plan.controlled_until is not None]
+        decided: list[Values] = [
+            {"schedule_id": plan.schedule_id, "decided_until": plan.controlled_until}
+            for plan in controlled
+        ]
+        self._db.many("save_controls", decided)
+        commands: list[Values] = []
+        for plan in controlled:
+            definition = self._definitions.of(plan)
+            target = definition.spec.target
+            if plan.command is not None and isinstance(target, FlowTarget):
+                commands.append(
+                    {
+                        "schedule_id": plan.schedule_id,
+                        "namespace": definition.owner.namespace,
+                        "flow": target.name,
+                        "kind": plan.command.kind,
+                        "due_at": plan.command.due_at,
+                    }
+                )
+        if commands:
+            self._db.many("insert_command", commands)
+            self._db.notify(News.FLOW)
+
+    def _record_plan_events(self, plans: Sequence[Plan], fires: Sequence[Firing]) -> None:
+        """Of what is rare enough to be looked for first."""
+        self._lifecycle.record_run_events(
+            [id_ for id_, _, fire in fires if fire.origin == "catchup"], "run.late"
+        )
+        for kind, ids in (
+            ("resumed", [plan.schedule_id for plan in plans if plan.resumed]),
+            ("completed", [plan.schedule_id for plan in plans if plan.status == "completed"]),
+        ):
+            self._lifecycle.record_schedule_events(ids, kind)
+
+    def _notify_of_plans(self, plans: Sequence[Plan], inserted: int, skipped: bool) -> None:
+        if inserted or skipped:  # a backfill may begin when nothing waits any more
+            self._db.notify(News.WORK)
+        if inserted or self._snapshots.taken:
+            return
+        if wakes := [plan.wake_at for plan in plans if plan.wake_at]:
+            self._db.notify(News.WAKE, min(wakes))
+
+    def _give_way(self, run_id: str) -> None:
+        """A run that a newer due time replaces: it ends, or is asked to."""
+        how: Values = {"id": run_id, "now": self._db.now, "reason": Reason.SUPERSEDED.value}
+        if not self._db.one("cancel_queued_run", **how):
+            self._ends.ask_to_end(run_id, Reason.SUPERSEDED.value)
+        else:
+            self._lifecycle.record_run_events([run_id])
+
+    def _save_states(self, plans: Sequence[Plan]) -> tuple[Sequence[Plan], dict[str, int]]:
+        """Write what follows for the schedules; returns the plans of versions still in force, and
+        what `_move_states` counted."""
+        steady = [plan for plan in plans if plan.status == "active"]
+        others = [plan for plan in plans if plan.status != "active"]
+        moved, counted = self._move_states(steady)
+        if moved < len(steady):
+            others = list(plans)  # one was not active before, or has another version
+        if self._db.many("commit_state", map(state_row, others)) < len(others):
+            return self._in_force(plans), counted
+        return plans, counted
+
+    def _move_states(self, plans: Sequence[Plan]) -> tuple[int, dict[str, int]]:
+        """Move active schedules on; returns how many did, and of those whose events it counted at
+        the same time the version of the last one."""
+        stamp = self._db.stamp
+        return self._db.rows("move_state", [moved_row(plan, stamp) for plan in plans]), {}
+
+    def _in_force(self, plans: Sequence[Plan]) -> list[Plan]:
+        """The plans of definitions that are still the latest ones."""
+        ids = [plan.schedule_id for plan in plans]
+        versions: dict[str, int] = dict(self._db.all("list_versions", ids=ids))
+        return [plan for plan in plans if versions.get(plan.schedule_id) == plan.version]
+
+    def pause(
+        self, plans: Sequence[Plan], reason: str | None, until: datetime | None = None
+    ) -> None:
+        """Commit the state of schedules that pause now, `until` they resume by themselves."""
+        # a tick may have begun later and come first; what it saw was due before the pause
+        seen = [max([plan.watermark, *(s.until for s in plan.seen)]) for plan in plans]
+        self.save_paused(plans, [max(self._db.now, moment) for moment in seen], until, reason)
+        how = {"reason": reason, "until": None if until is None else format_instant(until)}
+        self._lifecycle.record_schedule_events(
+            [plan.schedule_id for plan in plans], "paused", **how
+        )
+
+    def save_paused(
+        self,
+        plans: Sequence[Plan],
+        since: Sequence[datetime | None],
+        until: datetime | None,
+        reason: str | None,
+    ) -> None:
+        """As `pause`, of schedules that have been paused `since` some time each; without events."""
+        paused = {
+            "status": "paused",
+            "wake_at": until,
+            "paused_until": until,
+            "pause_reason": clean(reason),
+        }
+        rows = [state_row(plan) | paused for plan in plans]
+        for row, moment in zip(rows, since, strict=True):
+            row["paused_at"] = moment
+        self._db.many("commit_state", rows)
+        self._db.notify(News.WORK)  # a backfill may begin while nothing is decided
+        self._save_controls(plans)
+        if until is not None:
+            self._db.notify(News.WAKE, until)
+
+    def earliest_wake(self, after: Mark | None = None) -> datetime | None:
+        """When the next active schedule wants to be looked at; `after` is a hint as above."""
+        at = (after or FIRST).wake_at
+        found: datetime | None = self._db.time(self._db.value("get_earliest_wake", after=at))
+        return found
+
+    def count_due(self) -> int:
+        """How many active schedules want to be looked at by now."""
+        return int(self._db.value("count_due", now=self._db.now))
+
+
+def _by_outcome(plans: Sequence[Plan]) -> Decided:
+    found = Decided([], [], [], [])
+    for plan in plans:
+        for decision in plan.decisions:
+            if isinstance(decision, Skip):
+                found.skips.append(((plan.schedule_id, plan.version), decision))
+            elif isinstance(decision, Defer):
+                found.waited_for.extend(decision.cancels)
+            elif decision.ended is None:
+                found.fires.append((new_id(), plan, decision))
+            else:
+                found.ended.append((decision.ended.run_id, plan, decision))
+    return found
+
+
+def moved_row(plan: Plan, stamp: Callable[[datetime | None], Any]) -> Row:
+    """The values of a MovedState, which would cost as much again to make."""
+    next_due_at = stamp(plan.next_due_at)
+    same = plan.wake_at is plan.next_due_at  # mostly, and asking is cheaper than converting
+    return (
+        stamp(plan.watermark),
+        next_due_at,
+        next_due_at if same else stamp(plan.wake_at),
+        plan.fired,
+        stretches_text(plan.seen) if plan.seen else None,
+        stamp(plan.considered_at),
+        None if plan.delay is None else delay_text(plan.delay),
+        plan.schedule_id,
+        plan.version,
+    )
+
+
+def state_row(plan: Plan) -> Values:
+    nothing = {"paused_at": None, "paused_until": None, "pause_reason": None}
+    moved = MovedState._make(moved_row(plan, lambda moment: moment))
+    return moved._asdict() | {"status": plan.status} | nothing

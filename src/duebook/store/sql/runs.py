@@ -1,0 +1,240 @@
+"""Runs in a transaction, as people ask for them and look at them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from duebook.errors import Conflict, Invalid, NotFound, shorten
+from duebook.ids import SHORT_ID, new_id
+from duebook.model.flow_target import FlowTarget
+from duebook.model.plan import Fire, Lane, Snapshot
+from duebook.model.run import Attempt, LogLine, Run
+from duebook.store.sql.new_runs import NewRuns, new_run
+from duebook.store.sql.rows import NewRun, clean, read_run
+from duebook.store.sql.statements import Part, Statements
+from duebook.store.values import News, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from duebook.model.enqueued import Enqueued
+    from duebook.store.sql.definitions import DefinitionReader
+    from duebook.store.sql.run_ends import RunEnds
+    from duebook.store.sql.wakes import Wakes
+
+__all__ = ["Runs"]
+
+
+class Runs(Part):
+    """Runs that people create, open again and cancel; what is known of one."""
+
+    def __init__(
+        self,
+        db: Statements,
+        definitions: DefinitionReader,
+        wakes: Wakes,
+        ends: RunEnds,
+        new_runs: NewRuns,
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._wakes = wakes
+        self._ends = ends
+        self._new_runs = new_runs
+
+    def create_run(self, snapshot: Snapshot, run_id: str, payload: dict[str, Any] | None) -> None:
+        """A manual run of a schedule, ready now."""
+        row = self._new_run(run_id, snapshot, Fire(self._db.now, "manual", wakes=True))
+        text = None if payload is None else json.dumps(payload)
+        self._new_runs.insert([row._replace(due_at=None, trigger="manual", payload=text)])
+        self._follow([run_id], snapshot, payload)
+        self._db.notify(News.WORK)
+
+    def create_ended(
+        self, snapshot: Snapshot, fires: Sequence[Fire], payload: dict[str, Any] | None = None
+    ) -> list[str]:
+        """Runs that have ended, with their events; returns the ids of those whose due time had
+        none."""
+        text = None if payload is None else json.dumps(payload)
+        firing = [(fire.ended.run_id, snapshot, fire) for fire in fires if fire.ended is not None]
+        had = {skip.due_from for _, skip in self._new_runs.insert_ended(firing, None, text)}
+        return [id_ for id_, _, fire in firing if fire.due_at not in had]
+
+    def enqueue(self, run_id: str, namespace: str, wanted: Enqueued) -> str:
+        """A run without a schedule; returns its id, or that of the run that has its key.
+
+        Raises Conflict when that one was made by a transaction which this one cannot see.
+        """
+        now, policies = self._db.now, wanted.policies
+        expires = policies.expire_after
+        made = self._db.one(
+            "enqueue_run",
+            id=run_id,
+            namespace=namespace,
+            queue=policies.queue,
+            priority=policies.priority,
+            task=wanted.task,
+            max_takeovers=policies.max_takeovers,
+            payload=json.dumps(wanted.payload),
+            now=now,
+            ready_at=now + wanted.delay,
+            expires_at=None if expires is None else now + wanted.delay + expires,
+            key=wanted.key,
+            options=wanted.options,
+        )
+        if made is not None:
+            self._db.notify(News.WORK)
+            return run_id
+        found = self._db.value("find_by_key", namespace=namespace, key=wanted.key)
+        if found is None:
+            raise Conflict(
+                f'key "{shorten(wanted.key)}" belongs to a run that this transaction cannot see; '
+                "try again in another one"
+            )
+        return str(found)
+
+    def create_backfill(self, snapshot: Snapshot, due_times: Sequence[datetime]) -> list[str]:
+        """Runs for due times that have none; returns their ids."""
+        rows = [
+            self._new_run(new_id(), snapshot, Fire(due_at, "backfill", wakes=True))
+            for due_at in due_times
+        ]
+        ids = [row.id for row in rows]
+        self._db.notify(News.WORK)
+        made = self._new_runs.insert(rows)
+        self._follow(ids, snapshot, None)
+        if made == len(rows):
+            return ids
+        missing = {row[0] for row in self._db.all("list_missing_runs", ids=ids)}
+        return [id_ for id_ in ids if id_ not in missing]
+
+    def _follow(
+        self, run_ids: Sequence[str], snapshot: Snapshot, payload: dict[str, Any] | None
+    ) -> None:
+        """What a person gives a run of a flow are its params."""
+        target = snapshot.spec.target
+        if isinstance(target, FlowTarget):
+            params = dict(target.params) if payload is None else payload
+            self._wakes.follow_flows((id_, target.name, params) for id_ in run_ids)
+
+    def _new_run(self, run_id: str, snapshot: Snapshot, fire: Fire) -> NewRun:
+        definition, stamp = self._definitions.of(snapshot), self._db.stamp
+        # what people ask for is never dropped, so it does not expire
+        return NewRun._make(
+            new_run(
+                run_id, definition, snapshot, fire, stamp(fire.due_at), stamp(self._db.now), None
+            )
+        )
+
+    def reopen(self, run_id: str, lane: Lane = Lane.EXTRA) -> None:
+        """Queue a run again that has ended, as another attempt; raises NotFound and Conflict.
+
+        In the lane of backfills it gives way to due times that wait.
+        """
+        run = self.get_run(run_id)
+        if run.is_active:
+            raise Conflict(f"run {run_id} has not ended: {run.status}")
+        if run.schedule_id is not None and lane == Lane.EXTRA:
+            self._db.lock_state(
+                run.schedule_id
+            )  # whoever decides about due times sees it, or goes first
+        self._ends.end_attempt(run_id, run.status, run.error, run.exit_code)
+        if not self._db.run("reopen_run", id=run_id, now=self._db.now, lane=int(lane)):
+            raise Conflict(f"run {run_id} has been opened again already")
+        self._db.run("drop_output", run_id=run_id)
+        self._db.notify(News.WORK)
+
+    def cancel(self, run_id: str, reason: str) -> str:
+        """Cancel a run; returns `cancelled`, or `requested` when it runs.
+
+        Raises NotFound, and Conflict when it has ended.
+        """
+        self._wakes.hold([run_id])
+        if self._ends.cancel_queued([run_id], reason):
+            return "cancelled"
+        run = self.get_run(run_id)
+        if run.status != "running":
+            raise Conflict(f"run {run_id} has ended already: {run.status}")
+        self._ends.ask_to_end(run_id, clean(reason) or "")
+        return "requested"
+
+    def withdraw(self, run_ids: Sequence[str], reason: str) -> list[str]:
+        """Cancel those of these runs that nobody has begun; returns their ids."""
+        self._wakes.hold(run_ids)
+        return self._ends.cancel_queued(run_ids, reason)
+
+    def get_run(self, run_id: str) -> Run:
+        """Raises NotFound."""
+        row = self._db.one("get_run", id=run_id)
+        if row is None:
+            raise NotFound(f'run "{shorten(run_id)}" does not exist')
+        return read_run(row, self._db.time)
+
+    def get_runs(self, ids: list[str]) -> list[Run]:
+        """In the order of the ids; those that do not exist are left out."""
+        if not ids:
+            return []
+        rows = self._db.all("list_runs_by_id", ids=ids)
+        runs = {row[0]: read_run(row, self._db.time) for row in rows}
+        return [runs[id_] for id_ in ids if id_ in runs]
+
+    def find_run(self, namespace: str, text: str) -> str:
+        """The id of a run by its id or the beginning of it.
+
+        Raises NotFound, and Invalid when several begin so.
+        """
+        rows = self._db.all("find_runs", namespace=namespace, prefix=text) if text else []
+        if len(rows) > 1:
+            raise Invalid(f'run "{shorten(text)}" may be one of several; write more of its id')
+        if not rows:
+            raise NotFound(f'run "{shorten(text)}" does not exist')
+        return str(rows[0][0])
+
+    def short_id(self, run_id: str) -> str:
+        """The beginning of an id that stands for this run alone."""
+        others = self._db.one("get_neighbours", id=run_id) or ()
+        length = SHORT_ID
+        while any(other and other[:length] == run_id[:length] for other in others):
+            length += 1
+        return run_id[:length]
+
+    def list_attempts(self, run_id: str) -> list[Attempt]:
+        """The attempts that are over while the run goes on, or went on; the oldest first."""
+        time = self._db.time
+        return [
+            Attempt(
+                number, node, time(claimed_at), time(finished_at), outcome, error, code, time(until)
+            )
+            for number, node, claimed_at, finished_at, outcome, error, code, until in self._db.all(
+                "list_attempts", id=run_id
+            )
+        ]
+
+    def list_runs_due(
+        self, schedule_id: str, since: datetime, until: datetime, limit: int
+    ) -> list[Run]:
+        """The runs of due times from `since` to `until`, the first one first."""
+        rows = self._db.all(
+            "list_runs_due",
+            schedule_id=schedule_id,
+            since=since,
+            until=until,
+            limit=limit,
+        )
+        return [read_run(row, self._db.time) for row in rows]
+
+    def list_log(self, run_id: str, after: Page, limit: int) -> list[tuple[Page, LogLine]]:
+        rows = self._db.all(
+            "list_log", run_id=run_id, attempt=after.attempt, seq=after.seq, limit=limit
+        )
+        return [
+            (Page(attempt, seq), LogLine(self._db.time(at), stream, text))
+            for attempt, seq, at, stream, text in rows
+        ]
+
+    def get_output(self, run_id: str) -> Any:
+        """A large output; None when the run has none any more."""
+        text = self._db.value("get_output", run_id=run_id)
+        return None if text is None else json.loads(text)

@@ -1,0 +1,134 @@
+"""Schedules as the planner sees them: their states, with the facts that their policies ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from duebook.model.plan import ActiveRun, DueException, Lane, Snapshot, Upstream
+from duebook.store.sql.rows import read_delay, read_stretches
+from duebook.store.sql.statements import Part, Row, Statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from duebook.store.sql.definitions import Definition, DefinitionReader
+    from duebook.store.sql.directories import Directories
+
+__all__ = ["Snapshots"]
+
+
+class Snapshots(Part):
+    """Reads what many schedules need with one statement for each kind of fact."""
+
+    taken = False
+    """whether this transaction took what is due: then nobody waits for what it commits but runs"""
+
+    def __init__(
+        self, db: Statements, definitions: DefinitionReader, directories: Directories
+    ) -> None:
+        super().__init__(db)
+        self._definitions = definitions
+        self._directories = directories
+
+    def read(self, rows: list[Row]) -> list[Snapshot]:
+        """Schedules by the rows of their states, without those whose definition cannot be read."""
+        if not rows:
+            return []
+        pairs = [(row[0], row[1]) for row in rows]
+        definitions = self._definitions.read(pairs)
+        return self.combine(rows, [definitions.get(pair) for pair in pairs])
+
+    def combine(self, rows: list[Row], known: Sequence[Definition | None]) -> list[Snapshot]:
+        """Schedules as they stand, each with the definition at the same place, if it has one."""
+        ids, time = [row[0] for row in rows], self._db.time
+        heeding = [id_ for id_, found in zip(ids, known, strict=True) if found and found.heeds_runs]
+        runs = self._db.all("list_active", ids=heeding) if heeding else []
+        active = {row[0]: (_active_run(row, time),) for row in runs}
+        exceptions = self.exceptions(ids) if self._db.one("get_any_exception") else {}
+        snapshots = [
+            Snapshot(
+                id_,
+                definition.name,
+                version,
+                definition.spec,
+                status,
+                time(watermark),
+                active.get(id_, ()),
+                tuple(exceptions[id_]) if id_ in exceptions else (),
+                () if seen is None else read_stretches(seen),
+                time(considered_at),
+                fired,
+                time(until),
+                definition.owner,
+                None if delay is None else read_delay(delay),
+            )
+            for (id_, version, status, watermark, seen, considered_at, fired, until, delay), (
+                definition
+            ) in zip(rows, known, strict=True)
+            if definition
+        ]
+        facts = self._facts([s for s in snapshots if not s.spec.plain])
+        for id_, unattended in self._directories.unattended(snapshots, self.taken).items():
+            facts.setdefault(id_, {})["unattended"] = unattended
+        if not facts:
+            return snapshots
+        return [replace(s, **facts.get(s.schedule_id, {})) for s in snapshots]
+
+    def _facts(self, snapshots: Sequence[Snapshot]) -> dict[str, dict[str, Any]]:
+        """The rarer facts, for the schedules whose policies ask for them; each kind at once."""
+        facts: dict[str, dict[str, Any]] = {s.schedule_id: {} for s in snapshots}
+        kinds: tuple[tuple[str, list[Snapshot], Callable[[list[str]], Mapping[str, Any]]], ...] = (
+            ("active", [s for s in snapshots if s.spec.overlap == "cancel"], self._all_active),
+            ("settled_at", [s for s in snapshots if s.considered_at is not None], self._settled),
+            (
+                "manual_success",
+                [s for s in snapshots if s.spec.skip_if_successful],
+                self._manual_successes,
+            ),
+            ("upstreams", [s for s in snapshots if s.spec.depends_on], self._upstreams),
+            ("controlled_until", [s for s in snapshots if s.spec.controlled], self._controlled),
+        )
+        for name, asking, read in kinds:
+            ids = [snapshot.schedule_id for snapshot in asking]
+            found = read(ids) if ids else {}
+            for id_, fact in found.items():
+                facts[id_][name] = fact
+        return facts
+
+    def _all_active(self, ids: list[str]) -> Mapping[str, tuple[ActiveRun, ...]]:
+        active: dict[str, tuple[ActiveRun, ...]] = {}
+        for row in self._db.all("list_all_active", ids=ids):
+            active[row[0]] = (*active.get(row[0], ()), _active_run(row, self._db.time))
+        return active
+
+    def _settled(self, ids: list[str]) -> Mapping[str, datetime | None]:
+        return {id_: self._db.time(at) for id_, at in self._db.all("list_settled", ids=ids)}
+
+    def _manual_successes(self, ids: list[str]) -> Mapping[str, ActiveRun | None]:
+        rows = self._db.all("list_by_hand", ids=ids)
+        return dict.fromkeys(ids) | {row[0]: _active_run(row, self._db.time) for row in rows}
+
+    def _upstreams(self, ids: list[str]) -> Mapping[str, dict[str, Upstream]]:
+        upstreams: dict[str, dict[str, Upstream]] = {id_: {} for id_ in ids}
+        for id_, name, exists, at in self._db.all("list_upstreams", ids=ids):
+            upstreams[id_][name] = Upstream(bool(exists), self._db.time(at))
+        return upstreams
+
+    def _controlled(self, ids: list[str]) -> Mapping[str, datetime | None]:
+        rows = self._db.all("list_controls", ids=ids)
+        return dict.fromkeys(ids) | {id_: self._db.time(until) for id_, until in rows}
+
+    def exceptions(self, ids: Sequence[str]) -> dict[str, list[DueException]]:
+        """What people said about due times, by schedule."""
+        exceptions: dict[str, list[DueException]] = {}
+        for schedule_id, due_at, kind, moved_to in self._db.all("list_exceptions", ids=ids):
+            said = DueException(self._db.time(due_at), kind, self._db.time(moved_to))
+            exceptions.setdefault(schedule_id, []).append(said)
+        return exceptions
+
+
+def _active_run(row: Row, time: Callable[[Any], Any]) -> ActiveRun:
+    _, id_, due_at, since, origin, status, lane = row
+    return ActiveRun(id_, time(due_at), time(since), origin, status, Lane(lane))

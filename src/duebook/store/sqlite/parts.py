@@ -1,0 +1,144 @@
+"""The parts of a transaction that SQLite does in its own way: one writes at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from duebook.model.finding import Finding
+from duebook.model.serving import ALL, Serving
+from duebook.store.sql.checks import Checks
+from duebook.store.sql.claims import Claimer, Claims
+from duebook.store.sql.flow_runs import FlowRuns
+from duebook.store.sql.new_runs import NewRuns
+from duebook.store.sql.rows import NewRun, clean, inline, read_run
+from duebook.store.values import Labels, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duebook.model.flow_run import FlowMove
+    from duebook.model.run import Claim, Run
+    from duebook.store.sql.statements import Row
+    from duebook.store.sqlite.statements import SqliteStatements
+
+__all__ = ["SqliteChecks", "SqliteClaims", "SqliteFlowRuns", "SqliteNewRuns"]
+
+
+class SqliteNewRuns(NewRuns):
+    """Lowers priorities before runs are inserted."""
+
+    def _capped(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Here, because a statement that looked it up could not insert many rows at once."""
+        most: dict[str, int] = dict(self._db.all("list_ceilings"))
+        if not most:
+            return rows
+        runs = map(NewRun._make, rows)
+        return [
+            run._replace(priority=min(run.priority, most.get(run.namespace, run.priority)))
+            for run in runs
+        ]
+
+
+class SqliteClaims(Claims):
+    """Nothing is claimed in books that are about to be copied."""
+
+    def list_work(
+        self,
+        queues: Sequence[str],
+        tasks: Sequence[str] = (),
+        labels: Labels = (),
+        namespaces: Serving = ALL,
+    ) -> Work:
+        drains_until = self._db.value("get_drain", now=self._db.now)
+        if drains_until is not None:
+            return Work((), self._db.time(drains_until), self._db.now)
+        return super().list_work(queues, tasks, labels, namespaces)
+
+    def claim(
+        self,
+        session_id: str,
+        queue: str,
+        limit: int,
+        tasks: Sequence[str] = (),
+        namespace: str = "default",
+        labels: Labels = (),
+    ) -> list[Claim]:
+        """Nothing begins in books that are about to be copied."""
+        if self._db.one("get_drain", now=self._db.now):
+            return []
+        return super().claim(session_id, queue, limit, tasks, namespace, labels)
+
+    def _claim_runs(
+        self,
+        claimer: Claimer,
+        queue: str,
+        namespace: str,
+        limit: int,
+        tasks: Sequence[str],
+        labels: Labels,
+    ) -> list[Run]:
+        """In portions, because a claim may use up the limit of a schedule with more work."""
+        claimed: list[str] = []
+        mine = {"session_id": claimer.session_id, "now": self._db.stamp(claimer.at)}
+        while len(claimed) < limit:
+            wanted = limit - len(claimed)
+            found = self._claimable("list_claimable", queue, namespace, wanted, tasks, labels)
+            ids = _within_limits(found)
+            self._db.many("claim_run", ({"id": id_, **mine} for id_ in ids))
+            claimed += ids
+            if len(ids) == len(found):
+                break
+        rows = self._db.all("list_runs_by_id", ids=claimed) if claimed else []
+        return [read_run(row, self._db.time) for row in rows]
+
+
+class SqliteFlowRuns(FlowRuns):
+    """One statement for each flow that ends."""
+
+    def _end_flows(self, ended: Sequence[FlowMove]) -> list[Row]:
+        return [
+            row
+            for move in ended
+            if move.end is not None
+            for row in self._db.all(
+                "end_flow_run",
+                id=move.parent.run_id,
+                now=self._db.now,
+                status=move.end.status,
+                reason=move.end.reason,
+                error=clean(move.error),
+                output=inline(move.output),
+            )
+        ]
+
+
+class SqliteChecks(Checks):
+    """Also checks the file itself."""
+
+    _db: SqliteStatements
+
+    def _damage(self, deep: bool) -> list[Finding]:
+        """These two read the whole file."""
+        if not deep:
+            return []
+        found = [
+            Finding("I6", f"the file is damaged: {row[0]}")
+            for row in self._db.connection.execute("PRAGMA quick_check").fetchall()
+            if row[0] != "ok"
+        ]
+        return found + [
+            Finding("I6", f"a row of {row[0]} refers to a row of {row[2]} that does not exist")
+            for row in self._db.connection.execute("PRAGMA foreign_key_check").fetchall()
+        ]
+
+
+def _within_limits(found: list[Row]) -> list[str]:
+    """The runs that may begin together: (id, schedule, most at once, under way) of each."""
+    begun: Counter[str] = Counter()
+    ids = []
+    for id_, schedule_id, most, busy in found:
+        if most is None or busy + begun[schedule_id] < most:
+            begun[schedule_id] += 1
+            ids.append(id_)
+    return ids
