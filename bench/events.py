@@ -32,8 +32,8 @@ from duebook.engine.sequencer import Sequencer
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
 from duebook.model.consumer import new_consumer
+from duebook.model.definition import load_spec
 from duebook.model.event import new_draft
-from duebook.model.schedule import load_spec
 from duebook.sinks.kafka import KafkaSink
 from duebook.store.postgres import PostgresStore
 from duebook.targets.addresses import read_networks

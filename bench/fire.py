@@ -25,7 +25,7 @@ from croniter import croniter
 
 from duebook.engine.ticker import Ticker
 from duebook.ids import new_id
-from duebook.model.schedule import load_spec
+from duebook.model.definition import load_spec
 from duebook.store.sql.rows import from_micros, to_micros
 from duebook.store.sqlite import SqliteStore
 

@@ -24,7 +24,7 @@ from tests.support.postgres import Server
 from duebook.book import Book
 from duebook.clock import utc_now
 from duebook.ids import new_id
-from duebook.model.schedule import load_spec
+from duebook.model.definition import load_spec
 from duebook.store.postgres import PostgresStore
 from duebook.store.sqlite import SqliteStore
 from duebook.store.values import NewSchedule

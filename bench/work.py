@@ -26,7 +26,7 @@ from bench.nodes import node
 from bench.peers import BATCH, CONCURRENCY, pgqueuer_per_second, procrastinate_per_second
 from duebook.clock import utc_now
 from duebook.ids import new_id
-from duebook.model.schedule import load_spec
+from duebook.model.definition import load_spec
 from duebook.store.postgres import PostgresStore
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from duebook.book import Book, Schedules
 from duebook.book.checks import refuse_payload, refuse_templates
 from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
+from duebook.model.definition import load_spec
 from duebook.model.fields import read_labels
-from duebook.model.schedule import load_spec
 from duebook.model.serving import choose_serving
 from duebook.private_folder import FOLDER, refuse_readable, refuse_writable
 from duebook.settings import ROLES, database_path, is_postgres, load_settings

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duebook.model.definition import load_spec
 from duebook.model.run import Claim, Outcome, Run, Token
-from duebook.model.schedule import load_spec
 from duebook.targets.addresses import read_networks
 from duebook.targets.http import MOST_READ, perform_http
 from duebook.targets.http_response import MOST_SHOWN

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from duebook.ids import new_id
+from duebook.model.definition import load_spec
 from duebook.model.filters import LedgerFilter, RunFilter, ScheduleFilter
 from duebook.model.run import Outcome
-from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.planner import next_control, plan, plan_edit
 from duebook.store.values import LedgerEntry, SessionInfo
 from duebook.timetext import format_instant
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from duebook.model.run import Claim, Run, Token
-    from duebook.model.schedule import Schedule
+    from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.store.base import Store, Tx
     from duebook.store.values import Work
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from duebook.model.definition import load_spec
 from duebook.model.run import Claim, Outcome, Progress, Run, Token
-from duebook.model.schedule import ScheduleSpec, load_spec
 from tests.support.builders import BEGIN
 
 if TYPE_CHECKING:
     from duebook.model.event import Draft
+    from duebook.model.schedule import ScheduleSpec
 
 
 AT = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)

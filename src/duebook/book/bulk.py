@@ -20,8 +20,9 @@ from duebook.errors import Invalid, NotFound, quoted, shorten
 from duebook.ids import new_id
 from duebook.model.acted import Acted
 from duebook.model.aliases import read_enabled
+from duebook.model.definition import load_changes
 from duebook.model.plan import DueException
-from duebook.model.schedule import InvalidSchedule, Schedule, load_changes
+from duebook.model.schedule import InvalidSchedule, Schedule
 from duebook.planner import (
     first_plan,
     next_control,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.ids import check_name
-from duebook.model.schedule import InvalidSchedule, load_spec
+from duebook.model.definition import load_spec
+from duebook.model.schedule import InvalidSchedule
 from duebook.targets.templates import check_templates, has_templates
 from duebook.timetext import format_instant
 from duebook.triggers.at import At

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from duebook.model.aliases import canonical
-from duebook.model.schedule import InvalidSchedule, load_changes
+from duebook.model.definition import load_changes
+from duebook.model.schedule import InvalidSchedule
 from duebook.model.unreadable import is_field
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from duebook.book.widening import find_missed
 from duebook.errors import Invalid, shorten
 from duebook.explain import Explanation, explain_at, explain_between
 from duebook.model.aliases import read_enabled
+from duebook.model.definition import load_changes, load_spec
 from duebook.model.due_time import DueTime
 from duebook.model.edited import Edited
 from duebook.model.event_target import EventTarget
@@ -29,7 +30,7 @@ from duebook.model.filters import (
 from duebook.model.hidden import keep_hidden
 from duebook.model.listing import Listing, read_cursor, write_cursor
 from duebook.model.plan import CONTROLS
-from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.schedule import InvalidSchedule
 from duebook.model.secret import keep_secrets
 from duebook.model.serving import unserved
 from duebook.model.target import TaskTarget

@@ -37,12 +37,12 @@ from duebook.book.widening import find_missed
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.acted import ACTIONS, Pause, Withdrawn
 from duebook.model.aliases import read_enabled
+from duebook.model.definition import load_changes
 from duebook.model.edited import Drafted
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import load_schedule_filter
 from duebook.model.listing import Listing
 from duebook.model.plan import DueException
-from duebook.model.schedule import load_changes
 from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,

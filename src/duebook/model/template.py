@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from duebook.errors import Invalid
 from duebook.model.codec import Name, Shown, shown
+from duebook.model.definition import load_changes
 from duebook.model.hidden import load_shown
-from duebook.model.schedule import load_changes
 from duebook.model.secret import HIDDEN, show_payload
 
 if TYPE_CHECKING:

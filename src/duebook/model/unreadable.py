@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.errors import Invalid, shorten
-from duebook.model.schedule import InvalidSchedule, ScheduleSpec, load_spec, read_fields
+from duebook.model.definition import load_spec, read_fields
+from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.model.target import TaskTarget
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from duebook.model.acted import Acted
 from duebook.model.change import Change
 from duebook.model.codec import decode
 from duebook.model.consumer import Consumer, DeadLetter, Partition
+from duebook.model.definition import load_spec
 from duebook.model.edited import Edited
 from duebook.model.event import Event, TopicUse
 from duebook.model.hidden import load_shown
@@ -22,7 +23,7 @@ from duebook.model.queue import QueueLoad
 from duebook.model.quota import NamespaceUse
 from duebook.model.readiness import Readiness
 from duebook.model.run import Attempt, LogLine, Run
-from duebook.model.schedule import FIELDS, Revision, Schedule, ScheduleSpec, load_spec
+from duebook.model.schedule import FIELDS, Revision, Schedule, ScheduleSpec
 from duebook.model.template import ScheduleTemplate
 from duebook.store.values import LedgerEntry, Page
 

@@ -9,8 +9,8 @@ import pytest
 
 from duebook.explain.skips import Outage, Skipped, skip_text
 from duebook.explain.words import Clock, length_text
+from duebook.model.definition import load_spec
 from duebook.model.plan import Reason
-from duebook.model.schedule import load_spec
 from duebook.store.values import LedgerEntry
 from duebook.triggers.cron import Cron
 

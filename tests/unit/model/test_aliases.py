@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from duebook.model.aliases import canonical, read_enabled
-from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.definition import load_changes, load_spec
+from duebook.model.schedule import InvalidSchedule
 from duebook.model.target import EventTarget
 
 EVERY = {"frequency_unit": "MINUTES", "frequency_time": 5}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from duebook.model.schedule import InvalidSchedule, load_spec
+from duebook.model.definition import load_spec
+from duebook.model.schedule import InvalidSchedule
 from tests.support.waiting import takes_less_than
 
 LIMIT = 1.0

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duebook.model.definition import load_spec
 from duebook.model.fields import DateRange, Dependency, read_date_ranges, read_dependencies
-from duebook.model.schedule import InvalidSchedule, ScheduleSpec, load_spec
+from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.settings import RETENTION
 
 GOOD: dict[str, Any] = {"trigger": "0 9 * * *", "target": {"command": ["true"]}}

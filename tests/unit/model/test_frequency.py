@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from duebook.model.schedule import InvalidSchedule, ScheduleSpec, load_spec
+from duebook.model.definition import load_spec
+from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.planner import DueTimes
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from duebook.errors import Invalid
-from duebook.model.schedule import InvalidSchedule, ScheduleSpec, load_spec
+from duebook.model.definition import load_spec
+from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 from duebook.model.target import CommandTarget, load_target
 from duebook.triggers import cron, every
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from duebook.model.codec import encode
+from duebook.model.definition import load_changes, load_spec
 from duebook.model.retry import Retry
-from duebook.model.schedule import InvalidSchedule, load_changes, load_spec
+from duebook.model.schedule import InvalidSchedule
 from duebook.model.template import (
     ANY_SCHEDULE,
     ScheduleTemplate,

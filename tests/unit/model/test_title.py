@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from duebook.model.schedule import InvalidSchedule, ScheduleSpec, load_spec
+from duebook.model.definition import load_spec
+from duebook.model.schedule import InvalidSchedule, ScheduleSpec
 
 DAILY = {"trigger": {"daily": ["07:00"]}, "target": "clean"}
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.model.definition import load_spec
 from duebook.model.plan import (
     ActiveRun,
     Defer,
@@ -17,7 +18,6 @@ from duebook.model.plan import (
     Snapshot,
     Upstream,
 )
-from duebook.model.schedule import ScheduleSpec, load_spec
 from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from duebook.model.plan import Decision
     from duebook.model.run import Origin
+    from duebook.model.schedule import ScheduleSpec
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR: Final = timedelta(hours=1)

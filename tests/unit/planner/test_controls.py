@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from duebook.model.definition import load_spec
 from duebook.model.plan import Command, Defer, Skip, Snapshot, Unattended
-from duebook.model.schedule import load_spec
 from duebook.planner import first_plan, plan, plan_edit, plan_end, plan_pause, plan_resume
 from tests.unit.planner.histories import HOUR, MINUTE, NOON, SECOND, clock
 

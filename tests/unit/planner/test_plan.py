@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duebook.model.definition import load_spec
 from duebook.model.plan import (
     ActiveRun,
     DueException,
@@ -20,7 +21,6 @@ from duebook.model.plan import (
     Snapshot,
     Stretch,
 )
-from duebook.model.schedule import load_spec
 from duebook.planner import plan, plan_edit, plan_end, plan_pause, plan_resume
 from tests.support.waiting import takes_less_than
 

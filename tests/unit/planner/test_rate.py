@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duebook.model.schedule import load_spec
+from duebook.model.definition import load_spec
 from duebook.planner import mean_rate
 
 NOW = datetime(2026, 1, 5, 12, 0, 30, tzinfo=UTC)

@@ -26,6 +26,7 @@ from duebook.model.acted import Acted
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
 from duebook.model.consumer import Consumer, DeadLetter, Partition
+from duebook.model.definition import load_spec
 from duebook.model.edited import Note
 from duebook.model.event import Event, TopicUse
 from duebook.model.node import LiveNode
@@ -34,7 +35,7 @@ from duebook.model.queue import Queue, QueueLoad, Rate
 from duebook.model.quota import NamespaceUse, Quota
 from duebook.model.readiness import CHECKS, Problem, Readiness
 from duebook.model.run import Attempt, LatestRun, LogLine, Run
-from duebook.model.schedule import Revision, Schedule, load_spec
+from duebook.model.schedule import Revision, Schedule
 from duebook.model.serving import ALL, NONE, Serving
 from duebook.model.template import ScheduleTemplate
 from duebook.remote import readings

@@ -1,0 +1,133 @@
+"""Reads definitions from their JSON form, once for library, command line, files and REST alike;
+every wrong field is named at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.errors import Invalid, refuse_keys, shorten
+from duebook.model.aliases import canonical
+from duebook.model.flow_target import FlowTarget
+from duebook.model.invalid import InvalidSchedule
+from duebook.model.schedule import FIELDS, ScheduleSpec
+from duebook.model.target import CommandTarget, payload_variables
+from duebook.settings import RETENTION
+from duebook.timetext import format_duration, format_instant
+from duebook.triggers import load_trigger
+
+if TYPE_CHECKING:
+    from duebook.triggers import Trigger
+
+__all__ = ["load_changes", "load_spec", "read_fields"]
+
+LONGEST_JITTER: Final = timedelta(days=1)
+
+
+def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
+    """A definition from its JSON form; raises InvalidSchedule with every wrong field.
+
+    `name` is what H in a cron expression hashes, and what `depends_on` must not name.
+    """
+    values, problems = read_fields(form, name)
+    if problems:
+        raise InvalidSchedule(problems)
+    return ScheduleSpec(**values)
+
+
+def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The fields of a ScheduleSpec that can be read, and what is wrong with the others, by their
+    names in the form. Raises InvalidSchedule for fields that contradict each other."""
+    form = canonical(form)
+    values: dict[str, Any] = {}
+    alone = len(form.keys() - FIELDS.keys()) == 1
+    problems = refuse_keys(form, FIELDS, lambda key: _unknown(key, alone))
+    for key, known in FIELDS.items():
+        if form.get(key) is not None:
+            try:
+                values[key] = known.kind.read(key, form[key])
+            except Invalid as error:
+                problems[key] = str(error)
+        elif key in ("trigger", "target"):
+            problems[key] = f"{key} is missing"
+    for key in ("stop", "restart", "trigger"):
+        if key in values:
+            least = 0 if key != "trigger" or values.get("stop") or values.get("restart") else 1
+            field_ = "triggers" if key == "trigger" else key
+            try:
+                values[field_] = _triggers(key, values.pop(key), name, least)
+            except Invalid as error:
+                problems[key] = str(error)
+    problems |= _contradictions(values, name)
+    return values, problems
+
+
+def _unknown(key: str, alone: bool) -> str:
+    """Of several, none names all that are known: it would be said again and again."""
+    if key == "status":
+        return "status is not a field of a definition; enabled (or active) pauses and resumes"
+    meant = get_close_matches(key, FIELDS, n=1)
+    known = f"; known are {', '.join(FIELDS)}" if alone else ""
+    hint = f"; did you mean {meant[0]}?" if meant else known
+    return f"{shorten(key)} is not a field of a definition{hint}"
+
+
+def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The form of a definition, or of a part of one, after changes to some of its fields.
+
+    Raises InvalidSchedule for changes that contradict each other.
+    """
+    return {**form, **canonical(changes, form.get("target"))}
+
+
+_OF_STEPS: Final = {
+    "retry": "put retry_policy on its steps",
+    "timeout": "put timeout_sec into its file",
+    "payload": 'give "params" beside "flow" in the target',
+    "queue": "put queue into its file",
+    "max_takeovers": "its steps are taken over, each by itself",
+}
+
+
+def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
+    """What is wrong with fields that are right by themselves."""
+    problems: dict[str, str] = {}
+    start_at, end_at = values.get("start_at"), values.get("end_at")
+    if start_at and end_at and start_at > end_at:
+        problems["end_at"] = f"end_at {format_instant(end_at)} is before start_at"
+    if values.get("jitter", timedelta()) > LONGEST_JITTER:
+        problems["jitter"] = f"jitter {format_duration(values['jitter'])} is longer than a day"
+    zones = {getattr(trigger, "tz", "UTC") for trigger in values.get("triggers", ())}
+    if values.get("exclude") and len(zones) > 1:
+        told = " and ".join(sorted(zones))
+        problems["exclude"] = f"exclude: whose days? The triggers are in {told}; use one zone"
+    if any(dependency.within > RETENTION for dependency in values.get("depends_on", ())):
+        problems["depends_on"] = f"depends_on: within is at most the {RETENTION.days} days kept"
+    if any(dependency.schedule == name for dependency in values.get("depends_on", ())):
+        problems["depends_on"] = f'depends_on: "{name}" cannot wait for itself'
+    if isinstance(values.get("target"), FlowTarget):
+        problems |= {
+            key: f"{key} means nothing for a flow: {instead}"
+            for key, instead in _OF_STEPS.items()
+            if values.get(key, FIELDS[key].default) != FIELDS[key].default
+        }
+    elif "target" in values:
+        problems |= {
+            key: f"{key} needs a flow as target: only flows are stopped and restarted"
+            for key in ("stop", "restart")
+            if values.get(key)
+        }
+    if isinstance(values.get("target"), CommandTarget):
+        try:
+            payload_variables(values.get("payload", {}))
+        except Invalid as error:
+            problems["payload"] = str(error)
+    return problems
+
+
+def _triggers(key: str, value: Any, name: str, least: int = 1) -> tuple[Trigger, ...]:
+    items = value if isinstance(value, list | tuple) else [value]
+    if not least <= len(items) <= 20:
+        raise Invalid(f"{key} takes {least} to 20 triggers, not {len(items)}")
+    return tuple(load_trigger(item, key=name) for item in items)
