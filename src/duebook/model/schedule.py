@@ -18,10 +18,8 @@ from duebook.model.note import Note
 from duebook.model.retry import Retry  # noqa: TC001
 from duebook.model.run import LatestRun
 from duebook.model.secret import show_payload
-from duebook.model.target import (
-    EventTarget,
-    Target,
-)
+from duebook.model.target import EventTarget, Target
+from duebook.triggers import Trigger  # noqa: TC001
 from duebook.triggers.cron import Cron
 from duebook.triggers.daily import Daily
 from duebook.triggers.every import Every
@@ -29,8 +27,6 @@ from duebook.triggers.weekly import Weekly
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-
-    from duebook.triggers import Trigger
 
 __all__ = [
     "FIELDS",
