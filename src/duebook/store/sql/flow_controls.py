@@ -36,7 +36,8 @@ class FlowControls(Part):
         ]
 
     def take_commands(self, limit: int) -> list[FlowCommand]:
-        """Stops and restarts to carry out, the oldest first; locked."""
+        """The oldest stops and restarts to carry out, locked; those of a flow together and in
+        their order, flows in the order in which everybody locks them."""
         found = (FlowCommand(*row) for row in self._db.all("take_commands", limit=limit))
         return [command._replace(due_at=self._db.time(command.due_at)) for command in found]
 

@@ -2103,12 +2103,15 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: take_commands
--- Stops and restarts to carry out, the oldest first, of those that nobody else does.
+-- The oldest stops and restarts that nobody else carries out, in the order to lock their flows in.
 SELECT c.id, c.schedule_id, c.namespace, c.flow, f.digest, c.kind, c.due_at
-FROM flow_commands AS c LEFT JOIN flows AS f ON f.namespace = c.namespace AND f.name = c.flow
-ORDER BY c.id
-LIMIT :limit
-FOR UPDATE OF c SKIP LOCKED
+FROM (
+    SELECT id, schedule_id, namespace, flow, kind, due_at FROM flow_commands
+    ORDER BY id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED) AS c
+LEFT JOIN flows AS f ON f.namespace = c.namespace AND f.name = c.flow
+ORDER BY c.namespace, c.flow, c.id
 
 -- name: delete_commands
 -- Stops and restarts that were carried out.

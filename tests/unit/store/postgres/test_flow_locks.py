@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, LiteralString
 
 import psycopg
 import pytest
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from duebook.store.base import Tx
     from duebook.store.postgres import PostgresStore
 
+STATE: Final = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE"
+FLOW_ROW: Final = "SELECT 1 FROM flows WHERE name = %s FOR UPDATE"
+RESTART: Final = """
+INSERT INTO flow_commands (schedule_id, namespace, flow, kind, due_at)
+VALUES ('', 'default', %s, 'restart', %s) RETURNING id
+"""
 FLOW = """
 schedule: {{start: "0 0 29 2 *", stop: "{minute} * * * *"}}
 steps: [{{name: work, command: "true"}}]
@@ -66,21 +72,21 @@ class Flows:
 
 
 @contextmanager
-def waiting_for_state(url: str, schedule_id: str, work: Callable[[], object]) -> Iterator[None]:
-    """Within, `work` waits for the state of a schedule that somebody else has locked."""
+def waiting_for(
+    url: str, lock: LiteralString, row: str, work: Callable[[], object]
+) -> Iterator[None]:
+    """Within, `work` waits for a row that somebody else has locked."""
     thread = threading.Thread(target=work)
     with psycopg.connect(url, options=f"-c search_path={SCHEMA}") as connection:
-        locking = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE"
-        connection.execute(locking, [schedule_id])
+        connection.execute(lock, [row])
         thread.start()
         eventually(lambda: query(url, LOCK_WAITS))
         yield
     thread.join()
 
 
-def is_free(url: str, schedule_id: str) -> bool:
-    sql = "SELECT 1 FROM schedule_state WHERE schedule_id = %s FOR UPDATE SKIP LOCKED"
-    return bool(query(url, sql, schedule_id))
+def is_free(url: str, lock: LiteralString, row: str) -> bool:
+    return bool(query(url, f"{lock} SKIP LOCKED", row))
 
 
 @pytest.mark.parametrize("cause", ["their schedules", "their files"])
@@ -99,13 +105,27 @@ def test_flows_that_end_together_lock_their_schedules_in_the_order_of_their_ids(
             (flows.folder / f"{last}.yaml").unlink()
             flows.write(first, 40)
             work = flows.sync
-        with waiting_for_state(postgres_url, flows.ids[0], work):
-            assert is_free(postgres_url, flows.ids[-1])
+        with waiting_for(postgres_url, STATE, flows.ids[0], work):
+            assert is_free(postgres_url, STATE, flows.ids[-1])
         if cause == "their schedules":
             runs = flows.book.runs.list(flow=last)
             assert all(run.cancel_requested_at is not None for run in runs)
         else:
             assert last not in {flow.name for flow in flows.book.flows.list()}
+
+
+def test_flows_that_are_restarted_are_locked_in_the_order_of_their_names(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    clock = Clock()
+    with opened(postgres_url, clock) as store:
+        Flows(store, tmp_path / "flows")
+        for name in "dcba":
+            query(postgres_url, RESTART, name, clock.now)
+        with waiting_for(postgres_url, FLOW_ROW, "a", Advancer(store).step):
+            assert is_free(postgres_url, FLOW_ROW, "d")
+        due = "SELECT name FROM flows WHERE restarting ORDER BY name"
+        assert query(postgres_url, due) == [(name,) for name in "abcd"]
 
 
 def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str) -> None:
@@ -118,8 +138,8 @@ def test_chosen_schedules_are_locked_in_the_order_of_their_ids(postgres_url: str
         def pause() -> None:
             book.schedules.act_on("pause", [last.name, first.name])
 
-        with waiting_for_state(postgres_url, first.id, pause):
-            assert is_free(postgres_url, last.id)
+        with waiting_for(postgres_url, STATE, first.id, pause):
+            assert is_free(postgres_url, STATE, last.id)
         assert book.schedules.get(last.name).status == "paused"
 
 
