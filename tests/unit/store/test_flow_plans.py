@@ -6,7 +6,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 AT: Final = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 FLOW: Final[dict[str, Any]] = {"namespace": "default", "flow": "f1"}
+DIRECTORY: Final[dict[str, Any]] = {"namespace": "default", "name": "flows", "now": AT}
 TOKEN: Final[dict[str, Any]] = {"run_id": "b1", "attempt": 1, "session_id": "alive"}
 IDS: Final = ["b1", "b2", "b3"]
 HOT: Final[dict[str, dict[str, Any]]] = {
@@ -63,6 +64,8 @@ HOT: Final[dict[str, dict[str, Any]]] = {
     "list_flows_after": {"namespace": "default", "after": "f1", "limit": 10},
     "list_waiting_flows": {"ids": ["s1"]},
     "get_flow_run": {"id": "b1"},
+    "list_flow_schedules": {**DIRECTORY, "until": AT},
+    "count_waiting_flows": DIRECTORY,
     "delete_lost_wakes": {},
     "take_controls": {"now": AT, "limit": 10},
 }
@@ -87,6 +90,16 @@ WHERE parent_run_id IS NULL;
 INSERT INTO flow_revisions (namespace, flow, digest, place, source, at)
 SELECT 'default', flow, 'd' || id, 'flows/f.yaml', '', {at} FROM runs WHERE parent_run_id IS NULL;
 INSERT INTO flow_wakes (run_id) VALUES ('b1');
+INSERT INTO flows (namespace, name, place, digest, updated_at)
+SELECT CASE WHEN status = 'running' THEN 'default' ELSE 'other' END, CASE WHEN status = 'running'
+    THEN flow ELSE id END, 'flows/f.yaml', 'd', {at}
+FROM runs WHERE parent_run_id IS NULL;
+INSERT INTO schedules (id, namespace, name, version, target, created_at)
+SELECT id, 'default', id, 1, CASE WHEN status = 'running' THEN 'flow:' || flow ELSE 'command' END,
+    {at}
+FROM runs WHERE parent_run_id IS NULL;
+INSERT INTO schedule_state (schedule_id, version, status, watermark, next_due_at, wake_at)
+SELECT id, 1, 'active', {at}, {at}, {at} FROM schedules;
 """
 
 
@@ -113,8 +126,21 @@ def test_a_query_about_flows_reads_no_table_of_postgres_from_end_to_end(
         books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
         rows = books.execute(f"EXPLAIN {sql}".encode(), HOT[name]).fetchall()
     plan = "\n".join(row[0] for row in rows)
-    for table in ("runs", "flow_runs", "flow_revisions"):
+    for table in ("runs", "flow_runs", "flow_revisions", "schedules"):
         assert f"Seq Scan on {table} " not in plan, plan[:3_000]
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [("list_flow_schedules", AT - timedelta(hours=1)), ("count_waiting_flows", AT)],
+)
+def test_the_schedules_of_flows_are_found_among_many_others(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, now: datetime
+) -> None:
+    sql = f"EXPLAIN {percent_named(POSTGRES[name])}"
+    rows = books.execute(sql.encode(), {**HOT[name], "now": now}).fetchall()
+    plan = "\n".join(row[0] for row in rows)
+    assert "schedules_of_flow" in plan, plan[:3_000]
 
 
 def filled(path: Path, many: int) -> sqlite3.Connection:
@@ -139,7 +165,7 @@ def test_a_query_about_flows_uses_an_index_of_sqlite(
             connection.execute("ANALYZE")
         explained = connection.execute(f"EXPLAIN QUERY PLAN {SQLITE[name]}", values(name))
         for line in (row[3] for row in explained):
-            if re.match(r"(SCAN|SEARCH) (runs|r|f|p|flow_runs|flows)\b", line):
+            if re.match(r"(SCAN|SEARCH) (runs|r|f|p|s|flow_runs|flows)\b", line):
                 assert re.search(r"INDEX|PRIMARY KEY", line), line
 
 

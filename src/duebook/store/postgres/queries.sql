@@ -790,24 +790,3 @@ SELECT d.namespace, d.name, n.node, d.scanned_at,
 FROM unnest(:namespaces::text[], :names::text[]) AS v (namespace, name)
 JOIN flow_directories AS d ON d.namespace = v.namespace AND d.name = v.name
 LEFT JOIN node_sessions AS n ON n.id = d.session_id
-
--- name: list_flow_schedules
--- Schedules that start flows of a directory, and want to be looked at within a while.
-SELECT s.id
-FROM flows AS f
-JOIN schedules AS s
-    ON s.namespace = f.namespace AND s.target = 'flow:' || f.name AND s.deleted_at IS NULL
-JOIN schedule_state AS st ON st.schedule_id = s.id
-WHERE f.namespace = :namespace AND split_part(f.place, '/', 1) = :name
-    AND st.status = 'active' AND st.wake_at > :now AND st.wake_at <= :until
-ORDER BY s.id
-
--- name: count_waiting_flows
--- How many schedules have a due time that waits until a directory is read.
-SELECT count(*)
-FROM flows AS f
-JOIN schedules AS s
-    ON s.namespace = f.namespace AND s.target = 'flow:' || f.name AND s.deleted_at IS NULL
-JOIN schedule_state AS st ON st.schedule_id = s.id
-WHERE f.namespace = :namespace AND split_part(f.place, '/', 1) = :name
-    AND st.status = 'active' AND st.next_due_at <= :now

@@ -2171,6 +2171,27 @@ WHERE namespace = :namespace AND name = :name AND session_id = :session_id AND t
     AND expires_at > :now
 RETURNING term
 
+-- name: list_flow_schedules
+-- Schedules that start flows of a directory, and want to be looked at within a while.
+SELECT s.id
+FROM flows AS f
+JOIN schedules AS s ON s.namespace = f.namespace AND s.target = 'flow:' || f.name
+    AND substr(s.target, 1, 5) = 'flow:' AND s.deleted_at IS NULL
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE f.namespace = :namespace AND substr(f.place, 1, length(:name::text) + 1) = :name::text || '/'
+    AND st.status = 'active' AND st.wake_at > :now AND st.wake_at <= :until
+ORDER BY s.id
+
+-- name: count_waiting_flows
+-- How many schedules have a due time that waits until a directory is read.
+SELECT count(*)
+FROM flows AS f
+JOIN schedules AS s ON s.namespace = f.namespace AND s.target = 'flow:' || f.name
+    AND substr(s.target, 1, 5) = 'flow:' AND s.deleted_at IS NULL
+JOIN schedule_state AS st ON st.schedule_id = s.id
+WHERE f.namespace = :namespace AND substr(f.place, 1, length(:name::text) + 1) = :name::text || '/'
+    AND st.status = 'active' AND st.next_due_at <= :now
+
 -- name: save_returned
 -- The flows of a directory of which a takeover brought back an earlier revision.
 UPDATE flow_directories SET returned = :returned WHERE namespace = :namespace AND name = :name

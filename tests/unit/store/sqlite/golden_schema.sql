@@ -568,5 +568,8 @@ CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE delet
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;
 
+CREATE INDEX schedules_of_flow ON schedules (namespace, target)
+    WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';
+
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 

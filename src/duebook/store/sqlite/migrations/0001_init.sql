@@ -31,6 +31,8 @@ CREATE UNIQUE INDEX schedules_by_name ON schedules (namespace, name) WHERE delet
 CREATE INDEX schedules_deleted ON schedules (namespace, name, deleted_at)
     WHERE deleted_at IS NOT NULL;
 CREATE INDEX schedules_by_age ON schedules (namespace, created_at, id) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_of_flow ON schedules (namespace, target)
+    WHERE deleted_at IS NULL AND substr(target, 1, 5) = 'flow:';
 
 -- The labels of schedules that are not deleted, so that those with one are found by name.
 CREATE TABLE schedule_labels (
