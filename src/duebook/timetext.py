@@ -48,6 +48,8 @@ def parse_instant(value: str | datetime) -> datetime:
         moment = _from_iso(value, datetime.fromisoformat)
     else:
         raise InvalidTime(f'"{shorten(value)}" is no time; write it like 2026-03-29T02:10:00+01:00')
+    if moment.tzinfo is UTC and type(moment) is datetime:
+        return moment
     if moment.utcoffset() is None:
         raise InvalidTime(
             f'"{shorten(str(value))}" has no time zone; add one, like {moment.isoformat()}Z'
@@ -119,7 +121,9 @@ def _from_iso(text: str, read: Callable[[str], T]) -> T:
 
 def format_instant(moment: datetime) -> str:
     """ISO 8601 in UTC with a Z; fractions of a second only where there are any."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat()[:-6] + "Z"  # rather than +00:00
 
 
 def format_time(clock: time) -> str:

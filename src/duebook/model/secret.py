@@ -6,6 +6,7 @@ The one list of what is secret: everything that is shown to people asks here.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
@@ -83,6 +84,11 @@ def is_secret(name: object) -> bool:
     """Whether a value of this name is hidden: `db_password`, `API-Key`, `accessToken`."""
     if not isinstance(name, str):
         return False
+    return _sounds_secret(name) if len(name) <= 100 else _sounds_secret.__wrapped__(name)
+
+
+@lru_cache(4096)
+def _sounds_secret(name: str) -> bool:
     return re.sub(r"[^a-z]", "", name.lower()).endswith(_ENDINGS) or bool(_PASS.fullmatch(name))
 
 
