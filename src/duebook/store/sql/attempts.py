@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.run_ends import RunEnds
     from duebook.store.sql.wakes import Wakes
 
-__all__ = ["Attempts", "Orphan"]
+__all__ = ["Attempts"]
 
 
 class Orphan(NamedTuple):

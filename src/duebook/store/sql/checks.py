@@ -5,7 +5,7 @@ What the triggers are needed for is for others; here are the facts that they nee
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.snapshots import Snapshots
     from duebook.store.sql.upkeep import Upkeep
 
-__all__ = ["MOST", "MOST_SPANS", "OVERDUE", "RECENT", "Checks"]
+__all__ = ["RECENT", "Checks"]
 
 RECENT: Final = timedelta(days=1)
 """How far back a check looks that is not deep."""
@@ -83,7 +83,7 @@ _SINCE: Final = {
 """Checks that look at what is over: of the last day, unless they are deep."""
 
 
-class Checks(Part):
+class Checks(Part, ABC):
     """Reads only, and takes no locks."""
 
     _slack = timedelta()

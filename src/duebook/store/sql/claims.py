@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duebook.errors import Invalid
@@ -35,7 +35,7 @@ class Claimer(NamedTuple):
     at: datetime
 
 
-class Claims(Part):
+class Claims(Part, ABC):
     """Which runs are ready, and for whom."""
 
     def __init__(

@@ -15,15 +15,7 @@ from duebook.store.sql.statements import Part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "MOST_KNOWN",
-    "UNREADABLE_AGAIN",
-    "Definition",
-    "DefinitionReader",
-    "Definitions",
-    "Unread",
-    "remember",
-]
+__all__ = ["UNREADABLE_AGAIN", "Definition", "DefinitionReader", "Definitions", "remember"]
 
 MOST_KNOWN: Final = 100_000
 UNREADABLE_AGAIN: Final = timedelta(minutes=1)

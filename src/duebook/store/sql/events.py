@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Versioned = tuple[Draft, str | None, int | None]
     """with the aggregate that it belongs to, and its version there"""
 
-__all__ = ["MOST_BYTES", "WINDOW", "Events", "read_event"]
+__all__ = ["MOST_BYTES", "Events"]
 
 WINDOW: Final = 10_000
 """Positions that one look goes through: rare topics must not make it read the whole log."""
@@ -65,6 +65,7 @@ class Events(Part):
         None when somebody else is at it. Whoever reads the log never finds a position beyond
         which a smaller one appears later.
         """
+        # where one writes at a time, each event got its position when it was written
         return 0 if limit else None
 
     def last_position(self) -> int:

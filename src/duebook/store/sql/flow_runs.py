@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.schedules import Schedules
     from duebook.store.sql.wakes import Wakes
 
-__all__ = ["FlowRuns", "LimitKey", "Waiting", "columns_of_flows"]
+__all__ = ["FlowRuns", "LimitKey", "columns_of_flows"]
 
 
 class Waiting(NamedTuple):
@@ -62,7 +62,7 @@ class LimitKey(NamedTuple):
     flow: str | None = None
 
 
-class FlowRuns(Part):
+class FlowRuns(Part, ABC):
     """Runs of flows, for those who advance them and for people."""
 
     def __init__(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.lists import Lists
     from duebook.store.sql.runs import Runs
 
-__all__ = ["HOUR", "LOOKED", "MOST_NAMESPACES", "TIMED", "Insights"]
+__all__ = ["Insights"]
 
 MOST_NAMESPACES: Final = 1_000_000
 LOOKED: Final = 5_000

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from duebook.model.filters import LedgerFilter
 
-__all__ = ["Ledger", "read_entry", "skips_of"]
+__all__ = ["Ledger", "skips_of"]
 
 
 class Ledger(Part):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duebook.model.run import Origin, RunStatus
     from duebook.store.sql.events import Events, Versioned
 
-__all__ = ["RUNS", "SCHEDULES", "Lifecycle", "ToldRun"]
+__all__ = ["Lifecycle"]
 
 RUNS: Final = f"{LIFECYCLE}runs"
 SCHEDULES: Final = f"{LIFECYCLE}schedules"

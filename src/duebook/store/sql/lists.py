@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Read = Callable[[PagePosition | None, int], list[Row]]
 
-__all__ = ["AFTER_NAMES", "SLACK", "Lists"]
+__all__ = ["Lists"]
 
 SLACK: Final = timedelta(seconds=10)
 """How far the order of creation and the times of creation may be apart."""

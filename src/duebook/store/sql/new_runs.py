@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from duebook.store.sql.lifecycle import Lifecycle
     from duebook.store.sql.wakes import Wakes
 
-__all__ = ["NewRuns", "new_run"]
+__all__ = ["Firing", "NewRuns", "new_run"]
 
 Firing = tuple[str, Plan | Snapshot, Fire]
-"""the id of a run, whose it is, and its due time"""
+"""The id of a run, whose it is, and its due time."""
 
 
 class NewRuns(Part):

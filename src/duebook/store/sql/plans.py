@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.snapshots import Snapshots
     from duebook.store.sql.wakes import Wakes
 
-__all__ = ["Plans", "moved_row", "state_row"]
+__all__ = ["Plans", "moved_row"]
 
 
 class Decided(NamedTuple):
@@ -302,7 +302,7 @@ class Plans(Part):
             self._db.notify(News.WAKE, until)
 
     def earliest_wake(self, after: Mark | None = None) -> datetime | None:
-        """When the next active schedule wants to be looked at; `after` is a hint as above."""
+        """When the next active schedule wants to be looked at; `after` is a hint as in `take`."""
         at = (after or FIRST).wake_at
         found: datetime | None = self._db.time(self._db.value("get_earliest_wake", after=at))
         return found

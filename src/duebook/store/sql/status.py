@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duebook.store.sql.directories import Directories
     from duebook.store.sql.nodes import Nodes
 
-__all__ = ["FIRST_RUNS", "MOST_BROKEN", "MOST_NAMESPACES", "MOST_PLACES", "MOST_QUEUES", "Status"]
+__all__ = ["Status"]
 
 MOST_QUEUES: Final = 1_000
 MOST_PLACES: Final = 100
@@ -135,6 +135,7 @@ class Status(Part):
 
     def unfit(self) -> str | None:
         """Why this Duebook should not use the schema; None: it may."""
+        # a schema that does not say whom it suits suits nobody older than itself
         have, least = self._db.all("get_schema")[0]
         ours = self._db.newest_schema
         fits = have <= ours or (least is not None and least <= ours)

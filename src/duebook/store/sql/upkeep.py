@@ -11,7 +11,7 @@ from duebook.settings import KEYS_KEPT
 from duebook.store.sql.statements import Part
 from duebook.store.values import News
 
-__all__ = ["LOGINS_KEPT", "LONGEST_LEASE", "MOST_UNENDED", "Upkeep"]
+__all__ = ["Upkeep"]
 
 LOGINS_KEPT: Final = timedelta(days=1)
 """Beyond their end, for clocks of nodes may be wrong."""
