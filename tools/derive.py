@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from duebook.client import TABLE
+from duebook.client.use_cases import V1
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.enqueued import ENQUEUE_POLICIES
 from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
@@ -15,6 +17,7 @@ from duebook.model.schedule import FIELDS, POLICIES, DefinitionField
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from duebook.client.use_cases import UseCase
     from duebook.model.kinds import Declared, Kind, Shape
 
 __all__ = ["DERIVED", "derived_text"]
@@ -120,8 +123,27 @@ def _default(known: DefinitionField) -> str:
     return f"`{default}`" if default or default == 0 else ""
 
 
+def table_of_operations() -> Iterator[str]:
+    """The table of docs/api.md."""
+    yield "| operation | what it does | role | repeat | audit | command |"
+    yield "|---|---|---|---|---|---|"
+    for case in TABLE.values():
+        role = "" if case.role is None else f"{case.role}, all" if case.everywhere else case.role
+        commands = ", ".join(f"`{command}`" for command in case.cli)
+        place = f"`{case.method} {case.path.removeprefix(V1)}`"
+        audited = "yes" if case.audited else ""
+        yield f"| {place} | {case.summary} | {role} | {_repeat(case)} | {audited} | {commands} |"
+
+
+def _repeat(case: UseCase) -> str:
+    if case.keyed:
+        return "with a key"
+    return "" if case.keyless else "yes"
+
+
 DERIVED: Final[dict[str, list[Callable[[], Iterator[str]]]]] = {
     "src/duebook/model/policies.py": [typed_policies, typed_definition, typed_enqueue],
+    "docs/api.md": [table_of_operations],
     "docs/definition.md": [table_of_fields, table_of_short_forms],
 }
 """File -> what stands between its marks, in order."""

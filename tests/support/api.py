@@ -12,7 +12,7 @@ from duebook.api.app import create_app
 from duebook.api.asking import Services
 from duebook.api.log_stream import Streams
 from duebook.api.permissions import Caller
-from duebook.api.routes import RESOURCES
+from duebook.api.routes import OPERATIONS as API
 from duebook.api.watching import Watch
 from duebook.model.access import EVERYWHERE, Role
 from duebook.targets.task import Tasks
@@ -165,4 +165,4 @@ HELLO: dict[str, Any] = {
 }
 
 
-OPERATIONS = [operation for resource in (*RESOURCES, *PAGES) for operation in resource.all]
+OPERATIONS = [*API, *(operation for part in PAGES for operation in part.all)]

@@ -17,7 +17,7 @@ from duebook.api.gate import Gate
 from duebook.api.log_stream import Streams
 from duebook.api.origins import Hosts
 from duebook.api.problems import explain_problem
-from duebook.api.routes import RESOURCES
+from duebook.api.routes import OPERATIONS
 from duebook.api.watching import Watch
 from duebook.errors import DuebookError
 from duebook.targets.task import Tasks
@@ -97,7 +97,7 @@ def create_app(
     is its process, if it is another one. `pages` are what it serves besides, and `explain` is how
     refusals look.
     """
-    operations = [operation for resource in (*RESOURCES, *pages) for operation in resource.all]
+    operations = [*OPERATIONS, *(operation for part in pages for operation in part.all)]
     app = App(operations)
     app.state.services = Services(store, tasks or Tasks())
     app.state.streams = Streams()

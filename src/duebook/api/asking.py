@@ -22,6 +22,7 @@ from duebook.api.permissions import Caller, choose_namespace, refuse_role
 from duebook.api.problems import Malformed
 from duebook.book import Book
 from duebook.book.idempotency import IdempotencyKey, perform_once
+from duebook.client.arguments import LIMIT
 from duebook.errors import NotFound, shorten
 from duebook.targets.task import Tasks
 
@@ -88,7 +89,7 @@ class Admission:
         for part in request.path_params.values():
             if len(part) > LONGEST_PART or not part.isprintable():
                 raise NotFound(f'"{shorten(part)}" does not exist')
-        if operation.body is not None:
+        if operation.takes_body:
             content = await request.body()
             if content:
                 refuse_media_type(request.headers.get("content-type"))
@@ -233,11 +234,9 @@ async def _version(
 
 
 Cursor = Annotated[
-    str | None, Query(description="The `next_cursor` of the page before; with the same question.")
+    str | None, Query("The `next_cursor` of the page before; with the same question.")
 ]
-Limit = Annotated[
-    int, Query(ge=1, le=1000, description="At most; a page may be shorter, and have a next one.")
-]
+Limit = Annotated[int, Query(LIMIT.description, ge=LIMIT.ge, le=LIMIT.le)]
 Here = Annotated[Ask, Depends(_here)]
 """A request about one namespace."""
 Writing = Annotated[Ask, Depends(_writing)]

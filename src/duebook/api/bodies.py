@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[[str, Any], Any]
 
-__all__ = ["parse_body", "read_as_it_is", "read_definition", "read_fields", "refuse_media_type"]
+__all__ = ["parse_body", "read_definition", "read_fields", "refuse_media_type"]
 
 _ESCAPES: Final = ("\\u0000", "\\ud", "\\uD")
 """What may become a character that no database keeps."""
@@ -64,11 +64,6 @@ def _refuse_half_characters(value: Any) -> None:
     if has_nul(text):
         raise Malformed("the body has a NUL character, which no database keeps")
     text.encode()  # half of a character is an UnicodeEncodeError, which is a ValueError
-
-
-def read_as_it_is(_: str, value: Any) -> Any:
-    """For fields that the use case itself judges, all at once."""
-    return value
 
 
 def read_fields(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
-from duebook.api.operations import V1
 from duebook.api.problems import MEDIA_TYPE
 from duebook.api.schemas.base import ProblemShape
 from duebook.api.schemas.definitions import SPREAD
 from duebook.api.shapes import Schemas, requires
+from duebook.client.use_cases import V1
 from duebook.version import __version__
 
 if TYPE_CHECKING:

@@ -1,58 +1,36 @@
-"""Operations: what every route says about itself. None exists without a role, or openly."""
+"""Operations: the use cases of the table and the pages, each with its handler. None exists without
+a role, or openly."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from duebook.api.calls import Call
 from duebook.api.parameters import Signature
+from duebook.client import TABLE
+from duebook.client.use_cases import UseCase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from duebook.model.access import Role
 
     Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-__all__ = ["Operation", "Operations"]
-
-V1: Final = "/api/v1"
+__all__ = ["Handlers", "Operation", "Operations", "bind"]
 
 
 @dataclass(frozen=True)
-class Operation:
-    """One method of one path."""
+class Operation(UseCase):
+    """One method of one path, and the handler of its requests."""
 
-    method: str
-    path: str
-    handler: Callable[..., Any]
-    role: Role | None
-    """the least that it needs; None: it is open to everybody"""
-    everywhere: bool
-    """whether it concerns all namespaces, and needs a token for all of them"""
-    tag: str
-    status: int
-    answer: Any
-    """the shape of its JSON; None: it has none"""
-    media: tuple[str, ...]
-    """other kinds of content that it may answer with"""
-    body: Any
-    """the shape of the JSON that it takes"""
-    errors: tuple[int, ...]
-    """statuses of refusals besides those that every operation has"""
-    also: tuple[int, ...]
-    """other statuses with the same shape"""
-    bulk: bool
-    """whether it takes many things at once, and so a larger body than others"""
+    handler: Callable[..., Any] = field(kw_only=True)
 
     @cached_property
     def signature(self) -> Signature:
         return Signature(self.handler, self.path)
-
-    @property
-    def writes(self) -> bool:
-        return self.method != "GET"
 
     @property
     def any_host(self) -> bool:
@@ -66,25 +44,24 @@ class Operation:
         return self.tag != "pages"
 
     @property
-    def summary(self) -> str:
-        return self._words()[0]
+    def answer(self) -> Any:
+        """The shape of its JSON; None: it has none."""
+        return self._shapes[0]
 
     @property
-    def description(self) -> str:
-        return self._words()[1]
+    def body(self) -> Any:
+        """The shape of the JSON that it takes."""
+        return self._shapes[1]
 
-    @property
-    def name(self) -> str:
-        return self.handler.__name__
+    @cached_property
+    def _shapes(self) -> tuple[Any, Any]:
+        from duebook.api.operation_shapes import SHAPES  # they are made when somebody asks for them
 
-    def _words(self) -> tuple[str, str]:
-        """The first sentence of the handler's docstring, and the rest of it."""
-        first, _, rest = (self.handler.__doc__ or "").strip().partition("\n\n")
-        return " ".join(first.split()), "\n".join(line.strip() for line in rest.splitlines())
+        return SHAPES.get(self.name, (None, None))
 
 
 class Operations:
-    """The operations of one resource, collected by decorators."""
+    """The pages of one part of the site, collected by decorators."""
 
     def __init__(self, prefix: str, tag: str) -> None:
         self._prefix = prefix
@@ -92,38 +69,41 @@ class Operations:
         self.all: list[Operation] = []
 
     def __call__(
-        self,
-        method: str,
-        path: str,
-        role: Role | None,
-        answer: Any,
-        *,
-        body: Any = None,
-        status: int = 200,
-        media: tuple[str, ...] = (),
-        errors: tuple[int, ...] = (),
-        also: tuple[int, ...] = (),
-        everywhere: bool = False,
-        bulk: bool = False,
+        self, method: str, path: str, role: Role | None, **more: Any
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
-            self.all.append(
-                Operation(
-                    method,
-                    self._prefix + path,
-                    handler,
-                    role,
-                    everywhere,
-                    self._tag,
-                    status,
-                    answer,
-                    media,
-                    body,
-                    errors,
-                    also,
-                    bulk,
-                )
-            )
+            name, doc = handler.__name__, handler.__doc__ or ""
+            place = self._prefix + path
+            about: dict[str, Any] = {"tag": self._tag, "doc": doc, "handler": handler, **more}
+            self.all.append(Operation(name, method, place, role, **about))
             return handler
 
         return add
+
+
+class Handlers:
+    """The handlers of a part of the API that do more than to pass a request on to the client; each
+    has the name of its operation."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, Callable[..., Any]] = {}
+
+    def __call__(self, handler: Handler) -> Handler:
+        self.all[handler.__name__] = handler
+        return handler
+
+
+def bind(handlers: Iterable[Handlers], table: Mapping[str, UseCase] = TABLE) -> Iterable[Operation]:
+    """Every use case with its handler; raises LookupError for one that nobody would answer, and for
+    a handler of none."""
+    found = {name: handler for some in handlers for name, handler in some.all.items()}
+    if unknown := found.keys() - table.keys():
+        raise LookupError(f"no use case is called {', '.join(sorted(unknown))}")
+    for name, case in table.items():
+        handler = found.get(name)
+        if case.call is not None:
+            handler = Call(case, handler)
+        if handler is None:
+            raise LookupError(f"nobody answers {name}")
+        about = {known.name: getattr(case, known.name) for known in fields(UseCase)}
+        yield Operation(**about, handler=handler)

@@ -21,12 +21,12 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 from starlette.requests import Request
 
 from duebook.api.problems import InvalidParameters
+from duebook.client.arguments import Given
 from duebook.errors import Invalid, quoted
 
 if TYPE_CHECKING:
@@ -42,27 +42,13 @@ _DIGITS: Final = 20
 """Of the longest whole number that is looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What is asked of a text that a request gives."""
-
-    description: str = ""
-    alias: str | None = None
-    """its name in the request, where that is another than the argument's"""
-    ge: int | None = None
-    le: int | None = None
-    max_length: int | None = None
-    """of a text, or of a list"""
-    pattern: str | None = None
-
-
-class Query(_Given):
+class Query(Given):
     """A parameter in the query."""
 
     __slots__ = ()
 
 
-class Header(_Given):
+class Header(Given):
     """A header."""
 
     __slots__ = ()
@@ -83,7 +69,7 @@ class Parameter:
     place: Literal["path", "query", "header"]
     kind: Any
     """str, int, bool, list[str] or a Literal"""
-    asked: _Given
+    asked: Given
     default: Any = inspect.Parameter.empty
     nullable: bool = False
 
@@ -152,9 +138,8 @@ class Signature:
         self._parameters: dict[str, Parameter] = {}
         self._provided: dict[str, Signature] = {}
         self._request: str | None = None
-        hints = get_type_hints(handler, include_extras=True)
-        for name, argument in inspect.signature(handler).parameters.items():
-            self._add(name, hints[name], argument.default, path)
+        for name, argument in inspect.signature(handler, eval_str=True).parameters.items():
+            self._add(name, argument.annotation, argument.default, path)
 
     def _add(self, name: str, hint: Any, default: Any, path: str) -> None:
         said = hint.__metadata__[0] if get_origin(hint) is Annotated else None
@@ -168,13 +153,13 @@ class Signature:
             parameter = Parameter(said.alias or name, place, kind, said, default, nullable)
             self._parameters[name] = parameter
         elif f"{{{name}}}" in path or f"{{{name}:" in path:
-            self._parameters[name] = Parameter(name, "path", str, _Given())
+            self._parameters[name] = Parameter(name, "path", str, Given())
         elif default is not inspect.Parameter.empty:
             kind, nullable = _without_none(hint)
             parameter = Parameter(name, "query", kind, Query(), default, nullable)
             self._parameters[name] = parameter
         else:
-            raise TypeError(f"{self._handler.__qualname__}: where does {name} come from?")
+            raise TypeError(f"{self._handler}: where does {name} come from?")
 
     def parameters(self) -> Iterator[Parameter]:
         """Those of the handler and of whatever it depends on."""

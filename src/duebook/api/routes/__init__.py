@@ -1,45 +1,16 @@
-"""The routes, one module for each resource: what is asked, which use case of the client answers."""
+"""The handlers that do more than to pass a request on to the client, one module for each resource;
+with the table of use cases they are all of the API."""
 
 from __future__ import annotations
 
-from duebook.api.routes import (
-    audit,
-    bulk,
-    event_readers,
-    events,
-    flows,
-    health,
-    me,
-    namespaces,
-    nodes,
-    pages,
-    queues,
-    runs,
-    schedule_actions,
-    schedules,
-    status,
-    templates,
-    tokens,
-)
+from typing import Final
 
-__all__ = ["RESOURCES"]
+from duebook.api.operations import bind
+from duebook.api.routes import events, health, others, pages, runs, schedules
 
-RESOURCES = (
-    schedules.operations,
-    schedule_actions.operations,
-    bulk.operations,
-    runs.operations,
-    flows.operations,
-    nodes.operations,
-    events.operations,
-    event_readers.operations,
-    queues.operations,
-    templates.operations,
-    audit.operations,
-    namespaces.operations,
-    tokens.operations,
-    me.operations,
-    status.operations,
-    health.operations,
-    pages.operations,
+__all__ = ["OPERATIONS"]
+
+OPERATIONS: Final = (
+    *bind(part.handlers for part in (schedules, runs, events, others, health)),
+    *pages.operations.all,
 )

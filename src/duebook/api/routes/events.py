@@ -1,4 +1,4 @@
-"""The log of events: what is on it, as pages and as a stream that grows; publishing."""
+"""The log of events as pages and as a stream that grows, and those who read it with their lag."""
 
 from __future__ import annotations
 
@@ -7,99 +7,102 @@ from typing import Annotated, Any
 from starlette.responses import Response, StreamingResponse
 
 from duebook.api.answers import Answer, listed, paged
-from duebook.api.asking import Cursor, Here, Limit, Writing
-from duebook.api.bodies import read_as_it_is, read_fields
+from duebook.api.asking import Ask
 from duebook.api.event_stream import EventStream, read_position
 from duebook.api.gate import STILL
-from duebook.api.operations import V1, Operations
-from duebook.api.parameters import Header, Query
-from duebook.api.schemas.events import (
-    EventList,
-    LogPosition,
-    Publication,
-    Published,
-    TopicList,
-)
+from duebook.api.operations import Handlers
+from duebook.api.parameters import Header
+from duebook.api.problems import InvalidFields
+from duebook.api.schemas.events import ConsumerDetails, SinkMade
 from duebook.book import Book
-from duebook.model.access import Role
+from duebook.client.use_cases import V1
+from duebook.errors import NotFound, shorten
 from duebook.model.codec import encode
+from duebook.model.consumer import ConsumerState, Lag
 from duebook.model.event import EventPage
 
-__all__ = ["operations"]
+__all__ = ["handlers"]
 
-operations = Operations(f"{V1}/events", "events")
+handlers = Handlers()
 
 
-@operations("GET", "", Role.VIEWER, EventList, media=("text/event-stream",))
+@handlers
 def list_events(
-    ask: Here,
-    topic: Annotated[
-        list[str] | None, Query(description="All but life cycles, when it is left out.")
-    ] = None,
-    type: Annotated[str | None, Query()] = None,  # noqa: A002 - as it is called everywhere
-    key: Annotated[str | None, Query()] = None,
-    after: Annotated[int | None, Query(ge=0, le=2**62, description="After this position.")] = None,
-    since: Annotated[str | None, Query(description="Written then or later.")] = None,
-    newest: Annotated[bool, Query(description="The newest first, back to that place.")] = False,
-    cursor: Cursor = None,
-    limit: Limit = 100,
+    book: Book,
+    ask: Ask,
+    after: int | None,
+    since: str | None,
+    newest: bool,
+    cursor: str | None,
+    limit: int,
     last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", description="Where a stream goes on.")
+        str | None, Header("Where a stream goes on.", alias="Last-Event-ID")
     ] = None,
-) -> Response:
-    """The events of a namespace, in the order of the log; what is secret in their data is hidden.
-
-    With `Accept: text/event-stream` a stream that goes on for ever, from the end of the log unless
-    `after` or `since` says otherwise: an event `event` for each, whose id is its position.
-    """
-    asked: dict[str, Any] = {"topic": topic, "type": type, "key": key}
+    **asked: Any,
+) -> Answer | Response:
     if "text/event-stream" in ask.request.headers.get("accept", ""):
         place = read_position(last_event_id)
         place = after if place is None else place
-        place = ask.book.events.position(since) if place is None else place
-        ask.book.events.page(after=place, limit=1, **asked)  # refuses what is no question
+        place = book.events.position(since) if place is None else place
+        book.events.page(after=place, limit=1, **asked)  # refuses what is no question
         streams, still = ask.request.app.state.streams, ask.request.scope[STILL]
-        stream = EventStream(ask.book, place, asked, streams, still, ask.caller.id, ask.shown)
+        stream = EventStream(book, place, asked, streams, still, ask.caller.id, ask.shown)
         return StreamingResponse(stream.events(), media_type="text/event-stream")
     positions: dict[str | None, int] = {}
 
     def read(at: str | None, most: int) -> EventPage:
-        page = ask.book.events.page(
+        page = book.events.page(
             after=after, since=since, limit=most, newest=newest, cursor=at, **asked
         )
         positions[page.next_cursor] = max(ask.shown(page.position), after or 0)
         return page
 
     found = paged(read, encode, cursor, limit)
-    return Answer(found.body | {"position": positions[found.body["next_cursor"]]}).response()
+    return Answer(found.body | {"position": positions[found.body["next_cursor"]]})
 
 
-@operations("POST", "", Role.ADMIN, Published, body=Publication, status=201)
-def publish_event(ask: Writing) -> Response:
-    """Write an event: whoever listens to its topic gets it."""
-    known = ("topic", "data", "key", "type")
-    given = read_fields(ask.body, dict.fromkeys(known, read_as_it_is), required=("topic",))
-
-    def work(book: Book) -> Answer:
-        event_id = book.events.publish(**given)
-        return Answer({"id": event_id}, 201, {"Location": f"{V1}/events/{event_id}"})
-
-    return ask.write(work)
+@handlers
+def publish_event(book: Book, **given: Any) -> Answer:
+    event_id = book.events.publish(**given)
+    return Answer({"id": event_id}, 201, {"Location": f"{V1}/events/{event_id}"})
 
 
-@operations("GET", "/position", Role.VIEWER, LogPosition)
-def get_position(
-    ask: Here,
-    since: Annotated[str | None, Query(description="An instant; the end otherwise.")] = None,
-) -> Response:
-    """The end of the log, or the position after which what was written then comes.
-
-    For a token that sees only some namespaces, that of the last event of this one up to there.
-    """
-    return Answer({"position": ask.shown(ask.book.events.position(since))}).response()
+@handlers
+def get_position(book: Book, ask: Ask, since: str | None) -> Answer:
+    return Answer({"position": ask.shown(book.events.position(since))})
 
 
-@operations("GET", "/topics", Role.VIEWER, TopicList)
-def list_topics(ask: Here) -> Response:
-    """The topics of the last 50,000 positions of the log, by name."""
-    return listed([encode(use) for use in ask.book.events.topics()]).response()
+@handlers
+def list_consumers(book: Book) -> Answer:
+    return listed([encode(state) for state in _consumers(book)])
+
+
+@handlers
+def get_consumer(book: Book, name: str) -> Answer:
+    parts = tuple(book.events.partitions(name))
+    return Answer(encode(ConsumerDetails(*_consumer(book, name), parts)))
+
+
+@handlers
+def save_sink(book: Book, name: str, kind: Any, options: dict[str, Any], **given: Any) -> Answer:
+    reserved = options.keys() & {"name", "kind", "topic", "self", *given}
+    if reserved:
+        named = sorted(map(shorten, reserved))
+        raise InvalidFields({key: f'"{key}" is no option of a {kind} sink' for key in named})
+    _, secret = book.events.add_sink(name, kind, **given, **options)
+    return Answer(encode(SinkMade(*_consumer(book, name), secret)))
+
+
+def _consumers(book: Book) -> list[ConsumerState]:
+    lags = {lag.consumer: lag for lag in book.events.lags()}
+    return [
+        ConsumerState(one, lags.get(one.name, Lag(one.namespace, one.name, one.kind, 0, 0, 0)))
+        for one in book.events.consumers()
+    ]
+
+
+def _consumer(book: Book, name: str) -> ConsumerState:
+    for state in _consumers(book):
+        if state.settings.name == name:
+            return state
+    raise NotFound(f'no group and no sink is called "{shorten(name)}"')

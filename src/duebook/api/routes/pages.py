@@ -15,13 +15,13 @@ __all__ = ["operations"]
 operations = Operations("", "pages")
 
 
-@operations("GET", "/static/api.css", None, None)
+@operations("GET", "/static/api.css", None)
 def get_stylesheet() -> Response:
     """How the pages look."""
     return Response(stylesheet(), media_type="text/css")
 
 
-@operations("GET", "/api/docs", Role.VIEWER, None)
+@operations("GET", "/api/docs", Role.VIEWER)
 def get_docs(request: Request) -> Response:
     """The documentation of the API."""
     document = request.app.openapi()
@@ -29,7 +29,7 @@ def get_docs(request: Request) -> Response:
     return page("docs.html", document=document, groups=groups, shapes=shapes)
 
 
-@operations("GET", "/api/openapi.json", Role.VIEWER, None)
+@operations("GET", "/api/openapi.json", Role.VIEWER)
 def get_openapi(request: Request) -> Response:
     """The OpenAPI document."""
     return JSONResponse(request.app.openapi())

@@ -1,128 +1,92 @@
-"""Schedules: list, create, read, replace, change, delete."""
+"""Schedules: what asks or answers with more than the use case itself."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from starlette.responses import Response
 
-from duebook.api.answers import Answer, about_schedule, paged
-from duebook.api.asking import Cursor, Here, Limit, Version, Writing
-from duebook.api.bodies import read_definition
-from duebook.api.operations import V1, Operations
+from duebook.api.answers import Answer, about_schedule, listed, paged
+from duebook.api.asking import Cursor, Here, Limit
+from duebook.api.operations import Handlers
 from duebook.api.parameters import Query
 from duebook.api.problems import VersionNeeded
-from duebook.api.schemas.definitions import ScheduleChange, ScheduleCreation, ScheduleReplacement
-from duebook.api.schemas.schedules import ScheduleList, ScheduleShape
-from duebook.model.access import Role
+from duebook.book import Book
+from duebook.explain import Explanation
 from duebook.model.codec import encode
-from duebook.model.filters import ScheduleSort, Status
+from duebook.model.run import Origin, Run, RunStatus
+from duebook.model.schedule import Schedule
+from duebook.timetext import format_instant
 
-__all__ = ["operations"]
+__all__ = ["handlers"]
 
-operations = Operations(f"{V1}/schedules", "schedules")
-
-
-@operations("GET", "", Role.VIEWER, ScheduleList)
-def list_schedules(
-    ask: Here,
-    status: Annotated[Status | None, Query()] = None,
-    label: Annotated[
-        list[str] | None, Query(description="`team:sales`; several must all be there.")
-    ] = None,
-    text: Annotated[
-        str | None,
-        Query(description="A part of the name or title, or the beginning of the name: `etl-*`."),
-    ] = None,
-    due_before: Annotated[str | None, Query(description="Active, and due before this.")] = None,
-    target: Annotated[
-        str | None,
-        Query(
-            description="What they run: `task`, `task:digest`, `flow`, `flow:etl`, `command`, "
-            "`http`, `event`."
-        ),
-    ] = None,
-    problem: Annotated[bool | None, Query(description="Whether something is wrong.")] = None,
-    sort: Annotated[ScheduleSort, Query()] = "name",
-    cursor: Cursor = None,
-    limit: Limit = 100,
-) -> Response:
-    """The schedules of a namespace, each with its latest run."""
-    read = partial(
-        ask.book.schedules.list,
-        sort=sort,
-        status=status,
-        label=label,
-        text=text,
-        due_before=due_before,
-        target=target,
-        problem=problem,
-    )
-    return paged(lambda at, most: read(cursor=at, limit=most), encode, cursor, limit).response()
+handlers = Handlers()
 
 
-@operations(
-    "POST", "", Role.OPERATOR, ScheduleShape, body=ScheduleCreation, status=201, errors=(404, 409)
-)
-def create_schedule(ask: Writing) -> Response:
-    """A new schedule, from a trigger, a target and policies.
-
-    `cron` may stand for the trigger, with `tz` beside it, and so may `frequency_unit`,
-    `frequency_time` and `start_ts`; `event_topic`, `event_type` and `event_data` may stand for the
-    target. Commands, requests and events need an admin; operators name tasks that workers know.
-    `enabled: false`, or `active: false`, creates it paused.
-    """
-    given = dict(ask.body)
-    name = given.pop("name", None)
-    definition = read_definition(given)
-    return ask.write(lambda book: about_schedule(book.schedules.create(name, **definition), 201))
-
-
-@operations("GET", "/{name}", Role.VIEWER, ScheduleShape, errors=(404,))
-def get_schedule(ask: Here, name: str) -> Response:
-    """One schedule by its name or id, with its latest run."""
-    return about_schedule(ask.book.schedules.get(name)).response()
-
-
-@operations(
-    "PUT",
-    "/{name}",
-    Role.OPERATOR,
-    ScheduleShape,
-    body=ScheduleReplacement,
-    errors=(404, 409, 428),
-)
-def replace_schedule(ask: Here, name: str, version: Version) -> Response:
-    """Replace the whole definition of a schedule.
-
-    Needs the version that it replaces, in `If-Match` or `version`; answers 409 when that is not
-    the latest.
-    """
+@handlers
+def replace_schedule(book: Book, /, name: str, version: int | None, **definition: Any) -> Answer:
     if version is None:
         raise VersionNeeded('say which version you replace: If-Match: "3", or "version": 3')
-    definition = read_definition(ask.body)
-    changed = ask.book.schedules.replace(name, version=version, **definition)
-    return about_schedule(changed).response()
+    return about_schedule(book.schedules.replace(name, version=version, **definition))
 
 
-@operations(
-    "PATCH", "/{name}", Role.OPERATOR, ScheduleShape, body=ScheduleChange, errors=(404, 409)
-)
-def change_schedule(ask: Here, name: str, version: Version) -> Response:
-    """Change some fields of a definition; null puts a policy back to its default.
+@handlers
+def backfill_schedule(book: Book, name: str, dry_run: bool = False, **given: Any) -> Answer:
+    found = book.schedules.backfill(name, dry_run=dry_run, **given)
+    runs = [item for item in found if isinstance(item, Run)]
+    due = [item if isinstance(item, datetime) else item.due_at for item in found]
+    form = {
+        "dry_run": dry_run,
+        "count": len(found),
+        "due_times": [format_instant(at) for at in due if at is not None],
+        "runs": [encode(run) for run in runs],
+    }
+    return Answer(form)
 
-    `If-Match` or `version` is optional; with it, 409 when it is not the latest.
-    """
-    changes = read_definition(ask.body)
-    return about_schedule(ask.book.schedules.update(name, version=version, **changes)).response()
+
+@handlers
+def preview_schedule(book: Book, name: str, count: int) -> Answer:
+    found = book.schedules.preview(name, count)
+    kinds = [at.kind for at in found]
+    items = [format_instant(at) for at in found]
+    return Answer({"items": items, "kinds": kinds, "next_cursor": None})
 
 
-@operations("DELETE", "/{name}", Role.OPERATOR, None, status=204, errors=(404, 409))
-def delete_schedule(ask: Here, name: str, version: Version) -> Response:
-    """Delete a schedule: queued runs are cancelled, running ones finish, the name is free.
+@handlers
+def explain_schedule(book: Book, **asked: Any) -> Answer:
+    told = book.schedules.explain(**asked)
+    explanations = [told] if isinstance(told, Explanation) else told
+    return listed([encode(explanation) for explanation in explanations])
 
-    Its runs and its ledger can still be read.
-    """
-    ask.book.schedules.delete(name, version)
-    return Answer().response()
+
+@handlers
+def list_schedule_runs(
+    ask: Here,
+    name: str,
+    status: Annotated[RunStatus | None, Query()] = None,
+    origin: Annotated[Origin | None, Query()] = None,
+    since: Annotated[str | None, Query("Due from then on.")] = None,
+    until: Annotated[str | None, Query("Due up to then.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 20,
+) -> Response:
+    read = partial(ask.book.runs.list, name, status=status, origin=origin, since=since, until=until)
+    return paged(lambda at, most: read(limit=most, cursor=at), encode, cursor, limit).response()
+
+
+@handlers
+def create_schedules(book: Book, definitions: list[Any]) -> Answer:
+    made = book.schedules.create_many(definitions)
+    return Answer({"count": len(made), "items": [_brief(one) for one in made]}, 201)
+
+
+def _brief(schedule: Schedule) -> dict[str, Any]:
+    due = schedule.next_due_at
+    return {
+        "id": schedule.id,
+        "name": schedule.name,
+        "status": schedule.status,
+        "next_due_at": None if due is None else format_instant(due),
+    }

@@ -32,7 +32,7 @@ KINDS: Final = (
 Text = Annotated[str | None, Query(max_length=200)]
 
 
-@operations("GET", "/audit", Role.VIEWER, None)
+@operations("GET", "/audit", Role.VIEWER)
 def get_audit(
     page: CurrentPage,
     kind: Text = None,
@@ -69,19 +69,19 @@ def get_audit(
     )
 
 
-@operations("GET", "/tokens", Role.ADMIN, None, everywhere=True)
+@operations("GET", "/tokens", Role.ADMIN, everywhere=True)
 def get_tokens(page: CurrentPage) -> Response:
     """Every token, without its secret."""
     return _page(page)
 
 
-@operations("GET", "/tokens/new", Role.ADMIN, None, everywhere=True)
+@operations("GET", "/tokens/new", Role.ADMIN, everywhere=True)
 def ask_create_token(page: CurrentPage) -> Response:
     """What a new token may do."""
     return _ask(page, {"name": "", "role": "viewer", "namespaces": "*", "lasts": ""})
 
 
-@operations("POST", "/tokens", Role.ADMIN, None, everywhere=True)
+@operations("POST", "/tokens", Role.ADMIN, everywhere=True)
 def do_create_token(page: CurrentPage, form: Submitted) -> Response:
     """Make a token; its secret is shown this once."""
 
@@ -96,14 +96,14 @@ def do_create_token(page: CurrentPage, form: Submitted) -> Response:
     return page.attempt(work, lambda problem, status: _ask(page, _given(form), problem, status))
 
 
-@operations("GET", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
+@operations("GET", "/tokens/{name}/revoke", Role.ADMIN, everywhere=True)
 def ask_revoke(page: CurrentPage, name: str) -> Response:
     """Whether to revoke it."""
     found = [token for token in page.book.tokens.list() if name in (token.name, token.id)]
     return page.render("token_revoke.html", 200 if found else 404, name=name, found=bool(found))
 
 
-@operations("POST", "/tokens/{name}/revoke", Role.ADMIN, None, everywhere=True)
+@operations("POST", "/tokens/{name}/revoke", Role.ADMIN, everywhere=True)
 def do_revoke(page: CurrentPage, name: str, form: Submitted) -> Response:
     """From now on it opens nothing."""
 

@@ -41,7 +41,7 @@ A_YEAR: Final = 365 * 24 * 3600
 FILES: Final = {"Cache-Control": "max-age=300"}
 
 
-@operations("GET", "/login", None, None)
+@operations("GET", "/login", None)
 def get_login(
     request: Request,
     code: Annotated[str | None, Query(max_length=200)] = None,
@@ -59,7 +59,7 @@ def get_login(
     return HTMLResponse(render("login.html", refused=told, there=local_path(there)))
 
 
-@operations("POST", "/login", None, None)
+@operations("POST", "/login", None)
 async def post_login(request: Request) -> Response:
     """Log in with the token of the form."""
     text = (await request.body()).decode("utf-8", "replace")
@@ -71,7 +71,7 @@ async def post_login(request: Request) -> Response:
     return await run_in_threadpool(_log_in, request, token, there)
 
 
-@operations("POST", "/logout", Role.VIEWER, None)
+@operations("POST", "/logout", Role.VIEWER)
 def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 - it was checked
     """End the session, here and wherever somebody has a copy of it."""
     _authenticator(request).end_session(read_cookie(request.headers, COOKIE) or "")
@@ -80,7 +80,7 @@ def post_logout(request: Request, form: Submitted) -> Response:  # noqa: ARG001 
     return answer
 
 
-@operations("POST", "/zone", Role.VIEWER, None)
+@operations("POST", "/zone", Role.VIEWER)
 def post_zone(page: CurrentPage, form: Submitted) -> Response:
     """Read times in another zone, or again in that of the browser; raises InvalidTrigger."""
     answer = RedirectResponse(local_path(form["next"]), 303)
@@ -97,19 +97,19 @@ def post_zone(page: CurrentPage, form: Submitted) -> Response:
     return answer
 
 
-@operations("GET", "/static/duebook.css", None, None)
+@operations("GET", "/static/duebook.css", None)
 def get_style() -> Response:
     """How the pages look."""
     return Response(static("duebook.css"), media_type="text/css", headers=FILES)
 
 
-@operations("GET", "/static/duebook.js", None, None)
+@operations("GET", "/static/duebook.js", None)
 def get_module() -> Response:
     """What pages do besides, where a browser lets them."""
     return Response(static("duebook.js"), media_type="text/javascript", headers=FILES)
 
 
-@operations("GET", "/static/icon.svg", None, None)
+@operations("GET", "/static/icon.svg", None)
 def get_icon() -> Response:
     """The sign of the site."""
     return Response(static("icon.svg"), media_type="image/svg+xml", headers=FILES)

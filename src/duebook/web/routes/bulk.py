@@ -32,7 +32,7 @@ Action = Literal["pause", "resume"]
 NONE_CHOSEN: Final = "none was chosen: go back and tick some, or take all"
 
 
-@operations("GET", "", Role.OPERATOR, None)
+@operations("GET", "", Role.OPERATOR)
 def ask_bulk(
     page: CurrentPage,
     action: Annotated[Action, Query()] = "pause",
@@ -52,7 +52,7 @@ def ask_bulk(
     return _page(page, action, acted.count, acted.names, filters=filters)
 
 
-@operations("POST", "", Role.OPERATOR, None)
+@operations("POST", "", Role.OPERATOR)
 def do_bulk(page: CurrentPage, form: Submitted) -> Response:
     """Do it; raises Invalid for a form that says neither what nor to which."""
     action = _action(form["action"])

@@ -30,13 +30,13 @@ NAME: Final = EditField(
 ASKED: Final = (NAME, TZ, *FIELDS)
 
 
-@operations("GET", "/new", Role.OPERATOR, None)
+@operations("GET", "/new", Role.OPERATOR)
 def ask_new(page: CurrentPage) -> Response:
     """The fields of a definition."""
     return _page(page, BLANK | {"name": "", "tz": page.zone})
 
 
-@operations("POST", "/new", Role.OPERATOR, None)
+@operations("POST", "/new", Role.OPERATOR)
 def do_new(page: CurrentPage, form: Submitted) -> Response:
     """Show when it would be due, or make it."""
     given = {field.name: form[field.name] for field in ASKED}
@@ -56,7 +56,7 @@ def do_new(page: CurrentPage, form: Submitted) -> Response:
         return _page(page, given, problems={"": problem.detail}, status=problem.status)
 
 
-@operations("POST", "/schedules/{name}/again", Role.OPERATOR, None)
+@operations("POST", "/schedules/{name}/again", Role.OPERATOR)
 def do_again(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Make one that was deleted again, with its latest definition; `name` is its id."""
     spec = page.book.schedules.revisions(name)[-1].spec

@@ -29,7 +29,7 @@ LETTERS: Final = 100
 Text = Annotated[str | None, Query(max_length=300)]
 
 
-@operations("GET", "/events", Role.VIEWER, None)
+@operations("GET", "/events", Role.VIEWER)
 def get_events(
     page: CurrentPage,
     topic: Text = None,
@@ -64,13 +64,13 @@ def _readers(book: Book) -> list[dict[str, Any]]:
     return [{"reader": one, "lag": lags.get(one.name)} for one in book.events.consumers()]
 
 
-@operations("GET", "/events/{event_id}", Role.VIEWER, None)
+@operations("GET", "/events/{event_id}", Role.VIEWER)
 def get_event(page: CurrentPage, event_id: str) -> Response:
     """One event, with its data and where it comes from."""
     return page.render("event.html", event=page.shared(lambda book: book.events.get(event_id)))
 
 
-@operations("GET", "/readers/{name}", Role.VIEWER, None)
+@operations("GET", "/readers/{name}", Role.VIEWER)
 def get_reader(page: CurrentPage, name: str) -> Response:
     """A group or a sink: how far it is, and what it did not take."""
 
@@ -104,13 +104,13 @@ def _reader(book: Book, name: str) -> Consumer:
     return found[0]
 
 
-@operations("GET", "/readers/{name}/{action}", Role.OPERATOR, None)
+@operations("GET", "/readers/{name}/{action}", Role.OPERATOR)
 def ask_reader(page: CurrentPage, name: str, action: str, event: Text = None) -> Response:
     """Whether to deliver again, from a place on or what was not taken, or to give that up."""
     return _ask(page, name, action, event or "")
 
 
-@operations("POST", "/readers/{name}/{action}", Role.OPERATOR, None)
+@operations("POST", "/readers/{name}/{action}", Role.OPERATOR)
 def do_reader(page: CurrentPage, name: str, action: str, form: Submitted) -> Response:
     """Do it."""
 

@@ -37,7 +37,7 @@ ACTIONS: Final = ("start", "stop", "restart")
 LONGEST_TEXT: Final = 200_000
 
 
-@operations("GET", "", Role.VIEWER, None)
+@operations("GET", "", Role.VIEWER)
 def get_flows(
     page: CurrentPage,
     text: Annotated[str, Query(max_length=200)] = "",
@@ -66,7 +66,7 @@ def _words(flow: FlowView) -> str:
     return " ".join([flow.name, *labels]).lower()
 
 
-@operations("GET", "/{name}", Role.VIEWER, None)
+@operations("GET", "/{name}", Role.VIEWER)
 def get_flow(page: CurrentPage, name: str) -> Response:
     """A flow by its latest run: the graph, its steps, its runs and its text."""
 
@@ -142,13 +142,13 @@ def marked(source: str, problems: Problems) -> list[tuple[int, str, Problems]]:
     return [(number, text, found.get(number, [])) for number, text in enumerate(lines, 1)]
 
 
-@operations("GET", "/{name}/{action}", Role.OPERATOR, None)
+@operations("GET", "/{name}/{action}", Role.OPERATOR)
 def ask_flow(page: CurrentPage, name: str, action: str) -> Response:
     """Whether to start it, with which params, to stop it, or to begin it anew."""
     return _ask(page, name, action)
 
 
-@operations("POST", "/{name}/{action}", Role.OPERATOR, None)
+@operations("POST", "/{name}/{action}", Role.OPERATOR)
 def do_flow(page: CurrentPage, name: str, action: str, form: Submitted) -> Response:
     """Do it."""
     given = {key[6:]: form[key] for key in form.fields if key.startswith("param-")}
@@ -190,7 +190,7 @@ def _ask(
 files = Operations("/flow-file", "pages")
 
 
-@files("GET", "", Role.VIEWER, None)
+@files("GET", "", Role.VIEWER)
 def get_file(page: CurrentPage, file: Annotated[str, Query(max_length=1000)] = "") -> Response:
     """A file with which something is wrong, also one that never was a flow."""
 
@@ -207,13 +207,13 @@ def get_file(page: CurrentPage, file: Annotated[str, Query(max_length=1000)] = "
 checking = Operations("/check-flow", "pages")
 
 
-@checking("GET", "", Role.OPERATOR, None)
+@checking("GET", "", Role.OPERATOR)
 def ask_check(page: CurrentPage) -> Response:
     """A text to be checked."""
     return _checked(page, "", None)
 
 
-@checking("POST", "", Role.OPERATOR, None)
+@checking("POST", "", Role.OPERATOR)
 def do_check(page: CurrentPage, form: Submitted) -> Response:
     """What is wrong with a text, at the lines; nothing is kept."""
     source = form.fields.get("source", [""])[0].replace("\r\n", "\n")[:LONGEST_TEXT]

@@ -29,7 +29,7 @@ AMISS: Final = timedelta(seconds=2)
 """A clock that is further off is worth a word."""
 
 
-@operations("GET", "/calendar", Role.VIEWER, None)
+@operations("GET", "/calendar", Role.VIEWER)
 def get_calendar(page: CurrentPage) -> Response:
     """The load of each hour, of the week past and of the one to come."""
     calendar = page.request.app.state.calendar
@@ -55,7 +55,7 @@ def get_calendar(page: CurrentPage) -> Response:
     )
 
 
-@operations("GET", "/nodes", Role.VIEWER, None)
+@operations("GET", "/nodes", Role.VIEWER)
 def get_nodes(page: CurrentPage) -> Response:
     """Who works on the books, and what waits in which queue."""
     nodes, queues = page.shared(lambda book: (book.nodes.list(), book.queues.list()))
@@ -70,7 +70,7 @@ def get_nodes(page: CurrentPage) -> Response:
     )
 
 
-@operations("GET", "/schedules/{name}/analytics", Role.VIEWER, None)
+@operations("GET", "/schedules/{name}/analytics", Role.VIEWER)
 def get_analytics(page: CurrentPage, name: str) -> Response:
     """Lateness, percentiles of duration, success over time."""
     schedule, marks = page.shared(

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 operations = Operations("", "pages")
 
 
-@operations("GET", "/live", Role.VIEWER, None)
+@operations("GET", "/live", Role.VIEWER)
 async def get_live(page: CurrentPage) -> Response:
     """An event `changed` with its number, now and whenever a page may look different.
 

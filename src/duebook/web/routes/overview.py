@@ -35,7 +35,7 @@ LISTED: Final = 24
 """Schedules of the next hour that are named."""
 
 
-@operations("GET", "/", Role.VIEWER, None)
+@operations("GET", "/", Role.VIEWER)
 def get_overview(page: CurrentPage) -> Response:
     """What runs, what is due, what went wrong."""
     seen = page.shared(lambda book: book.insights.overview())
@@ -103,7 +103,7 @@ def _missing(seen: Overview) -> Iterator[str]:
         yield "Some schedules are overdue."
 
 
-@operations("GET", "/namespaces", Role.VIEWER, None)
+@operations("GET", "/namespaces", Role.VIEWER)
 def get_namespaces(page: CurrentPage) -> Response:
     """The namespaces that the viewer sees."""
     caller = page.caller

@@ -43,7 +43,7 @@ SEARCHED: Final = 20_000
 Text = Annotated[str | None, Query(max_length=300)]
 
 
-@operations("GET", "", Role.VIEWER, None)
+@operations("GET", "", Role.VIEWER)
 def get_runs(
     page: CurrentPage,
     schedule: Text = None,
@@ -111,7 +111,7 @@ def _named(book: Book, text: str) -> list[str]:
         return []
 
 
-@operations("GET", "/{run_id}", Role.VIEWER, None)
+@operations("GET", "/{run_id}", Role.VIEWER)
 def get_run(
     page: CurrentPage,
     run_id: str,
@@ -211,7 +211,7 @@ def _definition(book: Book, run: Run) -> ScheduleSpec | None:
     return specs[0] if specs else None
 
 
-@operations("GET", "/{run_id}/output", Role.VIEWER, None)
+@operations("GET", "/{run_id}/output", Role.VIEWER)
 def get_output(page: CurrentPage, run_id: str) -> Response:
     """What a run returned, as a file."""
     run = page.book.runs.get(run_id)
@@ -225,13 +225,13 @@ def get_output(page: CurrentPage, run_id: str) -> Response:
     )
 
 
-@operations("GET", "/{run_id}/cancel", Role.OPERATOR, None)
+@operations("GET", "/{run_id}/cancel", Role.OPERATOR)
 def ask_cancel(page: CurrentPage, run_id: str) -> Response:
     """Whether to cancel it."""
     return _ask(page, run_id, "cancel")
 
 
-@operations("POST", "/{run_id}/cancel", Role.OPERATOR, None)
+@operations("POST", "/{run_id}/cancel", Role.OPERATOR)
 def do_cancel(page: CurrentPage, run_id: str, form: Submitted) -> Response:
     """Cancel it: at once, or by asking its node."""
 
@@ -242,13 +242,13 @@ def do_cancel(page: CurrentPage, run_id: str, form: Submitted) -> Response:
     return page.write(form, work, lambda *told: _ask(page, run_id, "cancel", *told))
 
 
-@operations("GET", "/{run_id}/retry", Role.OPERATOR, None)
+@operations("GET", "/{run_id}/retry", Role.OPERATOR)
 def ask_retry(page: CurrentPage, run_id: str, step: Text = None) -> Response:
     """Whether to run it again; the run of a flow perhaps from a step on."""
     return _ask(page, run_id, "retry", step=step or "")
 
 
-@operations("POST", "/{run_id}/retry", Role.OPERATOR, None)
+@operations("POST", "/{run_id}/retry", Role.OPERATOR)
 def do_retry(page: CurrentPage, run_id: str, form: Submitted) -> Response:
     """Open it again, as another attempt."""
     step = form["step"]

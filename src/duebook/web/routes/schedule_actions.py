@@ -50,13 +50,13 @@ def _ask(
     return page.render("action.html", status, **(common | values))
 
 
-@operations("GET", "/pause", Role.OPERATOR, None)
+@operations("GET", "/pause", Role.OPERATOR)
 def ask_pause(page: CurrentPage, name: str) -> Response:
     """Whether to pause it."""
     return _ask(page, name, "pause")
 
 
-@operations("POST", "/pause", Role.OPERATOR, None)
+@operations("POST", "/pause", Role.OPERATOR)
 def do_pause(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Pause it."""
 
@@ -69,7 +69,7 @@ def do_pause(page: CurrentPage, name: str, form: Submitted) -> Response:
     return page.write(form, work, _again(page, name, "pause", form))
 
 
-@operations("POST", "/resume", Role.OPERATOR, None)
+@operations("POST", "/resume", Role.OPERATOR)
 def do_resume(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Let it go on; who undoes a pause does not end one that somebody made since."""
 
@@ -85,19 +85,19 @@ def do_resume(page: CurrentPage, name: str, form: Submitted) -> Response:
     return page.write(form, work, _again(page, name, "resume", form))
 
 
-@operations("GET", "/resume", Role.OPERATOR, None)
+@operations("GET", "/resume", Role.OPERATOR)
 def ask_resume(page: CurrentPage, name: str) -> Response:
     """Whether to let it go on."""
     return _ask(page, name, "resume")
 
 
-@operations("GET", "/run", Role.OPERATOR, None)
+@operations("GET", "/run", Role.OPERATOR)
 def ask_run(page: CurrentPage, name: str) -> Response:
     """Whether to run it now, and with which payload."""
     return _ask(page, name, "run")
 
 
-@operations("POST", "/run", Role.OPERATOR, None)
+@operations("POST", "/run", Role.OPERATOR)
 def do_run(page: CurrentPage, name: str, form: Submitted) -> Response:
     """A run now."""
 
@@ -120,13 +120,13 @@ def _payload(text: str) -> dict[str, Any] | None:
     return value
 
 
-@operations("GET", "/move", Role.OPERATOR, None)
+@operations("GET", "/move", Role.OPERATOR)
 def ask_move(page: CurrentPage, name: str) -> Response:
     """When else its next due time should be."""
     return _ask(page, name, "move", next_due_at=_upcoming(page.book, name))
 
 
-@operations("POST", "/move", Role.OPERATOR, None)
+@operations("POST", "/move", Role.OPERATOR)
 def do_move(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Move only the next due time."""
 
@@ -153,13 +153,13 @@ def _upcoming(book: Book, name: str) -> datetime | None:
     return next(iter(book.schedules.preview(name, 1)), None)
 
 
-@operations("GET", "/skip-next", Role.OPERATOR, None)
+@operations("GET", "/skip-next", Role.OPERATOR)
 def ask_skip_next(page: CurrentPage, name: str) -> Response:
     """Whether to leave the next due time out."""
     return _ask(page, name, "skip-next", next_due_at=_upcoming(page.book, name))
 
 
-@operations("POST", "/skip-next", Role.OPERATOR, None)
+@operations("POST", "/skip-next", Role.OPERATOR)
 def do_skip_next(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Leave the next due time out."""
 
@@ -170,7 +170,7 @@ def do_skip_next(page: CurrentPage, name: str, form: Submitted) -> Response:
     return page.write(form, work, _again(page, name, "skip-next", form))
 
 
-@operations("GET", "/restore", Role.OPERATOR, None)
+@operations("GET", "/restore", Role.OPERATOR)
 def ask_restore(
     page: CurrentPage, name: str, at: Annotated[str, Query(max_length=40)] = ""
 ) -> Response:
@@ -185,7 +185,7 @@ def ask_restore(
     return _ask(page, schedule.name, "restore", given={"at": format_instant(moment)})
 
 
-@operations("POST", "/restore", Role.OPERATOR, None)
+@operations("POST", "/restore", Role.OPERATOR)
 def do_restore(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Take back what was said about a due time to come."""
 
@@ -200,13 +200,13 @@ def do_restore(page: CurrentPage, name: str, form: Submitted) -> Response:
     return page.write(form, work, again)
 
 
-@operations("GET", "/delete", Role.OPERATOR, None)
+@operations("GET", "/delete", Role.OPERATOR)
 def ask_delete(page: CurrentPage, name: str) -> Response:
     """Whether to delete it."""
     return _ask(page, name, "delete")
 
 
-@operations("POST", "/delete", Role.OPERATOR, None)
+@operations("POST", "/delete", Role.OPERATOR)
 def do_delete(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Delete it; its history stays."""
 
@@ -231,7 +231,7 @@ def _again(page: CurrentPage, name: str, action: str, form: Form) -> Any:
 # -- backfill: first a count, then the runs
 
 
-@operations("GET", "/backfill", Role.OPERATOR, None)
+@operations("GET", "/backfill", Role.OPERATOR)
 def ask_backfill(
     page: CurrentPage,
     name: str,
@@ -260,7 +260,7 @@ def ask_backfill(
     )
 
 
-@operations("POST", "/backfill", Role.OPERATOR, None)
+@operations("POST", "/backfill", Role.OPERATOR)
 def do_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Queue runs for past due times."""
 
@@ -288,7 +288,7 @@ def do_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
     return page.write(form, work, again)
 
 
-@operations("POST", "/undo-backfill", Role.OPERATOR, None)
+@operations("POST", "/undo-backfill", Role.OPERATOR)
 def do_undo_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Cancel those of its runs that nobody has begun."""
 
@@ -304,14 +304,14 @@ def do_undo_backfill(page: CurrentPage, name: str, form: Submitted) -> Response:
 # -- edit: first what would change, then the new definition
 
 
-@operations("GET", "/edit", Role.OPERATOR, None)
+@operations("GET", "/edit", Role.OPERATOR)
 def ask_edit(page: CurrentPage, name: str) -> Response:
     """The fields of its definition."""
     schedule, spec = _definition(page, name)
     return _edit_page(page, schedule, spec, texts_of(spec))
 
 
-@operations("POST", "/edit", Role.OPERATOR, None)
+@operations("POST", "/edit", Role.OPERATOR)
 def do_edit(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Show what would change, or put it in force."""
     schedule, spec = _definition(page, name)
@@ -416,7 +416,7 @@ def _preview_page(
     )
 
 
-@operations("GET", "/version", Role.OPERATOR, None)
+@operations("GET", "/version", Role.OPERATOR)
 def ask_version(
     page: CurrentPage, name: str, version: Annotated[str, Query(max_length=20)] = ""
 ) -> Response:
@@ -441,7 +441,7 @@ def _edited(book: Book, schedule: Schedule, earlier: ScheduleSpec) -> Edited:
     return book.schedules.preview_update(schedule.id, **changes)
 
 
-@operations("POST", "/version", Role.OPERATOR, None)
+@operations("POST", "/version", Role.OPERATOR)
 def do_version(page: CurrentPage, name: str, form: Submitted) -> Response:
     """Put an earlier definition in force again, over the one that its form was made for."""
     schedule = page.book.schedules.get(name)

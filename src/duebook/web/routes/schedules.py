@@ -55,7 +55,7 @@ def read_filters(**given: str | None) -> dict[str, Any]:
     return found
 
 
-@operations("GET", "/schedules", Role.VIEWER, None)
+@operations("GET", "/schedules", Role.VIEWER)
 def get_schedules(
     page: CurrentPage,
     text: Text = None,
@@ -124,7 +124,7 @@ def _made_again(page: CurrentPage, schedule_id: str) -> str:
     return schedule_id if page.may_define(latest.spec) else ""
 
 
-@operations("GET", "/schedules/{name}", Role.VIEWER, None)
+@operations("GET", "/schedules/{name}", Role.VIEWER)
 def get_schedule(
     page: CurrentPage,
     name: str,

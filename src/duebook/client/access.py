@@ -1,0 +1,198 @@
+"""What is done with templates, the audit, and what all namespaces share: nodes, queues, quotas and
+tokens; here or through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Protocol
+
+from duebook.client.arguments import JUDGED, By, Cursor, Given, Limit, QueueName, named
+from duebook.client.use_cases import needs_database, operation
+from duebook.ids import check_name
+from duebook.model.access import AccessToken, Role, read_namespaces, read_role
+from duebook.model.change import Change
+from duebook.model.fields import read_instant, whole
+from duebook.model.listing import Listing
+from duebook.model.node import LiveNode
+from duebook.model.queue import MOST, Queue, QueueLoad, Rate, read_rate
+from duebook.model.quota import NamespaceUse, check_quota_name
+from duebook.model.template import ScheduleTemplate
+from duebook.timetext import parse_instant
+
+__all__ = [
+    "AuditClient",
+    "NamespacesClient",
+    "NodesClient",
+    "QueuesClient",
+    "TemplatesClient",
+    "TokensClient",
+]
+
+# inside the classes below `list` is a method
+Changes = Listing[Change]
+NodeList = list[LiveNode]
+QueueList = list[QueueLoad]
+TemplateList = list[ScheduleTemplate]
+TokenList = list[AccessToken]
+Uses = list[NamespaceUse]
+
+_Template = Annotated[str, named("template")]
+_Namespace = Annotated[str, Given(send=check_quota_name)]
+_Instant = Annotated[str | datetime | None, Given("An instant.")]
+
+
+class NodesClient(Protocol):
+    @operation("list_nodes", "GET", "/nodes", Role.VIEWER, "nodes", shared=True)
+    def list(self) -> NodeList:
+        """Every node whose lease has not run out, by name.
+
+        A token for some namespaces sees the nodes that serve one of them, and counts only its own
+        runs.
+        """
+
+
+class QueuesClient(Protocol):
+    @operation("list_queues", "GET", "/queues", Role.VIEWER, "queue ls", shared=True)
+    def list(self) -> QueueList:
+        """The queues that have limits or work, by name.
+
+        A token for some namespaces sees the queues with work of its own, and how much of it there
+        is.
+        """
+
+    @operation("limit_queue", "PUT", "/queues/{name}", Role.ADMIN, "queue limit", everywhere=True)
+    def limit(
+        self,
+        name: QueueName,
+        concurrency: Annotated[int | None, Given(read=whole(0, MOST))] = None,
+        rate: Annotated[str | Rate | None, Given(read=read_rate)] = None,
+    ) -> Queue:
+        """Limit a queue over all nodes; a concurrency of 0 holds it."""
+
+    @operation(
+        *("free_queue", "DELETE", "/queues/{name}", Role.ADMIN, "queue free"),
+        status=204,
+        everywhere=True,
+    )
+    def free(self, name: QueueName) -> None:
+        """Lift the limits of a queue."""
+
+
+class TemplatesClient(Protocol):
+    @operation("list_templates", "GET", "/templates", Role.VIEWER, "template ls")
+    def list(self) -> TemplateList:
+        """The templates of a namespace, by name."""
+
+    @operation("get_template", "GET", "/templates/{name}", Role.VIEWER, "template show")
+    def get(self, name: _Template) -> ScheduleTemplate:
+        """One template."""
+
+    @operation("save_template", "PUT", "/templates/{name}", Role.OPERATOR, "template save")
+    def save(self, name: _Template, by: By = "", **defaults: Any) -> ScheduleTemplate:
+        """Keep some fields of a definition under a name; they replace all that it had."""
+
+    @operation(
+        *("remove_template", "DELETE", "/templates/{name}", Role.OPERATOR, "template rm"),
+        status=204,
+    )
+    def remove(self, name: _Template) -> None:
+        """Forget a template; the schedules that started from it stay."""
+
+
+class AuditClient(Protocol):
+    @operation("list_changes", "GET", "/audit", Role.VIEWER, "audit")
+    def list(
+        self,
+        kind: Annotated[
+            str | None,
+            Given("schedule, run, template, queue, token, namespace, sink or group."),
+        ] = None,
+        subject: Annotated[str | None, Given("The name of what was changed.")] = None,
+        by: Annotated[str | None, Given("Who, such as `token:ci`.")] = None,
+        since: _Instant = None,
+        until: _Instant = None,
+        cursor: Cursor = None,
+        limit: Limit = 100,
+        everywhere: Annotated[
+            bool, Given("Of all namespaces and of what they share; needs a token for all.")
+        ] = False,
+    ) -> Changes:
+        """What was changed in a namespace, the newest first; secrets are not in it."""
+
+
+class NamespacesClient(Protocol):
+    @operation("list_namespaces", "GET", "/namespaces", Role.VIEWER, "namespace ls", shared=True)
+    def list(self) -> Uses:
+        """The namespaces with schedules or a quota, as far as the token sees them."""
+
+    @operation(
+        *("limit_namespace", "PUT", "/namespaces/{name}", Role.ADMIN, "namespace limit"),
+        everywhere=True,
+    )
+    def limit(
+        self,
+        name: _Namespace,
+        schedules: Annotated[int | None, JUDGED] = None,
+        fires_per_minute: Annotated[float | None, JUDGED] = None,
+        payload_bytes: Annotated[int | None, JUDGED] = None,
+        definition_bytes: Annotated[int | None, JUDGED] = None,
+        max_priority: Annotated[int | None, JUDGED] = None,
+    ) -> NamespaceUse:
+        """Limit what a namespace may hold; what is there already stays.
+
+        The name `*` stands for every namespace that has no such limit of its own.
+        """
+
+    @operation(
+        *("free_namespace", "DELETE", "/namespaces/{name}", Role.ADMIN, "namespace free"),
+        status=204,
+        everywhere=True,
+    )
+    def free(self, name: _Namespace) -> None:
+        """Lift the quota of a namespace."""
+
+    @needs_database("counting a namespace anew")
+    def recount(self, name: str) -> tuple[int, int]: ...
+
+
+class TokensClient(Protocol):
+    @operation("list_tokens", "GET", "/tokens", Role.ADMIN, "token ls", everywhere=True)
+    def list(self) -> TokenList:
+        """Every token by name, also those that were revoked or expired; their secrets are gone."""
+
+    @operation(
+        *("create_token", "POST", "/tokens", Role.ADMIN, "token create"),
+        status=201,
+        errors=(409,),
+        everywhere=True,
+        keyless=True,
+        result=("", "token"),
+    )
+    def create(
+        self,
+        name: Annotated[str, Given(read=lambda _, value: check_name(value, "token"))],
+        role: Annotated[
+            str | Role,
+            Given(read=lambda _, value: read_role(value), send=lambda role: str(read_role(role))),
+        ],
+        namespaces: Annotated[
+            str | Sequence[str],
+            Given(read=lambda _, value: read_namespaces(value), send=read_namespaces),
+        ],
+        expires_at: Annotated[
+            str | datetime | None, Given(read=read_instant, send=parse_instant)
+        ] = None,
+    ) -> tuple[AccessToken, str]:
+        """A new token with its secret text, which nobody can show again."""
+
+    @operation(
+        *("revoke_token", "DELETE", "/tokens/{name}", Role.ADMIN, "token revoke"),
+        errors=(409,),
+        everywhere=True,
+    )
+    def revoke(self, name: Annotated[str, named("token")]) -> AccessToken:
+        """Revoke a token, by its name or id: from now on it opens nothing."""
+
+    @needs_database("checking a token")
+    def check(self, text: str) -> AccessToken | None: ...

@@ -1,0 +1,96 @@
+"""What is said about the arguments of use cases: in words, within which bounds, how the server
+reads them and how the remote client sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from duebook.errors import Invalid, NotFound, shorten
+from duebook.ids import check_name, looks_like_prefix, new_id
+from duebook.timetext import parse_instant
+
+__all__ = [
+    "AT_ONCE",
+    "JUDGED",
+    "LIMIT",
+    "NOT_SENT",
+    "By",
+    "Cursor",
+    "FlowName",
+    "Given",
+    "Limit",
+    "Payload",
+    "QueueName",
+    "RunId",
+    "ScheduleName",
+    "labels_in_query",
+    "named",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is asked of a value that a request gives."""
+
+    description: str = ""
+    alias: str | None = None
+    """its name in the request, where that is another than the argument's"""
+    ge: int | None = None
+    le: int | None = None
+    max_length: int | None = None
+    """of a text, or of a list"""
+    pattern: str | None = None
+    read: Callable[[str, Any], Any] | None = None
+    """how the server reads it from a body; None: as its type says"""
+    send: Callable[[Any], Any] | None = None
+    """what the remote client makes of it before it is sent; raises as the books would"""
+
+
+NOT_SENT: Final = Given("not sent")
+"""Said about what only the database itself takes."""
+
+
+JUDGED: Final = Given(read=lambda _, value: value)
+"""Said about what the use case itself judges, all at once."""
+
+
+def named(what: str, least: int = 0) -> Given:
+    """A name in a path."""
+
+    def check(value: object) -> str:
+        if isinstance(value, str) and len(value) >= least:
+            return value
+        raise Invalid(f"{what} {shorten(value)} is no text")
+
+    return Given(send=check)
+
+
+def _run_id(value: object) -> str:
+    if isinstance(value, str) and looks_like_prefix(value):
+        return value
+    raise NotFound(f'run "{shorten(value)}" does not exist; an id looks like {new_id()}')
+
+
+def labels_in_query(value: Any) -> Any:
+    """An object of labels as the texts that stand in a query."""
+    if isinstance(value, Mapping):
+        return [f"{name}:{text}" for name, text in value.items()]
+    return value
+
+
+By = Annotated[str, NOT_SENT]
+"""Who does it: through a server, whoever the token belongs to."""
+ScheduleName = Annotated[str, named("name")]
+RunId = Annotated[str, Given(send=_run_id)]
+FlowName = Annotated[str, named("flow", 1)]
+QueueName = Annotated[str, Given(send=lambda value: check_name(value, "queue"))]
+Payload = dict[str, Any] | None
+AT_ONCE: Final = Given(send=parse_instant)
+"""An instant whose text is read here already, as the books would."""
+Cursor = Annotated[
+    str | None, Given("The `next_cursor` of the page before; with the same question.")
+]
+LIMIT: Final = Given("At most; a page may be shorter, and have a next one.", ge=1, le=1000)
+Limit = Annotated[int, LIMIT]

@@ -1,0 +1,291 @@
+"""What is done with the log of events and with its readers, here or through a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+from duebook.book.consuming import Received
+from duebook.book.events import PARTITIONS
+from duebook.book.listeners import SINK_PARTITIONS
+from duebook.client.arguments import JUDGED, LIMIT, NOT_SENT, Cursor, Given, Limit, named
+from duebook.client.use_cases import needs_database, operation, part_of
+from duebook.delivery.courier import LEASE
+from duebook.errors import Invalid, shorten
+from duebook.model.access import Role
+from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
+from duebook.model.event import Event, EventPage, TopicUse
+from duebook.model.fields import read_text
+from duebook.model.listing import Listing
+from duebook.model.sink import ATTEMPTS
+
+__all__ = ["EventsClient"]
+
+# inside the class below `list` is a method
+Consumers = list[Consumer]
+Lags = list[Lag]
+Letters = Listing[DeadLetter]
+Listed = list[Event]
+Partitions = list[Partition]
+TopicList = list[TopicUse]
+
+F = TypeVar("F", bound=Callable[..., object])
+_Reader = Annotated[str, named("name")]
+_Letter = Annotated[str | None, Given(alias="event", read=read_text)]
+
+
+def _topics(topic: str | Sequence[str]) -> list[str] | None:
+    """What a request names: nothing for all of them."""
+    if topic == "*":
+        return None
+    return [topic] if isinstance(topic, str) else list(topic)
+
+
+def _read_topics(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return value
+    raise Invalid(f"{key} {shorten(value)} is no list of topics")
+
+
+def _read_options(key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise Invalid(f"{key} {shorten(value)} is no JSON object")
+
+
+class EventsClient(Protocol):
+    """The log of events of a namespace, and the groups and sinks that read it."""
+
+    @operation(
+        *("list_events", "GET", "/events", Role.VIEWER, "events tail"), media=("text/event-stream",)
+    )
+    def page(
+        self,
+        topic: Annotated[
+            str | Sequence[str] | None,
+            Given("All but life cycles, when it is left out.", send=_topics),
+        ] = None,
+        after: Annotated[int | None, Given("After this position.", ge=0, le=2**62)] = None,
+        since: Annotated[str | datetime | None, Given("Written then or later.")] = None,
+        limit: Annotated[
+            int, replace(LIMIT, send=lambda limit: min(limit, LIMIT.le or limit))
+        ] = 100,
+        *,
+        type: str | None = None,
+        key: str | None = None,
+        newest: Annotated[bool, Given("The newest first, back to that place.")] = False,
+        cursor: Cursor = None,
+    ) -> EventPage:
+        """The events of a namespace, in the order of the log; what is secret in their data is
+        hidden.
+
+        With `Accept: text/event-stream` a stream that goes on for ever, from the end of the log
+        unless `after` or `since` says otherwise: an event `event` for each, whose id is its
+        position.
+        """
+
+    @operation(
+        *("publish_event", "POST", "/events", Role.ADMIN),
+        no_cli="programs publish, and schedules with an event target",
+        status=201,
+        result="id",
+    )
+    def publish(
+        self,
+        topic: Annotated[str, JUDGED],
+        data: Annotated[Any, JUDGED] = None,
+        *,
+        key: Annotated[str, JUDGED] = "",
+        type: Annotated[str | None, JUDGED] = None,
+        connection: Annotated[Any, NOT_SENT] = None,
+    ) -> str:
+        """Write an event: whoever listens to its topic gets it."""
+
+    @operation(
+        "get_position", "GET", "/events/position", Role.VIEWER, "events tail", result="position"
+    )
+    def position(
+        self,
+        since: Annotated[str | datetime | None, Given("An instant; the end otherwise.")] = None,
+    ) -> int:
+        """The end of the log, or the position after which what was written then comes.
+
+        For a token that sees only some namespaces, that of the last event of this one up to there.
+        """
+
+    @operation("list_topics", "GET", "/events/topics", Role.VIEWER, "events topics")
+    def topics(self) -> TopicList:
+        """The topics of the last 50,000 positions of the log, by name."""
+
+    @operation(
+        *("list_consumers", "GET", "/events/consumers", Role.VIEWER),
+        *("events groups", "events sink ls"),
+    )
+    def consumers(self) -> Consumers:
+        """The groups and sinks of a namespace by name, with how far each is behind."""
+
+    @part_of("list_consumers", "items")
+    def lags(self) -> Lags: ...
+
+    @operation(
+        "get_consumer",
+        "GET",
+        "/events/consumers/{name}",
+        Role.VIEWER,
+        "events groups",
+        result="parts",
+    )
+    def partitions(self, name: _Reader) -> Partitions:
+        """A group or sink with its partitions: how far each has come, and whose it is."""
+
+    @operation(
+        *("save_sink", "PUT", "/events/consumers/{name}", Role.ADMIN, "events sink add"),
+        errors=(409,),
+        result=("", "secret"),
+    )
+    def add_sink(
+        self,
+        name: _Reader,
+        kind: Literal["kafka", "webhook"],
+        topic: Annotated[
+            str | Sequence[str] | None, Given(alias="topics", read=_read_topics, send=_topics)
+        ] = None,
+        *,
+        start: Annotated[str | int, JUDGED] = "end",
+        attempts: Annotated[int, JUDGED] = ATTEMPTS,
+        partitions: Annotated[int, JUDGED] = SINK_PARTITIONS,
+        **options: Annotated[Any, Given(alias="options", read=_read_options)],
+    ) -> tuple[Consumer, str | None]:
+        """Have relays publish events to a webhook or to Kafka, or change how.
+
+        It gets the events of its namespace. One that exists goes on where it is. The secret of a
+        webhook is made when none is given, and shown this once; `***` for a secret leaves it as it
+        is, as long as no endpoint changes: the URL, or Kafka's servers, token endpoint and
+        protocol.
+        """
+
+    @operation(
+        *("remove_consumer", "DELETE", "/events/consumers/{name}", Role.ADMIN, "events rm"),
+        status=204,
+    )
+    def remove(self, name: _Reader) -> None:
+        """Forget a group or sink: where it was, and its dead letters."""
+
+    @operation(
+        *("replay_events", "POST", "/events/consumers/{name}/replay", Role.OPERATOR),
+        "events replay",
+        result=("position", "partitions"),
+    )
+    def replay(
+        self,
+        name: _Reader,
+        after: Annotated[int | None, JUDGED] = None,
+        since: str | datetime | None = None,
+    ) -> tuple[int, int]:
+        """Have a group or sink get again what it got `after` a position, or `since` a time.
+
+        It is marked as a replay. What is no longer kept does not come again.
+        """
+
+    @operation("list_dead_letters", "GET", "/events/dead-letters", Role.VIEWER, "events dlq")
+    def dead_letters(
+        self,
+        name: Annotated[str | None, Given("Of this group or sink only.", alias="consumer")] = None,
+        limit: Limit = 100,
+        *,
+        cursor: Cursor = None,
+    ) -> Letters:
+        """What was not taken, and why; the newest first."""
+
+    @operation(
+        *("replay_dead_letters", "POST", "/events/consumers/{name}/dead-letters/replay"),
+        *(Role.OPERATOR, "events dlq"),
+        result="count",
+    )
+    def replay_dead(self, name: _Reader, event_id: _Letter = None) -> int:
+        """Deliver dead letters once more: one, or all of a group or sink."""
+
+    @operation(
+        *("drop_dead_letters", "POST", "/events/consumers/{name}/dead-letters/drop"),
+        *(Role.OPERATOR, "events dlq"),
+        result="count",
+    )
+    def drop_dead(self, name: _Reader, event_id: _Letter = None) -> int:
+        """Give dead letters up: one, or all of a group or sink."""
+
+    @operation(
+        *("get_event", "GET", "/events/{event_id}", Role.VIEWER), no_cli="`events tail` shows all"
+    )
+    def get(self, event_id: Annotated[str, named("event")]) -> Event:
+        """One event by its id."""
+
+    def list(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        limit: int = 100,
+        *,
+        type: str | None = None,
+        key: str | None = None,
+    ) -> Listed:
+        """The events after a position, or from a time on, in their order; all of them otherwise."""
+
+    def latest(
+        self,
+        topic: str | Sequence[str] | None = None,
+        limit: int = 20,
+        *,
+        type: str | None = None,
+        key: str | None = None,
+    ) -> Listed:
+        """The last events of the log, in their order."""
+
+    def tail(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        *,
+        type: str | None = None,
+        key: str | None = None,
+    ) -> Iterator[Event]:
+        """As `list`, and then what comes, for ever; from the end of the log on by default."""
+
+    def sinks(self) -> Consumers:
+        """The sinks among the consumers."""
+
+    @needs_database("consuming events")
+    def consume(
+        self,
+        topic: str | Sequence[str] | None,
+        group: str,
+        *,
+        start: str | int = "beginning",
+        batch: int = 100,
+        attempts: int = 5,
+        partitions: int = PARTITIONS,
+        lease: str | timedelta = LEASE,
+        follow: bool = True,
+    ) -> Iterator[Received]: ...
+
+    @needs_database("consuming events")
+    def consumer(
+        self,
+        topic: str | Sequence[str] | None,
+        group: str,
+        *,
+        start: str | int = "beginning",
+        batch: int = 100,
+        attempts: int = 5,
+        partitions: int = PARTITIONS,
+        lease: str | timedelta = LEASE,
+    ) -> Callable[[F], F]: ...
+
+    @needs_database("consuming events")
+    def serve(self, stop: threading.Event | None = None) -> None: ...

@@ -1,0 +1,139 @@
+"""What is done with flows, here or through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol
+
+from duebook.client.arguments import JUDGED, Cursor, FlowName, Given, Limit
+from duebook.client.use_cases import needs_database, operation, part_of
+from duebook.errors import Invalid, shorten
+from duebook.explain.flow_runs import FlowExplanation
+from duebook.model.access import Role
+from duebook.model.fields import check_payload, read_name
+from duebook.model.flow_view import FlowView
+from duebook.model.listing import Listing
+from duebook.model.run import Run
+
+__all__ = ["FlowsClient"]
+
+# inside the class below `list` is a method
+NameList = list[str]
+ProblemList = list[dict[str, Any]]
+RunList = list[Run]
+Views = Listing[FlowView]
+
+
+def _read_directory(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise Invalid(f"{key} {shorten(value)} is no name of a directory")
+    return value
+
+
+class FlowsClient(Protocol):
+    """Every method takes the name of a flow, or the id of a run of one; raises NotFound."""
+
+    @operation("list_flows", "GET", "/flows", Role.VIEWER, "flow ls")
+    def list(self, limit: Limit = 100, *, cursor: Cursor = None) -> Views:
+        """The flows of a namespace, by name, each with its latest run; and what is wrong with
+        files."""
+
+    @part_of("list_flows", "problems", limit=1)
+    def problems(self) -> ProblemList: ...
+
+    @operation(
+        *("validate_flow", "POST", "/flows/validate", Role.OPERATOR),
+        no_cli="`flow check` checks files without a server",
+        errors=(429,),
+        reads=True,
+        computes=True,
+        result="problems",
+    )
+    def validate(
+        self,
+        source: Annotated[str, JUDGED],
+        name: Annotated[str, Given(read=read_name)] = "flow",
+    ) -> ProblemList:
+        """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
+
+    @operation(
+        *("forget_flows", "POST", "/flows/forget", Role.ADMIN, "flow forget"),
+        errors=(409,),
+        result="names",
+    )
+    def forget(self, directory: Annotated[str, Given(read=_read_directory)]) -> NameList:
+        """Delete the flows of a directory that no node is given any more, with their schedules."""
+
+    @operation("get_flow", "GET", "/flows/{name}", Role.VIEWER, "flow show")
+    def get(self, name: FlowName) -> FlowView:
+        """One flow, with its steps, its params and its latest run."""
+
+    @operation("list_flow_runs", "GET", "/flows/{name}/runs", Role.VIEWER, "flow show")
+    def runs(self, name: FlowName, limit: Limit = 20) -> RunList:
+        """Its runs, the newest first."""
+
+    @operation(
+        *("start_flow", "POST", "/flows/{name}/start", Role.OPERATOR, "flow start"),
+        status=201,
+        errors=(409,),
+    )
+    def start(
+        self,
+        name: FlowName,
+        params: Annotated[Mapping[str, Any] | None, Given(read=check_payload)] = None,
+    ) -> Run:
+        """A run of the flow, now."""
+
+    @operation("stop_flow", "POST", "/flows/{name}/stop", Role.OPERATOR, "flow stop", errors=(409,))
+    def stop(self, name: FlowName) -> RunList:
+        """Cancel its runs that have not ended."""
+
+    @operation(
+        *("restart_flow", "POST", "/flows/{name}/restart", Role.OPERATOR, "flow restart"),
+        errors=(409,),
+    )
+    def restart(self, name: FlowName) -> FlowView:
+        """Stop it if it is running, wait as its file says, and start it."""
+
+    @operation(
+        *("get_performed_flow", "GET", "/flows/runs/{run_id}", Role.VIEWER, "flow retry"),
+        errors=(409,),
+    )
+    def performed(self, run_id: FlowName) -> FlowView:
+        """The flow as a run performs it, by the file that it began with; `last_run` is that run."""
+
+    @operation("list_steps", "GET", "/flows/runs/{run_id}/steps", Role.VIEWER, "flow show")
+    def steps(self, run_id: FlowName) -> RunList:
+        """The runs of the steps of a run, in the order in which they were made."""
+
+    @operation(
+        *("explain_flow_run", "GET", "/flows/runs/{run_id}/explain", Role.VIEWER, "explain"),
+        errors=(409,),
+    )
+    def explain(
+        self,
+        run_id: FlowName,
+        tz: Annotated[
+            str | None, Given("The zone of the times in the sentences; the schedule's.")
+        ] = None,
+    ) -> FlowExplanation:
+        """How far a run has come, in a sentence, and what each of its steps waits for."""
+
+    @operation(
+        *("retry_flow", "POST", "/flows/runs/{run_id}/retry", Role.OPERATOR, "flow retry"),
+        errors=(409,),
+    )
+    def retry(self, run_id: FlowName, step: Annotated[str | None, JUDGED] = None) -> Run:
+        """Go on with a run that has ended, from where it failed or from a step on."""
+
+    @needs_database("source()")
+    def source(self, name: str) -> str: ...
+
+    @needs_database("broken_source()")
+    def broken_source(self, name: str) -> str | None: ...
+
+    @needs_database("broken_file()")
+    def broken_file(self, place: str) -> str | None: ...
+
+    @needs_database("params()")
+    def params(self, run_id: str) -> dict[str, Any]: ...

@@ -1,0 +1,373 @@
+"""What is done with schedules, here or through a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Protocol, Unpack, overload
+
+from duebook.book.schedule_reader import MOST_PREVIEWED
+from duebook.book.schedules import Declared
+from duebook.client.arguments import (
+    AT_ONCE,
+    NOT_SENT,
+    By,
+    Cursor,
+    Given,
+    Limit,
+    Payload,
+    ScheduleName,
+    labels_in_query,
+)
+from duebook.client.use_cases import needs_database, operation
+from duebook.errors import Invalid, shorten
+from duebook.explain import Explanation
+from duebook.model.access import Role
+from duebook.model.acted import Acted, Action, Withdrawn
+from duebook.model.due_time import DueTime
+from duebook.model.edited import Drafted, Edited
+from duebook.model.fields import one_of
+from duebook.model.filters import ScheduleSort, Status
+from duebook.model.listing import Listing
+from duebook.model.plan import DueException
+from duebook.model.policies import Definition
+from duebook.model.run import Run
+from duebook.model.schedule import Revision, Schedule
+from duebook.store.values import LedgerEntry
+
+__all__ = ["SchedulesClient"]
+
+# inside the class below `list` is a method
+Entries = Listing[LedgerEntry]
+Explanations = list[Explanation]
+Listed = Listing[Schedule]
+DueTimeList = list[DueTime]
+Moments = list[datetime]
+NameList = list[str]
+Revisions = list[Revision]
+RunList = list[Run]
+Said = list[DueException]
+
+_DUE_FROM = Annotated[str | datetime | None, Given("Due from then on.")]
+_DUE_UNTIL = Annotated[str | datetime | None, Given("Due up to then.")]
+
+
+def _read_list(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return value
+    raise Invalid(f"{key} {shorten(value)} is no list")
+
+
+def _read_filter(key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise Invalid(f'{key} {shorten(value)} is no object such as {{"label": "team:sales"}}')
+
+
+class SchedulesClient(Protocol):
+    """Every method takes a name or an id; raises NotFound for schedules that do not exist."""
+
+    @operation("list_schedules", "GET", "/schedules", Role.VIEWER, "ls")
+    def list(
+        self,
+        *,
+        status: Status | None = None,
+        label: Annotated[
+            str | Sequence[str] | Mapping[str, str] | None,
+            Given("`team:sales`; several must all be there.", send=labels_in_query),
+        ] = None,
+        text: Annotated[
+            str | None,
+            Given("A part of the name or title, or the beginning of the name: `etl-*`."),
+        ] = None,
+        due_before: Annotated[str | datetime | None, Given("Active, and due before this.")] = None,
+        target: Annotated[
+            str | None,
+            Given(
+                "What they run: `task`, `task:digest`, `flow`, `flow:etl`, `command`, `http`, "
+                "`event`."
+            ),
+        ] = None,
+        problem: Annotated[bool | None, Given("Whether something is wrong.")] = None,
+        sort: ScheduleSort = "name",
+        cursor: Cursor = None,
+        limit: Limit = 100,
+    ) -> Listed:
+        """The schedules of a namespace, each with its latest run."""
+
+    @overload
+    def create(self, name: str, by: str = "", **definition: Unpack[Definition]) -> Schedule: ...
+
+    @overload
+    def create(
+        self, name: str, by: str = "", *, template: str | None, **definition: Any
+    ) -> Schedule: ...
+
+    @operation(
+        *("create_schedule", "POST", "/schedules", Role.OPERATOR, "add"), status=201, errors=(409,)
+    )
+    def create(
+        self, name: str, by: By = "", template: str | None = None, **definition: Any
+    ) -> Schedule:
+        """A new schedule, from a trigger, a target and policies.
+
+        `cron` may stand for the trigger, with `tz` beside it, and so may `frequency_unit`,
+        `frequency_time` and `start_ts`; `event_topic`, `event_type` and `event_data` may stand for
+        the target. Commands, requests and events need an admin; operators name tasks that workers
+        know. `enabled: false`, or `active: false`, creates it paused.
+        """
+
+    @operation("get_schedule", "GET", "/schedules/{name}", Role.VIEWER, "show")
+    def get(self, name: ScheduleName) -> Schedule:
+        """One schedule by its name or id, with its latest run."""
+
+    @operation(
+        *("replace_schedule", "PUT", "/schedules/{name}", Role.OPERATOR),
+        no_cli="`update` changes only the options that are given",
+        errors=(409, 428),
+    )
+    def replace(
+        self, name: ScheduleName, by: By = "", version: int | None = None, **definition: Any
+    ) -> Schedule:
+        """Replace the whole definition of a schedule.
+
+        Needs the version that it replaces, in `If-Match` or `version`; answers 409 when that is not
+        the latest.
+        """
+
+    @operation(
+        *("change_schedule", "PATCH", "/schedules/{name}", Role.OPERATOR, "update"), errors=(409,)
+    )
+    def update(
+        self, name: ScheduleName, by: By = "", version: int | None = None, **changes: Any
+    ) -> Schedule:
+        """Change some fields of a definition; null puts a policy back to its default.
+
+        `If-Match` or `version` is optional; with it, 409 when it is not the latest.
+        """
+
+    @operation(
+        *("delete_schedule", "DELETE", "/schedules/{name}", Role.OPERATOR, "rm"),
+        status=204,
+        errors=(409,),
+    )
+    def delete(self, name: ScheduleName, version: int | None = None) -> None:
+        """Delete a schedule: queued runs are cancelled, running ones finish, the name is free.
+
+        Its runs and its ledger can still be read.
+        """
+
+    @operation(
+        *("pause_schedule", "POST", "/schedules/{name}/pause", Role.OPERATOR, "pause"),
+        errors=(409,),
+    )
+    def pause(
+        self, name: ScheduleName, reason: str | None = None, until: str | datetime | None = None
+    ) -> Schedule:
+        """Nothing is decided until it is resumed, or by itself at `until`."""
+
+    @operation(
+        *("resume_schedule", "POST", "/schedules/{name}/resume", Role.OPERATOR, "resume"),
+        errors=(409,),
+    )
+    def resume(self, name: ScheduleName) -> Schedule:
+        """Go on; due times that fell meanwhile follow `on_resume`."""
+
+    @operation(
+        *("trigger_schedule", "POST", "/schedules/{name}/trigger", Role.OPERATOR, "run"),
+        status=201,
+        errors=(409,),
+    )
+    def trigger(self, name: ScheduleName, payload: Payload = None) -> Run:
+        """A run now; it uses up no due time, and is accepted also while the schedule is paused."""
+
+    @operation(
+        *("render_schedule", "POST", "/schedules/{name}/render", Role.OPERATOR, "run"), reads=True
+    )
+    def render(self, name: ScheduleName, payload: Payload = None) -> dict[str, Any]:
+        """What `trigger` would execute now, its templates rendered; nothing is queued."""
+
+    @operation(
+        *("reschedule", "POST", "/schedules/{name}/reschedule", Role.OPERATOR, "reschedule"),
+        errors=(409,),
+    )
+    def reschedule(
+        self,
+        name: ScheduleName,
+        at: Annotated[str | datetime, AT_ONCE],
+        due_at: Annotated[str | datetime | None, AT_ONCE] = None,
+    ) -> Schedule:
+        """Move only the next due time; one that is not in the future is due at once."""
+
+    @operation(
+        *("skip_next", "POST", "/schedules/{name}/skip-next", Role.OPERATOR, "skip-next"),
+        errors=(409,),
+        result=("schedule", "skipped_due_at"),
+    )
+    def skip_next(
+        self, name: ScheduleName, due_at: Annotated[str | datetime | None, AT_ONCE] = None
+    ) -> tuple[Schedule, datetime]:
+        """Leave the next due time out; it is recorded as `skipped_by_user`."""
+
+    @operation(
+        *("restore_due_time", "POST", "/schedules/{name}/restore", Role.OPERATOR, "restore"),
+        errors=(409,),
+    )
+    def restore(self, name: ScheduleName, at: Annotated[str | datetime, AT_ONCE]) -> Schedule:
+        """Take back that a due time to come is skipped, or was moved; `at` is when it was due."""
+
+    @operation(
+        *("preview_update", "POST", "/schedules/{name}/preview-update", Role.OPERATOR, "update"),
+        errors=(409, 429),
+        reads=True,
+        computes=True,
+    )
+    def preview_update(
+        self, name: ScheduleName, count: Annotated[int, NOT_SENT] = 10, **changes: Any
+    ) -> Edited:
+        """What a PATCH would do to the definition and the next ten due times; nothing is
+        changed."""
+
+    @operation(
+        *("backfill_schedule", "POST", "/schedules/{name}/backfill", Role.OPERATOR, "backfill"),
+        errors=(409,),
+    )
+    def backfill(
+        self,
+        name: ScheduleName,
+        start: str | datetime,
+        end: str | datetime,
+        reprocess: Annotated[str | None, Given(read=one_of(("failed", "all")))] = None,
+        dry_run: bool = False,
+    ) -> RunList | Moments:
+        """Queue runs for the past due times from `start` to `end` that have none.
+
+        `reprocess` opens runs there again: the failed ones, or all. With `dry_run` nothing happens.
+        """
+
+    @operation(
+        *("undo_backfill", "POST", "/schedules/{name}/undo-backfill", Role.OPERATOR, "backfill"),
+        errors=(409,),
+    )
+    def undo_backfill(
+        self,
+        name: ScheduleName,
+        start: str | datetime,
+        end: str | datetime,
+        queued_at: str | datetime,
+    ) -> Withdrawn:
+        """Cancel those runs of a backfill that nobody has begun."""
+
+    @operation(
+        *("preview_schedule", "GET", "/schedules/{name}/preview", Role.VIEWER, "preview"),
+        errors=(429,),
+        computes=True,
+    )
+    def preview(
+        self,
+        name: ScheduleName,
+        count: Annotated[int, Given("How many.", ge=1, le=MOST_PREVIEWED)] = 10,
+    ) -> DueTimeList:
+        """The next due times, with what was said about single ones; of a flow, also those at which
+        it is stopped or restarted."""
+
+    @operation(
+        *("explain_schedule", "GET", "/schedules/{name}/explain", Role.VIEWER, "explain"),
+        errors=(429,),
+        computes=True,
+    )
+    def explain(
+        self,
+        name: ScheduleName,
+        at: Annotated[
+            str | datetime | None,
+            Given("A due time; without an offset it is read in the schedule's zone."),
+        ] = None,
+        start: Annotated[str | datetime | None, Given("Every due time from here …")] = None,
+        end: Annotated[str | datetime | None, Given("… up to here.")] = None,
+        tz: Annotated[
+            str | None, Given("The zone of the times in the sentences; the schedule's.")
+        ] = None,
+    ) -> Explanation | Explanations:
+        """What became of a due time and why, in a sentence; or of each from `start` to `end`.
+
+        Deleted schedules answer as well.
+        """
+
+    @operation("list_ledger", "GET", "/schedules/{name}/ledger", Role.VIEWER, "show")
+    def ledger(
+        self,
+        name: ScheduleName,
+        limit: Limit = 20,
+        *,
+        reason: Annotated[str | None, Given("Such as `overlap` or `missed`.")] = None,
+        since: _DUE_FROM = None,
+        until: _DUE_UNTIL = None,
+        cursor: Cursor = None,
+    ) -> Entries:
+        """The due times that did not become runs, and why; the newest first."""
+
+    @operation(
+        *("list_revisions", "GET", "/schedules/{name}/revisions", Role.VIEWER),
+        no_cli="the dashboard compares them",
+    )
+    def revisions(self, name: ScheduleName) -> Revisions:
+        """Every definition that was in force, the first one first."""
+
+    @operation(
+        "list_exceptions", "GET", "/schedules/{name}/exceptions", Role.VIEWER, "preview", "show"
+    )
+    def exceptions(self, name: ScheduleName) -> Said:
+        """What was said about due times to come: skipped ones and moved ones."""
+
+    @operation(
+        *("create_schedules", "POST", "/bulk/schedules", Role.OPERATOR, "add"),
+        status=201,
+        errors=(409,),
+        bulk=True,
+    )
+    def create_many(
+        self,
+        definitions: Annotated[
+            Iterable[Mapping[str, Any]], Given(alias="schedules", read=_read_list, send=list)
+        ],
+        by: By = "",
+    ) -> Listed:
+        """Up to 10,000 new schedules, all or none.
+
+        What is wrong with any of them is named as `schedules[17].trigger`.
+        """
+
+    @operation(
+        *("act_on_schedules", "POST", "/bulk/actions", Role.OPERATOR),
+        *("pause", "resume", "rm", "skip-next"),
+        keyless=True,
+    )
+    def act(
+        self,
+        action: Action,
+        filter: Annotated[Mapping[str, Any], Given(read=_read_filter)],
+        dry_run: bool = False,
+        reason: str | None = None,
+        until: str | datetime | None = None,
+    ) -> Acted:
+        """Pause, resume, delete, trigger or skip the next due time of all that a filter finds.
+
+        With `dry_run` nothing happens but the count. It is done in batches: after a failure, the
+        same request does the rest.
+        """
+
+    @needs_database("declaring schedules")
+    def declare(self, name: str, by: str, **definition: Any) -> tuple[Schedule, Declared]: ...
+
+    @needs_database("looking at a schedule that is not made yet")
+    def preview_create(self, name: str, count: int = 10, **definition: Any) -> Drafted: ...
+
+    @needs_database("acting on chosen schedules in one transaction")
+    def act_on(
+        self,
+        action: Action,
+        names: Sequence[str],
+        reason: str | None = None,
+        until: str | datetime | None = None,
+    ) -> NameList: ...
