@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from duebook.book import Book
-    from duebook.model.enqueued import EnqueuePolicies
+    from duebook.model.policies import EnqueuePolicies
 
 __all__ = ["PARTS", "TABLE", "Client"]
 
