@@ -64,9 +64,7 @@ class ScheduleAudit(Auditor):
             [Change(0, *common, new.name, new.id, None, new.spec.to_shown()) for new in made]
         )
 
-    def edited(
-        self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec, by: str
-    ) -> None:
+    def edited(self, tx: Tx, schedule: Schedule, was: ScheduleSpec, is_now: ScheduleSpec) -> None:
         """Secrets are compared, and not shown."""
         old, new = was.to_json(), is_now.to_json()
         fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
@@ -74,7 +72,7 @@ class ScheduleAudit(Auditor):
             {key: form[key] for key in fields}
             for form in (was.to_shown(fields), is_now.to_shown(fields))
         )
-        self.note(tx, "update", SCHEDULE, schedule.name, schedule.id, before, after, by)
+        self.note(tx, "update", SCHEDULE, schedule.name, schedule.id, before, after)
 
     def deleted(self, tx: Tx, schedules: Sequence[Schedule]) -> None:
         common = tx.now, self.by, self.namespace, "delete", SCHEDULE
@@ -85,18 +83,10 @@ class ScheduleAudit(Auditor):
             ]
         )
 
-    def acted(self, tx: Tx, action: str, snapshot: Snapshot, **more: Any) -> Schedule:
-        """Its status changed; returns it as it is now."""
-        schedule = tx.schedules.get_schedule(snapshot.schedule_id)
-        after = {"status": schedule.status} | _given(more)
-        before = {"status": snapshot.status}
-        self.note(tx, action, SCHEDULE, schedule.name, schedule.id, before, after)
-        return schedule
-
     def acted_on(
         self, tx: Tx, action: str, done: Sequence[tuple[Snapshot, str]], **more: Any
     ) -> None:
-        """As `acted`, for many: each with the status that it has now."""
+        """Their status changed: each with the one that it has now."""
         common = tx.now, self.by, self.namespace, action, SCHEDULE
         given = _given(more)
         tx.audit.record(

@@ -7,13 +7,13 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from duebook.book.actions import STATES, act, refuse_past_end
 from duebook.book.checks import (
     check_definition,
     never_due,
     refuse_circle,
     refuse_past,
 )
-from duebook.book.manual_runs import begin
 from duebook.book.quotas import admit
 from duebook.book.templates import target_of
 from duebook.errors import Invalid, NotFound, quoted, shorten
@@ -21,21 +21,12 @@ from duebook.ids import new_id
 from duebook.model.acted import Acted
 from duebook.model.aliases import read_enabled
 from duebook.model.definition import load_changes
-from duebook.model.plan import DueException
 from duebook.model.schedule import InvalidSchedule, Schedule
 from duebook.planner import (
     first_plan,
     next_control,
-    pause_unread,
-    plan,
-    plan_end,
-    plan_pause,
-    plan_resume,
-    resume_unread,
-    upcoming,
 )
 from duebook.store.values import NewSchedule
-from duebook.timetext import format_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,11 +37,9 @@ if TYPE_CHECKING:
     from duebook.model.acted import Action, Pause
     from duebook.model.filters import ScheduleFilter
     from duebook.model.listing import Found, PagePosition
-    from duebook.model.plan import Snapshot
     from duebook.model.schedule import ScheduleSpec
     from duebook.model.target import Target
     from duebook.model.template import ScheduleTemplate
-    from duebook.model.unreadable import Salvaged
     from duebook.store.base import Store, Tx
     from duebook.targets.task import Tasks
 
@@ -62,7 +51,6 @@ __all__ = [
     "create_all",
     "first_state",
     "read_all",
-    "refuse_past_end",
 ]
 
 MOST_AT_ONCE: Final = 10_000
@@ -297,7 +285,7 @@ def act_on_named(
     def work(tx: Tx) -> list[str]:
         ids = tx.schedules.list_taken(audit.namespace, names)
         refuse_past_end(tx, pause)
-        done = _act(tx, audit, action, list(ids.values()), pause) if ids else set()
+        done = act(tx, audit, action, list(ids.values()), pause) if ids else set()
         return [name for name, id_ in ids.items() if id_ in done]
 
     return store.transact(work)
@@ -325,7 +313,7 @@ def _batches(
     store: Store, namespace: str, action: Action, wanted: ScheduleFilter
 ) -> Iterator[dict[str, str]]:
     """The names of those in the state for it, by their id."""
-    state = _STATES.get(action, wanted.status)
+    state = STATES.get(action, wanted.status)
     if wanted.status not in (None, state):
         return
     wanted = replace(wanted, status=state)
@@ -344,102 +332,4 @@ def _find(
 def _done(
     store: Store, audit: ScheduleAudit, action: Action, ids: list[str], pause: Pause
 ) -> set[str]:
-    return store.transact(lambda tx: _act(tx, audit, action, ids, pause)) if ids else set()
-
-
-def refuse_past_end(tx: Tx, pause: Pause) -> None:
-    """Raises Invalid for a pause that would be over already."""
-    if pause.until is not None and pause.until <= tx.now:
-        raise Invalid(f"until {format_instant(pause.until)} is in the past")
-
-
-_STATES: Final[dict[str, Any]] = {"pause": "active", "resume": "paused", "skip_next": "active"}
-
-
-def _act(
-    tx: Tx, audit: ScheduleAudit, action: Action, ids: Sequence[str], pause: Pause
-) -> set[str]:
-    """Do it to schedules; returns those that it could be done to."""
-    if action == "delete":
-        return delete_all(tx, audit, ids)
-    state = _STATES.get(action)
-    snapshots = [s for s in tx.plans.snapshots(ids) if state in (None, s.status)]
-    match action:
-        case "pause":
-            return _pause(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state), pause)
-        case "resume":
-            return _resume(tx, audit, snapshots, _unreadable(tx, ids, snapshots, state))
-        case "trigger":
-            for snapshot in snapshots:
-                audit.told(tx, "trigger", snapshot, run_id=begin(tx, snapshot))
-        case "skip_next":
-            return _skip_next(tx, audit, snapshots)
-    return {snapshot.schedule_id for snapshot in snapshots}
-
-
-def _unreadable(
-    tx: Tx, ids: Sequence[str], read: Sequence[Snapshot], state: str | None
-) -> list[Salvaged]:
-    """Those in the state whose definitions cannot be read."""
-    if len(read) == len(ids):
-        return []
-    return [salvaged for salvaged in tx.plans.salvage(ids) if salvaged.snapshot.status == state]
-
-
-def _pause(
-    tx: Tx,
-    audit: ScheduleAudit,
-    snapshots: Sequence[Snapshot],
-    unreadable: Sequence[Salvaged],
-    pause: Pause,
-) -> set[str]:
-    every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
-    plans = [plan_pause(snapshot, tx.now) for snapshot in snapshots]
-    plans += [pause_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
-    tx.plans.pause(plans, pause.reason, pause.until)
-    for salvaged in unreadable:
-        tx.plans.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, pause.until)
-    paused = [(s, "paused") for s in every]
-    audit.acted_on(tx, "pause", paused, reason=pause.reason, until=pause.until)
-    return {snapshot.schedule_id for snapshot in every}
-
-
-def _resume(
-    tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot], unreadable: Sequence[Salvaged]
-) -> set[str]:
-    every = [*snapshots, *(salvaged.snapshot for salvaged in unreadable)]
-    plans = [plan_resume(snapshot, tx.now) for snapshot in snapshots]
-    plans += [resume_unread(salvaged.snapshot, tx.now) for salvaged in unreadable]
-    tx.plans.commit(plans, None)
-    for salvaged in unreadable:
-        tx.plans.mark_problem(salvaged.snapshot.schedule_id, salvaged.problem, tx.now)
-    audit.acted_on(tx, "resume", [(s, p.status) for s, p in zip(every, plans, strict=True)])
-    return {snapshot.schedule_id for snapshot in every}
-
-
-def _skip_next(tx: Tx, audit: ScheduleAudit, snapshots: Sequence[Snapshot]) -> set[str]:
-    skipped: dict[str, datetime] = {}
-    for snapshot in snapshots:
-        if next_due_at := next(upcoming(snapshot, tx.now), None):
-            tx.schedules.add_exception(snapshot.schedule_id, DueException(next_due_at, "skip"))
-            skipped[snapshot.schedule_id] = next_due_at
-    changed = tx.plans.snapshots(list(skipped))
-    plans = [plan(snapshot, tx.now) for snapshot in changed]
-    tx.plans.commit(plans, None)
-    for snapshot, planned in zip(changed, plans, strict=True):
-        was = skipped[snapshot.schedule_id]
-        audit.moved(tx, "skip_next", snapshot, was, planned.next_due_at)
-    return set(skipped)
-
-
-def delete_all(tx: Tx, audit: ScheduleAudit, ids: Sequence[str]) -> set[str]:
-    """Delete schedules, whatever they do; returns those that had not been."""
-    snapshots = {snapshot.schedule_id: snapshot for snapshot in tx.plans.snapshots(ids)}
-    ended = [
-        # what nobody here can read has due times that nobody here can count
-        (schedule, plan_end(snapshots[schedule.id], tx.now) if schedule.id in snapshots else ())
-        for schedule in tx.schedules.get_schedules(ids)
-    ]
-    tx.schedules.delete_schedules(ended)
-    audit.deleted(tx, [schedule for schedule, _ in ended])
-    return {schedule.id for schedule, _ in ended}
+    return store.transact(lambda tx: act(tx, audit, action, ids, pause)) if ids else set()

@@ -1,22 +1,30 @@
-"""What an edit begins with: the definition in force, or what can be read of it."""
+"""An edit: the definition in force, or what can be read of it, and the one that replaces it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from duebook.book.checks import refuse_circle, refuse_past, refuse_payload, refuse_templates
+from duebook.book.quotas import admit
+from duebook.book.widening import find_missed
 from duebook.model.aliases import canonical
 from duebook.model.definition import load_changes
 from duebook.model.schedule import InvalidSchedule
 from duebook.model.unreadable import is_field
+from duebook.planner import plan_edit, plan_repair
 
 if TYPE_CHECKING:
+    from duebook.book.audit import ScheduleAudit
+    from duebook.book.rights import Rights
     from duebook.model.plan import Snapshot
     from duebook.model.schedule import Schedule, ScheduleSpec
     from duebook.model.target import Target
     from duebook.model.unreadable import Salvaged
     from duebook.store.base import Tx
+    from duebook.targets.task import Tasks
 
-__all__ = ["current_spec", "find_unreadable", "form_after", "target_in_force"]
+__all__ = ["current_spec", "find_unreadable", "form_after", "put_in_force", "target_in_force"]
 
 
 def find_unreadable(tx: Tx, schedule: Schedule) -> Salvaged | None:
@@ -61,6 +69,38 @@ def form_after(
         raise InvalidSchedule(left)
     given = {key: value for key, value in changes.items() if _sets(key, value, salvaged)}
     return salvaged.snapshot.spec, {**salvaged.form, **given}
+
+
+def put_in_force(
+    tx: Tx,
+    schedule: Schedule,
+    spec: ScheduleSpec,
+    tasks: Tasks,
+    rights: Rights,
+    audit: ScheduleAudit,
+) -> Schedule:
+    """Put a definition in force by the edit rule; what says nothing new changes nothing."""
+    salvaged = find_unreadable(tx, schedule)
+    snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
+    spec = spec.anchored(schedule.created_at)
+    if spec == snapshot.spec and salvaged is None:
+        return schedule
+    rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
+    refuse_templates(spec)
+    refuse_payload(tasks, spec, schedule.namespace)
+    if spec.triggers != snapshot.spec.triggers:
+        refuse_past(spec, tx.now)
+    refuse_circle(tx, schedule.namespace, schedule.name, spec)
+    if salvaged is None:
+        planned = plan_edit(snapshot, spec, tx.now)
+    else:
+        planned = plan_repair(salvaged, spec, tx.now)
+    tx.schedules.update_schedule(schedule, spec, planned, audit.by)
+    admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
+    audit.edited(tx, schedule, snapshot.spec, spec)
+    missed = find_missed(tx, schedule, snapshot, spec)
+    edited = tx.schedules.get_schedule(schedule.id)
+    return replace(edited, notes=(missed.note,)) if missed else edited
 
 
 def _remedy(field: str) -> str:

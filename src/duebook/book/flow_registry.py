@@ -7,8 +7,8 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from duebook.book.actions import delete_all
 from duebook.book.audit import ScheduleAudit
-from duebook.book.bulk import delete_all
 from duebook.book.schedules import Schedules
 from duebook.errors import Conflict, DuebookError, Unavailable, shorten
 from duebook.flows.problems import Problem

@@ -7,6 +7,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from duebook.book.actions import STATES, act, delete_all, refuse_past_end
 from duebook.book.audit import ScheduleAudit
 from duebook.book.backfill import fill, find_missing, find_queued
 from duebook.book.bulk import (
@@ -16,24 +17,20 @@ from duebook.book.bulk import (
     create_all,
     first_state,
     read_all,
-    refuse_past_end,
 )
 from duebook.book.checks import (
     check_definition,
     named_spec,
     refuse_circle,
-    refuse_decided,
-    refuse_past,
     refuse_payload,
-    refuse_templates,
 )
-from duebook.book.editing import current_spec, find_unreadable, form_after, target_in_force
+from duebook.book.due_times import reschedule, restore, skip_next
+from duebook.book.editing import current_spec, form_after, put_in_force
 from duebook.book.manual_runs import begin
 from duebook.book.quotas import admit, refuse_large_payload
 from duebook.book.rights import UNLIMITED, Rights
 from duebook.book.schedule_reader import LAST, ScheduleReader, read_edit, read_range, with_latest
 from duebook.book.templates import find_template, target_of
-from duebook.book.widening import find_missed
 from duebook.errors import Conflict, Invalid, NotFound, shorten
 from duebook.model.acted import ACTIONS, Pause, Withdrawn
 from duebook.model.aliases import read_enabled
@@ -42,21 +39,11 @@ from duebook.model.edited import Drafted
 from duebook.model.fields import check_payload, read_text
 from duebook.model.filters import load_schedule_filter
 from duebook.model.listing import Listing
-from duebook.model.plan import DueException
 from duebook.model.target import CommandTarget, payload_variables
 from duebook.planner import (
     DueTimes,
-    pause_unread,
-    plan,
-    plan_edit,
-    plan_end,
-    plan_pause,
-    plan_repair,
-    plan_resume,
-    resume_unread,
-    upcoming,
 )
-from duebook.timetext import format_instant, parse_instant
+from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,6 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["Declared", "Schedules"]
 
 Declared = Literal["created", "changed", "unchanged"]
+NO_PAUSE: Final = Pause()
 WITHDRAWN_AT_ONCE: Final = 500
 """Runs that one transaction takes back."""
 
@@ -149,7 +137,7 @@ class Schedules(ScheduleReader):
         def work(tx: Tx) -> Drafted:
             self._rights.refuse(tx, spec.target)
             new = first_state(Wanted(name, spec, enabled=True), self._namespace, tx.now)
-            if self._exists(tx, name):
+            if tx.schedules.list_taken(self._namespace, [name]):
                 raise Conflict(f'schedule "{name}" exists already; choose another name')
             due = DueTimes(new.spec, (), tx.now, name, self._budget).among(tx.now, LAST)
             most = count if spec.max_runs is None else min(count, spec.max_runs)
@@ -241,29 +229,8 @@ class Schedules(ScheduleReader):
             return self._store.transact(work)
 
     def _edit(self, tx: Tx, schedule: Schedule, spec: ScheduleSpec, by: str) -> Schedule:
-        """Put a definition in force by the edit rule; what says nothing new changes nothing."""
-        salvaged = find_unreadable(tx, schedule)
-        snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
-        spec = spec.anchored(schedule.created_at)
-        if spec == snapshot.spec and salvaged is None:
-            return schedule
-        self._rights.refuse(tx, spec.target, target_in_force(snapshot, salvaged))
-        refuse_templates(spec)
-        refuse_payload(self._tasks, spec, self._namespace)
-        if spec.triggers != snapshot.spec.triggers:
-            refuse_past(spec, tx.now)
-        refuse_circle(tx, schedule.namespace, schedule.name, spec)
-        if salvaged is None:
-            planned = plan_edit(snapshot, spec, tx.now)
-        else:
-            planned = plan_repair(salvaged, spec, tx.now)
-        maker = by or self._audit.by
-        tx.schedules.update_schedule(schedule, spec, planned, maker)
-        admit(tx, schedule.namespace, [(schedule.name, spec)], snapshot.spec)
-        self._audit.edited(tx, schedule, snapshot.spec, spec, maker)
-        missed = find_missed(tx, schedule, snapshot, spec)
-        edited = tx.schedules.get_schedule(schedule.id)
-        return replace(edited, notes=(missed.note,)) if missed else edited
+        maker = ScheduleAudit(self._namespace, by) if by else self._audit
+        return put_in_force(tx, schedule, spec, self._tasks, self._rights, maker)
 
     def update(
         self, name: str, by: str = "", version: int | None = None, **changes: Any
@@ -320,8 +287,15 @@ class Schedules(ScheduleReader):
         if enabled == (schedule.status != "paused"):
             return schedule
         if enabled:
-            return self._resume(tx, schedule)
-        return self._pause(tx, schedule) if schedule.status == "active" else schedule
+            return self._do(tx, "resume", schedule)
+        return self._do(tx, "pause", schedule) if schedule.status == "active" else schedule
+
+    def _do(self, tx: Tx, action: Action, schedule: Schedule, pause: Pause = NO_PAUSE) -> Schedule:
+        """Raises Conflict when it is not in the state for it."""
+        if not act(tx, self._audit, action, [schedule.id], pause):
+            status = tx.schedules.get_schedule(schedule.id).status
+            _refuse_state(schedule.name, status, STATES[action])
+        return tx.schedules.get_schedule(schedule.id)
 
     def delete(self, name: str, version: int | None = None) -> None:
         """Queued runs are cancelled, running ones finish, the name is free again.
@@ -331,10 +305,8 @@ class Schedules(ScheduleReader):
 
         def work(tx: Tx) -> None:
             schedule = self._of_version(tx, name, version)
-            # what nobody here can read has due times that nobody here can count
-            skips = plan_end(tx.plans.snapshot(schedule.id), tx.now) if schedule.spec else ()
-            tx.schedules.delete_schedules([(schedule, skips)])
-            self._audit.deleted(tx, [schedule])
+            if not delete_all(tx, self._audit, [schedule.id]):
+                raise NotFound(f'schedule "{schedule.name}" is deleted')
 
         self._store.transact(work)
 
@@ -351,25 +323,9 @@ class Schedules(ScheduleReader):
             schedule = tx.schedules.get_schedule(self._find(tx, name))
             _refuse_state(name, schedule.status, "active")
             refuse_past_end(tx, pause)
-            return with_latest(tx, self._pause(tx, schedule, pause.reason, pause.until))
+            return with_latest(tx, self._do(tx, "pause", schedule, pause))
 
         return self._store.transact(work)
-
-    def _pause(
-        self,
-        tx: Tx,
-        schedule: Schedule,
-        reason: str | None = None,
-        until: datetime | None = None,
-    ) -> Schedule:
-        salvaged = find_unreadable(tx, schedule)
-        snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
-        _refuse_state(schedule.name, snapshot.status, "active")
-        paused = plan_pause if salvaged is None else pause_unread
-        tx.plans.pause([paused(snapshot, tx.now)], reason, until)
-        if salvaged is not None:
-            tx.plans.mark_problem(schedule.id, salvaged.problem, until)
-        return self._audit.acted(tx, "pause", snapshot, reason=reason, until=until)
 
     def resume(self, name: str) -> Schedule:
         """Go on; due times that fell meanwhile follow `on_resume`."""
@@ -377,19 +333,9 @@ class Schedules(ScheduleReader):
         def work(tx: Tx) -> Schedule:
             schedule = tx.schedules.get_schedule(self._find(tx, name))
             _refuse_state(name, schedule.status, "paused")
-            return with_latest(tx, self._resume(tx, schedule))
+            return with_latest(tx, self._do(tx, "resume", schedule))
 
         return self._store.transact(work)
-
-    def _resume(self, tx: Tx, schedule: Schedule) -> Schedule:
-        salvaged = find_unreadable(tx, schedule)
-        snapshot = tx.plans.snapshot(schedule.id) if salvaged is None else salvaged.snapshot
-        _refuse_state(schedule.name, snapshot.status, "paused")
-        resumed = plan_resume if salvaged is None else resume_unread
-        tx.plans.commit([resumed(snapshot, tx.now)], None)
-        if salvaged is not None:
-            tx.plans.mark_problem(schedule.id, salvaged.problem, tx.now)
-        return self._audit.acted(tx, "resume", snapshot)
 
     def trigger(self, name: str, payload: dict[str, Any] | None = None) -> Run:
         """A run now; uses up no due time, and is accepted also while paused.
@@ -424,22 +370,8 @@ class Schedules(ScheduleReader):
         moment, meant = parse_instant(at), None if due_at is None else parse_instant(due_at)
 
         def work(tx: Tx) -> Schedule:
-            snapshot, next_due_at = self._next(tx, name)
-            _refuse_other(next_due_at, meant)
-            if moment <= tx.now:  # behind the watermark it is due at once, and not missed
-                tx.plans.commit([plan(snapshot, tx.now)], None)
-            refuse_decided(tx, snapshot, moment)
-            moved = {_where_from(snapshot, next_due_at)}
-            if next_due_at not in moved:
-                tx.schedules.remove_exception(
-                    snapshot.schedule_id, DueException(next_due_at, "moved_here")
-                )
-                if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
-                    moved.add(next_due_at)  # it had been moved onto another one: both move on
-            away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
-            said = self._say(tx, snapshot, *away, DueException(moment, "moved_here"))
-            self._audit.moved(tx, "reschedule", snapshot, next_due_at, moment)
-            return said
+            moved = reschedule(tx, self._audit, self._active(tx, name), moment, meant)
+            return with_latest(tx, moved)
 
         return self._store.transact(work)
 
@@ -453,11 +385,8 @@ class Schedules(ScheduleReader):
         meant = None if due_at is None else parse_instant(due_at)
 
         def work(tx: Tx) -> tuple[Schedule, datetime]:
-            snapshot, next_due_at = self._next(tx, name)
-            _refuse_other(next_due_at, meant)
-            said = self._say(tx, snapshot, DueException(next_due_at, "skip"))
-            self._audit.moved(tx, "skip_next", snapshot, next_due_at, said.next_due_at)
-            return said, next_due_at
+            left, due = skip_next(tx, self._audit, self._active(tx, name), meant)
+            return with_latest(tx, left), due
 
         return self._store.transact(work)
 
@@ -469,23 +398,8 @@ class Schedules(ScheduleReader):
         moment = parse_instant(at)
 
         def work(tx: Tx) -> Schedule:
-            snapshot, next_due_at = self._next(tx, name, needed=False)
-            said = [
-                e for e in tx.schedules.list_exceptions(snapshot.schedule_id) if e.due_at == moment
-            ]
-            taken = [e for e in said if e.kind in ("skip", "moved_away")]
-            if not taken:
-                raise Conflict(f"nothing was said about due time {format_instant(moment)}")
-            if min(moment, *(e.moved_to or moment for e in taken)) <= tx.now:
-                raise Conflict(f"due time {format_instant(moment)} was decided already")
-            for exception in taken:
-                tx.schedules.remove_exception(snapshot.schedule_id, exception)
-                if exception.moved_to is not None:
-                    here = DueException(exception.moved_to, "moved_here")
-                    tx.schedules.remove_exception(snapshot.schedule_id, here)
-            restored = self._say(tx, snapshot)
-            self._audit.moved(tx, "restore", snapshot, next_due_at or moment, restored.next_due_at)
-            return restored
+            restored = restore(tx, self._audit, self._active(tx, name), moment)
+            return with_latest(tx, restored)
 
         return self._store.transact(work)
 
@@ -550,13 +464,6 @@ class Schedules(ScheduleReader):
             self._audit.told(tx, "undo_backfill", snapshot, runs=taken)
         return taken
 
-    def _exists(self, tx: Tx, name: str) -> bool:
-        try:
-            self._find(tx, name)
-        except NotFound:
-            return False
-        return True
-
     def _of_version(self, tx: Tx, name: str, version: int | None) -> Schedule:
         schedule = tx.schedules.get_schedule(self._find(tx, name))
         if version is not None and version != schedule.version:
@@ -566,47 +473,15 @@ class Schedules(ScheduleReader):
             )
         return schedule
 
-    def _in_state(self, tx: Tx, name: str, status: str) -> Snapshot:
+    def _active(self, tx: Tx, name: str) -> Snapshot:
         snapshot = tx.plans.snapshot(self._find(tx, name))
-        _refuse_state(name, snapshot.status, status)
+        _refuse_state(name, snapshot.status, "active")
         return snapshot
-
-    @overload
-    def _next(self, tx: Tx, name: str) -> tuple[Snapshot, datetime]: ...
-
-    @overload
-    def _next(
-        self, tx: Tx, name: str, needed: Literal[False]
-    ) -> tuple[Snapshot, datetime | None]: ...
-
-    def _next(self, tx: Tx, name: str, needed: bool = True) -> tuple[Snapshot, datetime | None]:
-        """An active schedule, and its next due time, which may be `needed`."""
-        snapshot = self._in_state(tx, name, "active")
-        next_due_at = next(upcoming(snapshot, tx.now), None)
-        if next_due_at is None and needed:
-            raise Conflict(f'schedule "{name}" has no next due time')
-        return snapshot, next_due_at
-
-    def _say(self, tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
-        """Record what a person said about due times, and plan anew with it."""
-        for exception in exceptions:
-            tx.schedules.add_exception(snapshot.schedule_id, exception)
-        tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)
-        return with_latest(tx, tx.schedules.get_schedule(snapshot.schedule_id))
 
 
 def _refuse_state(name: str, status: str, needed: str) -> None:
     if status != needed:
         raise Conflict(f'schedule "{name}" is {status}, not {needed}')
-
-
-def _refuse_other(next_due_at: datetime, meant: datetime | None) -> None:
-    """Who looked at one due time does not act on another."""
-    if meant is not None and meant != next_due_at:
-        raise Conflict(
-            f"due time {format_instant(meant)} is not the next one; "
-            f"that is {format_instant(next_due_at)}"
-        )
 
 
 def _read_action(action: str, reason: str | None, until: str | datetime | None) -> Pause:
@@ -618,9 +493,3 @@ def _read_action(action: str, reason: str | None, until: str | datetime | None) 
     if reason is not None:
         read_text("reason", reason)
     return Pause(reason, None if until is None else parse_instant(until))
-
-
-def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
-    """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
-    moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
-    return next(moved, due_at)

@@ -1,0 +1,96 @@
+"""What people say about single due times, in a transaction: move the next one, skip it, undo it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from duebook.book.checks import refuse_decided
+from duebook.errors import Conflict
+from duebook.model.plan import DueException
+from duebook.planner import DueTimes, plan, upcoming
+from duebook.timetext import format_instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duebook.book.audit import ScheduleAudit
+    from duebook.model.plan import Snapshot
+    from duebook.model.schedule import Schedule
+    from duebook.store.base import Tx
+
+__all__ = ["reschedule", "restore", "skip_next"]
+
+
+def reschedule(
+    tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, moment: datetime, meant: datetime | None
+) -> Schedule:
+    """Move the next due time to `moment`; raises Conflict when it is not the one that was meant."""
+    next_due_at = _next(tx, snapshot, meant)
+    if moment <= tx.now:  # behind the watermark it is due at once, and not missed
+        tx.plans.commit([plan(snapshot, tx.now)], None)
+    refuse_decided(tx, snapshot, moment)
+    moved = {_where_from(snapshot, next_due_at)}
+    if next_due_at not in moved:
+        here = DueException(next_due_at, "moved_here")
+        tx.schedules.remove_exception(snapshot.schedule_id, here)
+        if DueTimes.of(snapshot, tx.now).yields_itself(next_due_at):
+            moved.add(next_due_at)  # it had been moved onto another one: both move on
+    away = [DueException(at, "moved_away", moment) for at in sorted(moved)]
+    said = _say(tx, snapshot, *away, DueException(moment, "moved_here"))
+    audit.moved(tx, "reschedule", snapshot, next_due_at, moment)
+    return said
+
+
+def skip_next(
+    tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, meant: datetime | None
+) -> tuple[Schedule, datetime]:
+    """Leave the next due time out; raises Conflict when it is not the one that was meant."""
+    next_due_at = _next(tx, snapshot, meant)
+    said = _say(tx, snapshot, DueException(next_due_at, "skip"))
+    audit.moved(tx, "skip_next", snapshot, next_due_at, said.next_due_at)
+    return said, next_due_at
+
+
+def restore(tx: Tx, audit: ScheduleAudit, snapshot: Snapshot, moment: datetime) -> Schedule:
+    """Take back what was said about a due time to come; raises Conflict when nothing was."""
+    next_due_at = next(upcoming(snapshot, tx.now), None)
+    said = [e for e in tx.schedules.list_exceptions(snapshot.schedule_id) if e.due_at == moment]
+    taken = [e for e in said if e.kind in ("skip", "moved_away")]
+    if not taken:
+        raise Conflict(f"nothing was said about due time {format_instant(moment)}")
+    if min(moment, *(e.moved_to or moment for e in taken)) <= tx.now:
+        raise Conflict(f"due time {format_instant(moment)} was decided already")
+    for exception in taken:
+        tx.schedules.remove_exception(snapshot.schedule_id, exception)
+        if exception.moved_to is not None:
+            here = DueException(exception.moved_to, "moved_here")
+            tx.schedules.remove_exception(snapshot.schedule_id, here)
+    restored = _say(tx, snapshot)
+    audit.moved(tx, "restore", snapshot, next_due_at or moment, restored.next_due_at)
+    return restored
+
+
+def _next(tx: Tx, snapshot: Snapshot, meant: datetime | None) -> datetime:
+    """Who looked at one due time does not act on another."""
+    found = next(upcoming(snapshot, tx.now), None)
+    if found is None:
+        raise Conflict(f'schedule "{snapshot.name}" has no next due time')
+    if meant is not None and meant != found:
+        raise Conflict(
+            f"due time {format_instant(meant)} is not the next one; that is {format_instant(found)}"
+        )
+    return found
+
+
+def _say(tx: Tx, snapshot: Snapshot, *exceptions: DueException) -> Schedule:
+    """Record what a person said about due times, and plan anew with it."""
+    for exception in exceptions:
+        tx.schedules.add_exception(snapshot.schedule_id, exception)
+    tx.plans.commit([plan(tx.plans.snapshot(snapshot.schedule_id), tx.now)], None)
+    return tx.schedules.get_schedule(snapshot.schedule_id)
+
+
+def _where_from(snapshot: Snapshot, due_at: datetime) -> datetime:
+    """The trigger's own due time that was moved to `due_at`; itself when it was not moved."""
+    moved = (e.due_at for e in snapshot.exceptions if e.moved_to == due_at)
+    return next(moved, due_at)
