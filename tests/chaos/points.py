@@ -10,7 +10,7 @@ STATEMENTS: Final = {
     "ticker": ("take_due", "list_active", "insert_run", "insert_ledger", "move_state"),
     "dispatcher": (
         "get_session_alive",
-        "get_gate",
+        "get_limiter",
         "read_clock",
         "count_running",
         "take_claimable",

@@ -104,7 +104,7 @@ class Claims(Part, ABC):
             mine = Claimer(session_id, node, at)
             return self._claim_runs(mine, queue, namespace, most, tasks, labels)
 
-        row = self._db.one("get_gate", queue=queue) if limited else None
+        row = self._db.one("get_limiter", queue=queue) if limited else None
         if row is None:
             return self._claims(take(limit, self._db.now), session_id)
         return self._claims(self._queues.through(read_limiter(row), limit, take), session_id)

@@ -434,7 +434,7 @@ SELECT node, namespaces, EXISTS (SELECT 1 FROM queues WHERE name = :queue)
 FROM node_sessions WHERE id = :id AND ended_at IS NULL AND expires_at > :now
 FOR KEY SHARE
 
--- name: get_gate
+-- name: get_limiter
 -- The limits of a queue; one claim at a time passes through.
 SELECT name, concurrency, rate_count, rate_seconds, begun
 FROM queues WHERE name = :queue

@@ -43,7 +43,7 @@ class Queues(Part):
 
     def get_queue(self, name: str) -> Queue | None:
         """The limits of a queue, locked; None when it has none."""
-        row = self._db.one("get_gate", queue=name)
+        row = self._db.one("get_limiter", queue=name)
         return None if row is None else read_limiter(row).queue
 
     def list_queues(self, of: Serving = ALL) -> list[QueueLoad]:

@@ -24,7 +24,7 @@ def claiming(url: str, clock: VirtualClock) -> Iterator[PostgresStore]:
     waiting, over = threading.Event(), threading.Event()
 
     def hook(name: str) -> None:
-        if name == "before:get_gate":
+        if name == "before:get_limiter":
             waiting.set()
 
     def hold_gate(tx: Tx) -> None:
