@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from tests.support.bouncer import Bouncer
     from tests.support.postgres import Server
+    from tests.support.reused import ReusedDatabase
 
 settings.register_profile("duebook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("duebook")
@@ -113,8 +114,24 @@ def _allow_time() -> None:
 
 @pytest.fixture
 def postgres_url(postgres_server: Server) -> Iterator[str]:
-    """A database with empty books for one test."""
+    """A new database with empty books, which a test may change as it likes."""
     with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def reused_database(postgres_server: Server) -> Iterator[ReusedDatabase]:
+    from tests.support.reused import ReusedDatabase
+
+    database = ReusedDatabase(postgres_server)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def emptied_url(reused_database: ReusedDatabase) -> Iterator[str]:
+    """A database with empty books, which other tests had before: for tests that only use books."""
+    with reused_database.books() as url:
         yield url
 
 

@@ -36,13 +36,12 @@ def backend(
     made: Backend
     if request.param == "sqlite":
         made = SqliteBackend(tmp_path / "book.db", clock)
+    elif request.param == "postgres":
+        made = PostgresBackend(request.getfixturevalue("emptied_url"), clock)
     else:
         url: str = request.getfixturevalue("postgres_url")
-        through = None
-        if request.param == "pgbouncer":
-            bouncer: Bouncer = request.getfixturevalue("bouncer")
-            through = bouncer.through(url)
-        made = PostgresBackend(url, clock, through)
+        bouncer: Bouncer = request.getfixturevalue("bouncer")
+        made = PostgresBackend(url, clock, bouncer.through(url))
     yield made
     made.close()
 

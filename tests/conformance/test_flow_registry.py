@@ -257,7 +257,7 @@ def test_a_schedule_that_somebody_made_by_hand_stays_and_the_file_says_so(
     book.schedules.create("etl", cron="0 2 * * *", target={"command": ["true"]})
     folder.write("etl.yaml", ETL)
     assert folder.sync() == [("add", "etl")]
-    assert book.schedules.get("etl").created_by == ""
+    assert book.schedules.get("etl").created_by == "a test"
     (problem,) = book.flows.problems()
     assert "it cannot be scheduled" in problem["message"]
     Folder(folder.path.parent, store).sync()  # as another node sees it, which begins later

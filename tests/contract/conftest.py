@@ -64,6 +64,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "sqlite":
         opened = SqliteStore(tmp_path / "books.db")
     else:
-        opened = PostgresStore(request.getfixturevalue("postgres_url"))
+        opened = PostgresStore(request.getfixturevalue("emptied_url"))
     yield opened
     opened.close()

@@ -29,6 +29,15 @@ def eventually(condition: Callable[[], T], timeout: float = PATIENCE) -> T:
     return value
 
 
+def within(timeout: float, condition: Callable[[], bool]) -> bool:
+    """Whether `condition` becomes true in that time."""
+    pause = threading.Event()
+    deadline = time.monotonic() + timeout
+    while not (holds := condition()) and time.monotonic() < deadline:
+        pause.wait(0.01)
+    return holds
+
+
 def takes_less_than(seconds: float, work: Callable[[], object]) -> bool:
     """Whether its thread works less than that: what others do to the processor only makes it look
     longer, so that one of five times is enough."""
