@@ -45,12 +45,10 @@ CHANGES: Final = [
     ("pg_database", "datname = current_database()"),
 ]
 """Catalogues, and which of their rows a test may change or add to."""
-_ROWS: Final = " UNION ALL ".join(  # count of rows, and the newest of them
-    f"SELECT count(*), max(xmin::text::bigint) FROM {name} WHERE {which}"  # noqa: S608
+MARK: Final = "SELECT 0, sum(reltuples + relpages)::bigint FROM pg_class" + "".join(
+    f" UNION ALL SELECT count(*), max(xmin::text::bigint) FROM {name} WHERE {which}"  # noqa: S608
     for name, which in CHANGES
 )
-_SIZES: Final = "SELECT 0, sum(reltuples + relpages)::bigint FROM pg_class"
-MARK: Final = " UNION ALL ".join([_ROWS, _SIZES])
 """What is not the same after the schema, settings or statistics changed."""
 RESTART: Final = (
     "SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)"
