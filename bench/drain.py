@@ -20,8 +20,8 @@ from duebook.book import Book
 from duebook.engine.alarm import Alarm
 from duebook.engine.dispatcher import Dispatcher
 from duebook.engine.garbage import collect_seldom
-from duebook.engine.node import new_session
 from duebook.engine.performer import TargetPerformer
+from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
 from duebook.ids import new_id
 from duebook.store.opening import open_store

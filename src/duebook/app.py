@@ -8,14 +8,13 @@ import os
 import signal
 import threading
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from duebook.book import Book, Schedules
-from duebook.book.checks import refuse_payload, refuse_templates
+from duebook.book import Book
+from duebook.book.declarations import Declarations, declare_schedules, refuse_declaration
 from duebook.errors import Conflict, Invalid, quoted, shorten
 from duebook.ids import check_name
-from duebook.model.definition import load_spec
 from duebook.model.fields import read_labels
 from duebook.model.serving import choose_serving
 from duebook.private_folder import FOLDER, refuse_readable, refuse_writable
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from duebook.book.schedules import Declared
     from duebook.engine.measures import Measures
     from duebook.engine.node import Node, NodeOptions
     from duebook.flows.directory_keeper import FlowKeeper
@@ -47,19 +45,6 @@ F = TypeVar("F", bound="Callable[..., Any]")
 MOST_SLOTS: Final = 10_000
 MOVED: Final = "DUEBOOK_MOVED_BOOKS"
 """The variable by which the process of a task knows that its program uses other books."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declarations:
-    """What became of the schedules that code declares, by their names."""
-
-    created: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    """no longer declared; deleted when that was asked for, otherwise still in force"""
-    refused: tuple[tuple[str, str], ...] = ()
-    """with the reason of each; whatever was in force stays"""
 
 
 class Duebook(Book):
@@ -169,7 +154,7 @@ class Duebook(Book):
         def declare(function: F) -> F:
             check_function(function)
             own = function.__name__ if name is None else name
-            _refuse(function, own, isolation, schedule, policies, self.namespace)
+            refuse_declaration(function, own, isolation, schedule, policies, self.namespace)
             self.tasks.add(function, name, isolation, schedule, policies, namespaces)
             return function
 
@@ -186,28 +171,7 @@ class Duebook(Book):
         Those that say nothing new keep their state; others follow the edit rule. What is no longer
         declared is reported, and deleted only with `prune`. One that is refused holds up no other.
         """
-        by = f"code:{self.app}"
-        found: dict[Declared, list[str]] = {"created": [], "changed": [], "unchanged": []}
-        refused: list[tuple[str, str]] = []
-        declared = [task for task in self.tasks if task.schedule is not None]
-        for task in declared:
-            try:
-                definition = _definition(task.name, task.schedule, task.policies)
-                schedule, what = self.schedules.declare(task.name, by, **definition)
-                found[what].append(task.name)
-                for note in schedule.notes:
-                    log.info("schedule %s: %s", task.name, note.message)
-            except (Invalid, Conflict) as error:
-                refused.append((task.name, str(error)))
-        made = self.store.read(lambda tx: tx.schedules.list_made_by(self.namespace, by))
-        removed = [name for name in made if name not in {task.name for task in declared}]
-        if prune:
-            for name in removed:
-                Schedules(self.store, self.namespace, by=by).delete(name)
-        names: dict[str, Any] = {what: tuple(given) for what, given in found.items()}
-        declarations = Declarations(**names, removed=tuple(removed), refused=tuple(refused))
-        _print_declared(declarations, prune)
-        return declarations
+        return declare_schedules(self, f"code:{self.app}", prune)
 
     def run(
         self,
@@ -417,33 +381,6 @@ class _Beside:
             raise self._error
 
 
-def _refuse(
-    function: Callable[..., Any],
-    name: str,
-    isolation: Isolation | None,
-    schedule: Any,
-    policies: Mapping[str, Any],
-    namespace: str,
-) -> None:
-    """What could only fail later: raises Invalid, and InvalidSchedule for policies and payload."""
-    for field, instead in (("target", "the function is it"), ("trigger", "give it as schedule")):
-        if field in policies:
-            raise Invalid(f"a task takes no {field}: {instead}")
-    trigger = {"every": "1d"} if schedule is None else schedule
-    spec = load_spec(_definition(name, trigger, policies), name)
-    refuse_templates(spec)
-    alone = Tasks()
-    alone.add(function, name, isolation)
-    if schedule is not None or "payload" in policies:
-        refuse_payload(alone, spec, namespace)
-    if schedule is not None:
-        check_name(name, "the schedule of task")
-
-
-def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[str, Any]:
-    return {"target": {"task": name}, "trigger": schedule, **policies}
-
-
 def _roles(roles: Sequence[str]) -> tuple[str, ...]:
     given = _names(roles)
     for role in given or ("",):
@@ -454,23 +391,6 @@ def _roles(roles: Sequence[str]) -> tuple[str, ...]:
 
 def _names(names: Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _print_declared(declared: Declarations, prune: bool) -> None:
-    for what in ("created", "changed"):
-        for name in getattr(declared, what):
-            log.info("schedule %s is %s, as the code declares it", name, what)
-    for name in declared.removed:
-        if prune:
-            log.warning("schedule %s is no longer declared in code, and was deleted", name)
-        else:
-            log.warning(
-                "schedule %s is no longer declared in code, and still in force; delete it, or "
-                "start the node with --prune",
-                name,
-            )
-    for name, why in declared.refused:
-        log.error("schedule %s is not as the code declares it: %s", name, why)
 
 
 def _warn_unserved(tasks: Tasks, options: NodeOptions) -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from duebook.book import Book
 from duebook.cli import main
-from duebook.engine.node import new_session
+from duebook.engine.session import new_session
 from duebook.machine import this_process
 from duebook.model.serving import ALL
 from duebook.store.sqlite import SqliteStore

@@ -159,8 +159,8 @@ def _be_a_clone(name: str) -> None:
     from dataclasses import replace
 
     from duebook.engine import node
+    from duebook.engine.session import new_session as original
 
-    original = node.new_session
     vars(node)["new_session"] = lambda *words: replace(
         original(*words), node=name, pid=1, machine=""
     )

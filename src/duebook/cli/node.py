@@ -4,6 +4,7 @@ outside."""
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from duebook.app import Duebook
     from duebook.engine.node import NodeOptions
+    from duebook.settings import Settings
+    from duebook.store.values import Labels
     from duebook.targets.command_setup import CommandUser
 
 __all__ = ["tick_command", "up_command", "web_command", "worker_command"]
@@ -175,7 +178,7 @@ def up_command(app: str | None, roles: str, coordination: str | None, **options:
       duebook --namespace staging up
       duebook --database sqlite:////var/lib/duebook/books.db up --slots 4 --quiet
     """
-    _serve(app, read_roles(roles), coordination, **options)
+    _serve(_Wanted(app, read_roles(roles), coordination, **options))
 
 
 @click.command("worker")
@@ -192,7 +195,7 @@ def worker_command(app: str, **options: Any) -> None:
       duebook worker reports:book --slots 50
       duebook worker reports:book --serve shop,billing
     """
-    _serve(app, ("worker",), None, **options)
+    _serve(_Wanted(app, ("worker",), None, **options))
 
 
 @click.command("web")
@@ -207,80 +210,98 @@ def web_command(app: str | None, quiet: bool, **options: Any) -> None:
     Example:
       duebook web --port 8080
     """
-    _serve(app, ("web",), None, quiet=quiet, **options)
+    _serve(_Wanted(app, ("web",), None, quiet=quiet, **options))
 
 
-def _serve(
-    app: str | None,
-    roles: tuple[str, ...],
-    coordination: str | None,
-    slots: int = 1,
-    queue: tuple[str, ...] = ("default",),
-    labels: tuple[str, ...] = (),
-    serve: str | None = None,
-    http_allow: str | None = None,
-    pass_env: tuple[str, ...] = (),
-    run_as: str | None = None,
-    prune: bool = False,
-    quiet: bool = False,
-    verbose: bool = False,
-    host: str | None = None,
-    port: str | None = None,
-    max_connections: str | None = None,
-    flows: tuple[Path, ...] = (),
-) -> None:
-    settings = database_settings(
-        coordination=coordination,
-        http_allow=http_allow,
-        serve=serve,
-        pass_env=",".join(pass_env),
-        run_as=run_as,
-        host=host,
-        port=port,
-        max_connections=max_connections,
-    )
-    if quiet and verbose:
-        raise click.UsageError("give either --quiet or --verbose")
-    level = log_level(quiet, verbose)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The node that a command line asks for."""
+
+    app: str | None
+    roles: tuple[str, ...]
+    coordination: str | None
+    slots: int = 1
+    queue: tuple[str, ...] = ("default",)
+    labels: tuple[str, ...] = ()
+    serve: str | None = None
+    http_allow: str | None = None
+    pass_env: tuple[str, ...] = ()
+    run_as: str | None = None
+    prune: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    host: str | None = None
+    port: str | None = None
+    max_connections: str | None = None
+    flows: tuple[Path, ...] = ()
+
+    def settings(self) -> Settings:
+        return database_settings(
+            coordination=self.coordination,
+            http_allow=self.http_allow,
+            serve=self.serve,
+            pass_env=",".join(self.pass_env),
+            run_as=self.run_as,
+            host=self.host,
+            port=self.port,
+            max_connections=self.max_connections,
+        )
+
+    def check(self) -> None:
+        """Raises what is wrong with it, before anything begins."""
+        if self.quiet and self.verbose:
+            raise click.UsageError("give either --quiet or --verbose")
+        for name in self.queue:
+            check_name(name, "--queue")
+        self._labels()
+
+    def _labels(self) -> Labels:
+        pairs = (read_pair(label, "--label") for label in self.labels)
+        return read_labels("--label", dict(pairs))
+
+    def options(self, settings: Settings, namespace: str) -> NodeOptions:
+        from duebook.engine.node import NodeOptions
+
+        return NodeOptions(
+            slots=self.slots,
+            queues=self.queue,
+            namespaces=choose_serving(
+                settings.serve,
+                namespace,
+                program=self.app is not None,
+                named="namespace" in settings.given,
+            ),
+            labels=self._labels(),
+            roles=self.roles,
+            coordination=settings.coordination,
+            http_allow=read_networks(settings.http_allow),
+        )
+
+
+def _serve(wanted: _Wanted) -> None:
+    settings = wanted.settings()
+    wanted.check()
+    level = log_level(wanted.quiet, wanted.verbose)
     begin_log(level)
-    for name in queue:
-        check_name(name, "--queue")
-    given = read_labels("--label", dict(read_pair(label, "--label") for label in labels))
-    networks = read_networks(settings.http_allow)
+    read_networks(settings.http_allow)  # who cannot, hears it now
     setup = command_setup(settings.pass_env, settings.run_as)
-    allow_descriptors(slots * 8 + 256)  # a run needs five
+    allow_descriptors(wanted.slots * 8 + 256)  # a run needs five
     with ExitStack() as stack:
-        # first: who cannot, hears it now
-        listening = open_socket(settings) if "web" in roles else None
+        listening = open_socket(settings) if "web" in wanted.roles else None
         if listening is not None:
             stack.callback(listening.socket.close)
         stack.enter_context(keeping_prints())
         spawner = stack.enter_context(Spawner(setup))  # before any thread
-        alone = roles == ("web",)
         process = None
-        if listening is not None and not alone:
+        if listening is not None and wanted.roles != ("web",):
             from duebook.cli.web_supervisor import WebProcess
 
             process = stack.enter_context(WebProcess(listening.socket))  # it imports meanwhile
         from duebook.engine.garbage import collect_seldom
         from duebook.engine.measures import Measures
-        from duebook.engine.node import NodeOptions
 
-        book = stack.enter_context(load_app(app, settings))
-        options = NodeOptions(
-            slots=slots,
-            queues=queue,
-            namespaces=choose_serving(
-                settings.serve,
-                book.namespace,
-                program=app is not None,
-                named="namespace" in settings.given,
-            ),
-            labels=given,
-            roles=roles,
-            coordination=settings.coordination,
-            http_allow=networks,
-        )
+        book = stack.enter_context(load_app(wanted.app, settings))
+        options = wanted.options(settings, book.namespace)
         measures = Measures()
         web = None
         if process is not None and listening is not None:
@@ -295,7 +316,7 @@ def _serve(
             collect_seldom()
             click.echo("ready; Ctrl-C ends it")
 
-        book.serve(spawner, options, prune, ready, measures, flows)
+        book.serve(spawner, options, wanted.prune, ready, measures, wanted.flows)
     click.echo("ended; nothing is lost, the next start carries on")
 
 
@@ -343,8 +364,8 @@ def tick_command(limit: int, flows: tuple[Path, ...], verbose: bool, as_json: bo
     from duebook.cli.opening import open_database
     from duebook.engine.gone_nodes import bury_gone
     from duebook.engine.measures import Measures
-    from duebook.engine.node import new_session
     from duebook.engine.sequencer import Sequencer
+    from duebook.engine.session import new_session
     from duebook.engine.ticker import Ticker
     from duebook.flows.directory_keeper import scan_once
 

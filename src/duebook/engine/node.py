@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -24,21 +22,19 @@ from duebook.engine.outage_log import OutageLog
 from duebook.engine.performer import TargetPerformer
 from duebook.engine.relay import Relay
 from duebook.engine.sequencer import Sequencer
+from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
+from duebook.engine.step_threads import StepThreads
 from duebook.engine.stranded import Stranded
 from duebook.engine.ticker import Ticker
 from duebook.errors import Conflict, DuebookError, Unavailable, counted
 from duebook.flows.flow_cache import FlowCache
-from duebook.ids import new_id
-from duebook.machine import this_process
 from duebook.model.serving import ALL, NONE
 from duebook.randomness import fraction
 from duebook.settings import ROLES
-from duebook.store.values import News, SessionInfo
+from duebook.store.values import News
 from duebook.targets.spawner import lease_clock
 from duebook.targets.task import Tasks
-from duebook.triggers import tzdata_version
-from duebook.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +46,7 @@ if TYPE_CHECKING:
     from duebook.targets.addresses import Network
     from duebook.targets.spawner import Spawner
 
-__all__ = ["Chore", "Node", "NodeOptions", "new_session"]
+__all__ = ["Chore", "Node", "NodeOptions"]
 
 log = logging.getLogger(__name__)
 
@@ -101,21 +97,6 @@ class Chore(Protocol):
     def close(self) -> None: ...
 
 
-def new_session(
-    roles: str,
-    tasks: tuple[str, ...] = (),
-    queues: tuple[str, ...] = (),
-    labels: Labels = (),
-    namespaces: Serving = NONE,
-) -> SessionInfo:
-    """What this process says about itself when it begins."""
-    host, version, tzdata = socket.gethostname(), __version__, tzdata_version()
-    about = (roles, version, tzdata, tasks, queues, labels, namespaces)
-    if (this := this_process()) is None:
-        return SessionInfo(new_id(), host, os.getpid(), *about)
-    return SessionInfo(new_id(), host, this.pid, *about, this.machine, this.started)
-
-
 class Node:
     """Scheduler, worker and relay in one; the spawner must have been started before any thread."""
 
@@ -146,7 +127,7 @@ class Node:
         self._fatal: Conflict | None = None
         self._planning_over = threading.Event()
         self._keeping_over = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._threads = StepThreads(self._outage, self.measures, lambda: self._keeper.session_id)
         self._spawner_lock = threading.Lock()
         self._first_session = threading.Event()
         self._lease_granted = (lease_clock(), self._options.lease.total_seconds())
@@ -164,21 +145,23 @@ class Node:
         ready()
         roles = self._options.roles
         if "scheduler" in roles:
-            self._start("ticker", self._tick, self._ticking, self._planning_over)
+            self._threads.start("ticker", self._tick, self._ticking, self._planning_over)
             if self._store.parallel:
-                self._start("second ticker", self._help, self._helping, self._planning_over)
-            self._start("advancer", self._advance, self._advancing, self._planning_over)
+                self._threads.start("second ticker", self._help, self._helping, self._planning_over)
+            self._threads.start("advancer", self._advance, self._advancing, self._planning_over)
         if "worker" in roles:
-            self._start("dispatcher", self._dispatch, self._dispatching, self._planning_over)
+            self._threads.start(
+                "dispatcher", self._dispatch, self._dispatching, self._planning_over
+            )
         if "relay" in roles and self._store.sequences:
-            self._start("sequencer", self._sequence, self._sequencing, self._planning_over)
+            self._threads.start("sequencer", self._sequence, self._sequencing, self._planning_over)
         if "relay" in roles:
-            self._start("relay", self._publish, self._relaying, self._planning_over)
+            self._threads.start("relay", self._publish, self._relaying, self._planning_over)
         for chore, alarm in self._chores:
             chore.start(alarm.ring)
-            self._start(chore.name, chore.step, alarm, self._planning_over)
-        self._start("scribe", self._write_logs, Alarm(), self._keeping_over)
-        self._start("keeper", self._keep, self._keeping, self._keeping_over)
+            self._threads.start(chore.name, chore.step, alarm, self._planning_over)
+        self._threads.start("scribe", self._write_logs, Alarm(), self._keeping_over)
+        self._threads.start("keeper", self._keep, self._keeping, self._keeping_over)
         self._watch()
         self._shut_down()
         if self._fatal is not None:
@@ -408,35 +391,6 @@ class Node:
         if pulse.ready_at is not None:
             self._dispatching.ring_within(self._seconds_until(pulse.ready_at))
 
-    def _start(
-        self, name: str, step: Callable[[], float], alarm: Alarm, over: threading.Event
-    ) -> None:
-        thread = threading.Thread(
-            target=self._loop, args=(name, step, alarm, over), name=f"duebook-{name}", daemon=True
-        )
-        self._threads.append(thread)
-        thread.start()
-
-    def _loop(
-        self, name: str, step: Callable[[], float], alarm: Alarm, over: threading.Event
-    ) -> None:
-        failures = 0
-        while not over.is_set():
-            began = time.monotonic()
-            try:
-                wait = step()
-                failures = 0
-                self._outage.ended(name)
-                alarm.wait(wait)
-                continue
-            except DuebookError as error:
-                self._outage.failed(name, error, began)
-            except Exception:  # a loop that ended would leave a node that only looks alive
-                log.exception("a step of the %s failed; trying again", name)
-            self.measures.step_failed(name)
-            failures += 1  # and whoever rings now does not hurry it
-            over.wait(backoff(failures, fraction(self._keeper.session_id, name, failures)))
-
     def _seconds_until(self, moment: datetime | None) -> float:
         """By the books' clock: this machine's may be wrong by hours."""
         if moment is None:
@@ -486,7 +440,7 @@ class Node:
 
     def _shut_down(self) -> None:
         """No new work; what runs may finish within the grace, and is handed back beyond it."""
-        *planning, _, keeping = self._threads
+        *planning, _, keeping = self._threads.begun
         self._planning_over.set()
         rest = (self._sequencing, self._relaying, *(alarm for _, alarm in self._chores))
         for alarm in (self._ticking, self._helping, self._advancing, self._dispatching, *rest):

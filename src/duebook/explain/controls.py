@@ -76,7 +76,7 @@ def _undecided(facts: Facts, kind: Control, at: datetime) -> Explanation:
         told = unread_text(unread.directory, unread.since, clock)
         reason, text = str(Reason.UNATTENDED), f"{text}, but {told}"
     elif verdict == "waiting":
-        runs = facts.scheduler_runs()
+        runs = facts.fleet.scheduler_runs()
         text += f"; {'a scheduler is about to look' if runs else 'no scheduler is running'}"
     return Explanation(at, verdict, text, reason, kind=kind)
 

@@ -7,24 +7,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from duebook.errors import DuebookError
-from duebook.explain.skips import Outage, Skipped
+from duebook.explain.fleet import Fleet
+from duebook.explain.skips import Skipped
 from duebook.explain.undue import raw_due_times, zone_of
 from duebook.explain.words import Clock, as_moment
-from duebook.model.flow_target import FLOW_QUEUE
-from duebook.model.flow_view import lacking
 from duebook.model.plan import Reason
-from duebook.model.serving import unserved
 from duebook.planner import DueTimes, control_due_times, decided_controls, plan
-from duebook.settings import RETENTION
 
 if TYPE_CHECKING:
     from duebook.budget import Budget
-    from duebook.model.node import LiveNode
     from duebook.model.plan import DueException, Kind, Plan, Snapshot, Unattended
     from duebook.model.run import Attempt, Run
     from duebook.model.schedule import ScheduleSpec
     from duebook.store.base import Tx
-    from duebook.store.values import LedgerEntry, SessionSpan
+    from duebook.store.values import LedgerEntry
 
 __all__ = ["Facts"]
 
@@ -48,7 +44,7 @@ class Facts:
         self.now = tx.now
         self.schedule = tx.schedules.get_schedule(schedule_id)
         self.revisions = tx.schedules.list_revisions(schedule_id)
-        self._sessions: dict[datetime, list[SessionSpan]] = {}
+        self.fleet = Fleet(tx)
 
     @property
     def deleted(self) -> bool:
@@ -162,54 +158,10 @@ class Facts:
         spec, outage, fired = self.spec_of(entry), None, False
         if entry.reason in _MISSED:
             grace = spec.grace if spec else timedelta()
-            outage = self._outage(due_at, grace, entry.at)
+            outage = self.fleet.outage(due_at, grace, entry.at)
         if entry.reason == Reason.COALESCED and (into := as_moment(entry.facts.get("into"))):
             fired = self.run_at(into) is not None
         return Skipped(entry, due_at, spec, outage, fired)
-
-    # -- who was running
-
-    def _outage(self, due_at: datetime, grace: timedelta, decided_at: datetime) -> Outage | None:
-        """The time without a scheduler that the due time fell into, or that began right after."""
-        spans = self._spans(decided_at)
-        ends = [end for start, end in spans if start <= due_at + grace]
-        since = max(ends, default=None)
-        if since is not None and since > due_at + grace:
-            return None
-        until = min((start for start, _ in spans if start > due_at + grace), default=decided_at)
-        return Outage(since, until)
-
-    def _spans(self, until: datetime) -> list[tuple[datetime, datetime]]:
-        """When each scheduler lived."""
-        if until not in self._sessions:
-            self._sessions[until] = self._tx.nodes.list_sessions(until - RETENTION, until)
-        return [
-            (session.started_at, self.now if session.alive(self.now) else session.seen_at)
-            for session in self._sessions[until]
-            if session.plans
-        ]
-
-    def scheduler_runs(self) -> bool:
-        sessions = self._tx.nodes.list_sessions(self.now, self.now)
-        return any(session.plans and session.alive(self.now) for session in sessions)
-
-    # -- who could execute
-
-    def lacks(self, run: Run) -> str | None:
-        """What a queued run asks for and no live worker has; None also when none lives."""
-        if run.status != "queued" or run.queue == FLOW_QUEUE or not self._workers:
-            return None
-        return lacking(run.namespace, run.task, {}, self._workers)
-
-    @property
-    def unserved(self) -> str | None:
-        """That no live worker serves the namespace of the schedule."""
-        serving = [node.namespaces for node in self._workers]
-        return unserved(self.schedule.namespace, serving)
-
-    @cached_property
-    def _workers(self) -> list[LiveNode]:
-        return [node for node in self._tx.nodes.list_nodes() if "worker" in node.roles]
 
     # -- what is not decided yet
 

@@ -127,7 +127,7 @@ def _explain(facts: Facts, at: datetime) -> Explanation:
 def _explain_run(facts: Facts, run: Run) -> Explanation:
     due_at = run.due_at or run.created_at
     clock, ripe_at = facts.clock_at(due_at), facts.ripe_at(due_at)
-    told = explain_run(run, clock, facts.now, ripe_at, facts.lacks(run))
+    told = explain_run(run, clock, facts.now, ripe_at, facts.fleet.lacks(run))
     overlaps = explain_overlaps(run, facts.attempts(run), clock.time)
     return replace(told, text="; ".join([told.text, *overlaps])) if overlaps else told
 
@@ -271,7 +271,11 @@ def _coming(
 ) -> Explanation:
     asked = replace(clock, asked=facts.now)
     told = explain_coming(facts.schedule, at, ripe_at, moved_from, asked, facts.unattended)
-    return replace(told, text=f"{told.text}; {facts.unserved}") if facts.unserved else told
+    return (
+        replace(told, text=f"{told.text}; {facts.fleet.unserved(facts.schedule.namespace)}")
+        if facts.fleet.unserved(facts.schedule.namespace)
+        else told
+    )
 
 
 def _pending(facts: Facts, at: datetime, clock: Clock) -> Explanation:
@@ -289,7 +293,11 @@ def _pending(facts: Facts, at: datetime, clock: Clock) -> Explanation:
         if isinstance(decision, Fire) and decision.due_at == at:
             break
     since = f"due {length_text(facts.now - at)} ago, at {clock.time(at)}"
-    looked = "a scheduler is about to look" if facts.scheduler_runs() else "no scheduler is running"
+    looked = (
+        "a scheduler is about to look"
+        if facts.fleet.scheduler_runs()
+        else "no scheduler is running"
+    )
     return Explanation(at, "waiting", f"{since}; {looked}")
 
 

@@ -1,0 +1,35 @@
+"""What a process says about itself when it begins to work on the books."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from duebook.ids import new_id
+from duebook.machine import this_process
+from duebook.model.serving import NONE
+from duebook.store.values import SessionInfo
+from duebook.triggers import tzdata_version
+from duebook.version import __version__
+
+if TYPE_CHECKING:
+    from duebook.model.serving import Serving
+    from duebook.store.values import Labels
+
+__all__ = ["new_session"]
+
+
+def new_session(
+    roles: str,
+    tasks: tuple[str, ...] = (),
+    queues: tuple[str, ...] = (),
+    labels: Labels = (),
+    namespaces: Serving = NONE,
+) -> SessionInfo:
+    """What this process says about itself when it begins."""
+    host, version, tzdata = socket.gethostname(), __version__, tzdata_version()
+    about = (roles, version, tzdata, tasks, queues, labels, namespaces)
+    if (this := this_process()) is None:
+        return SessionInfo(new_id(), host, os.getpid(), *about)
+    return SessionInfo(new_id(), host, this.pid, *about, this.machine, this.started)
