@@ -45,10 +45,12 @@ CHANGES: Final = [
     ("pg_database", "datname = current_database()"),
 ]
 """Catalogues, and which of their rows a test may change or add to."""
-MARK: Final = "SELECT 0, sum(reltuples + relpages)::bigint FROM pg_class" + "".join(
-    f" UNION ALL SELECT count(*), max(xmin::text::bigint) FROM {name} WHERE {which}"  # noqa: S608
+_SIZES: Final = "SELECT 0, sum(reltuples + relpages)::bigint FROM pg_class"
+_ROWS: Final = [
+    f"SELECT count(*), max(xmin::text::bigint) FROM {name} WHERE {which}"  # noqa: S608
     for name, which in CHANGES
-)
+]
+MARK: Final = " UNION ALL ".join([_SIZES, *_ROWS])
 """What is not the same after the schema, settings or statistics changed."""
 RESTART: Final = (
     "SELECT setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false)"
