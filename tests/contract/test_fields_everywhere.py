@@ -44,6 +44,8 @@ NEW = """    colour: Annotated[
     ] = ""
 """
 PLACE = "    priority: Annotated["
+NEW_OF_RUNS = '    sound: Annotated[str, Shown("Of its end.")] = ""\n'
+PLACE_OF_RUNS = "\n    @property\n    def is_active"
 USES_IT = """
 import json, sys
 from click.testing import CliRunner
@@ -82,6 +84,17 @@ assert built.flows[0].schedule_form()["colour"] == "red"
 assert INFLUENCE["A flow"]["graph_colour"] == "none"
 run = Book(store).enqueue("paint", colour="red")
 assert enqueued_spec("paint", json.dumps({"colour": "red"})).colour == "red"
+from datetime import UTC, datetime
+from duebook.model.codec import decode, encode
+from duebook.model.run import Run
+schema = create_app(store, None).openapi()["components"]["schemas"]
+assert schema["Run"]["properties"]["sound"]["description"] == "Of its end."
+assert "sound" in schema["RunDetails"]["required"]
+at = datetime(2026, 1, 1, tzinfo=UTC)
+run = Run("1", "default", None, None, None, None, "manual", "", "default", 0, "queued", 0, 0, 0,
+          None, at, at, sound="bell")
+assert encode(run)["sound"] == "bell"
+assert decode(Run, encode(run)).sound == "bell"
 row = "| `colour` | text |  | The colour of its line. Since 9.9. |"
 assert row in derived_text("docs/definition.md")
 """
@@ -136,6 +149,10 @@ def test_a_field_that_is_declared_is_on_every_surface(tmp_path: Path) -> None:
     text = place.read_text("utf-8")
     assert text.count(PLACE) == 1
     place.write_text(text.replace(PLACE, NEW + PLACE), "utf-8")
+    runs = tmp_path / "src" / "duebook" / "model" / "run.py"
+    text = runs.read_text("utf-8")
+    assert text.count(PLACE_OF_RUNS) == 1
+    runs.write_text(text.replace(PLACE_OF_RUNS, NEW_OF_RUNS + PLACE_OF_RUNS), "utf-8")
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", USES_IT, str(tmp_path / "books.db")],
         env=os.environ | {"PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"},

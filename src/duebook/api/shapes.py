@@ -80,12 +80,15 @@ class Schemas:
 
     def __init__(self, spread: Mapping[Any, Object]) -> None:
         self._spread = spread
+        self._shapes: dict[str, Any] = {}
         self.named: dict[str, dict[str, Any]] = {}
 
     def reference(self, shape: Any) -> dict[str, str]:
         name = shape.name if isinstance(shape, Object) else shown_as(shape) or shape.__name__
+        if self._shapes.setdefault(name, shape) is not shape:
+            raise TypeError(f"two shapes are called {name}")
         if name not in self.named:
-            self.named[name] = {}
+            self.named[name] = {}  # for a shape that refers to itself
             self.named[name] |= self._object(name, shape)
         return {"$ref": REFERENCE + name}
 
