@@ -24,6 +24,7 @@ from duebook.engine.performer import TargetPerformer
 from duebook.engine.session import new_session
 from duebook.engine.slots import Slots
 from duebook.ids import new_id
+from duebook.model.serving import ALL
 from duebook.store.opening import open_store
 from duebook.store.postgres.connection import SCHEMA
 from duebook.targets.spawner import Spawner
@@ -90,7 +91,7 @@ def runs_per_second(kind: Kind, number: int, server: Server | None) -> float:
         book.schedules.create("job", overlap="allow", **definition)
         book.schedules.trigger("job")
         _copy_run(place, number - 1)
-        session = new_session("worker", tasks.names)
+        session = new_session("worker", tasks.names, namespaces=ALL)
         store.transact(lambda tx: tx.nodes.begin_session(session, timedelta(minutes=5)))
         alarm = Alarm()
         performer = TargetPerformer(store, Spawner(), lambda: None, tasks=tasks)
