@@ -12,7 +12,7 @@ from duebook.book.namespaces import Namespaces
 from duebook.book.nodes import Nodes
 from duebook.book.queues import Queues
 from duebook.book.quotas import refuse_high_priority
-from duebook.book.readiness import GRACE, look
+from duebook.book.readiness import GRACE, look, unable
 from duebook.book.rights import Rights
 from duebook.book.runs import Runs
 from duebook.book.schedules import Schedules
@@ -189,8 +189,7 @@ class Book(Closing):
 
     def problems(self) -> list[str]:
         """What keeps queued runs of this namespace from being begun, in words; mostly nothing."""
-        found = self.readiness(namespace=self.namespace).problems
-        return [problem.message for problem in found if problem.code in ("namespace", "task")]
+        return unable(self.readiness(namespace=self.namespace))
 
     def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:
         """Whether everything that is due can run, and what is in the way.

@@ -1,11 +1,11 @@
-"""What people do with the log of events itself: publish, list and follow."""
+"""What people do with the log of events itself: publish, and look at a page of it."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from duebook.book.audit import PEOPLE, Auditor
+from duebook.book.event_reader import MOST_LOOKED_AT, EventReader
 from duebook.errors import Invalid
 from duebook.ids import new_id
 from duebook.model.change import digest_of
@@ -22,7 +22,7 @@ from duebook.model.listing import read_cursor, write_cursor
 from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from duebook.model.event import Event, TopicUse
@@ -34,18 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EventLog"]
 
-POLL: Final = 0.2
-"""Seconds between two looks of somebody who follows the log."""
 MOST_LISTED: Final = 10_000
-MOST_LOOKED_AT: Final = 50_000
-"""Positions that are looked through for the latest events, and for topics."""
 LOOKS: Final = 20
 """Stretches of the log that one page goes through."""
 ENOUGH: Final = 4_000_000
 """Bytes of data after which a page ends."""
 
 
-class EventLog:
+class EventLog(EventReader):
     """The log of events of a namespace."""
 
     def __init__(self, store: Store, namespace: str, by: str = "") -> None:
@@ -163,72 +159,6 @@ class EventLog:
             return EventPage(kept, found.next_cursor if more else None, found.position)
 
         return self._store.read(work)
-
-    def list(
-        self,
-        topic: str | Sequence[str] | None = None,
-        after: int | None = None,
-        since: str | datetime | None = None,
-        limit: int = 100,
-        *,
-        type: str | None = None,  # noqa: A002 - as it is called everywhere
-        key: str | None = None,
-    ) -> Listed:
-        """The events after a position, or from a time on, in their order; all of them otherwise.
-
-        Without a topic: of all but those about the life cycles of runs and schedules.
-        """
-        found: Listed = []
-        cursor = None
-        while True:
-            most = limit - len(found)
-            page = self.page(topic, after, since, most, type=type, key=key, cursor=cursor)
-            found += page
-            cursor = page.next_cursor
-            if cursor is None or len(found) >= limit:
-                return found
-
-    def latest(
-        self,
-        topic: str | Sequence[str] | None = None,
-        limit: int = 20,
-        *,
-        type: str | None = None,  # noqa: A002 - as it is called everywhere
-        key: str | None = None,
-    ) -> Listed:
-        """The last events of the log, in their order; of a rare topic those of its last part."""
-        found: Listed = []
-        cursor, end = None, None
-        while True:
-            most = limit - len(found)
-            page = self.page(topic, limit=most, type=type, key=key, newest=True, cursor=cursor)
-            found += page
-            cursor = page.next_cursor
-            end = page.position if end is None else end
-            far = end - page.position >= MOST_LOOKED_AT
-            if cursor is None or far or len(found) >= limit:
-                return found[::-1]
-
-    def tail(
-        self,
-        topic: str | Sequence[str] | None = None,
-        after: int | None = None,
-        since: str | datetime | None = None,
-        pause: Callable[[float], object] = time.sleep,
-        *,
-        type: str | None = None,  # noqa: A002 - as it is called everywhere
-        key: str | None = None,
-    ) -> Iterator[Event]:
-        """As `list`, and then what comes, for ever; from the end of the log on by default."""
-        place = self.position(since) if after is None else after
-        cursor = None
-        while True:
-            page = self.page(topic, place, type=type, key=key, limit=1_000, cursor=cursor)
-            yield from page
-            cursor = page.next_cursor
-            if cursor is None:
-                place = page.position
-                pause(POLL)
 
 
 def _collect(

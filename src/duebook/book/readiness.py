@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duebook.store.base import Store
     from duebook.store.values import Health, Overdue
 
-__all__ = ["GRACE", "judge", "look", "look_here", "notes", "unreachable"]
+__all__ = ["GRACE", "judge", "look", "look_here", "notes", "unable", "unreachable"]
 
 GRACE: Final = timedelta(minutes=1)
 """By how much a schedule may be overdue."""
@@ -54,6 +54,12 @@ def unreachable(error: Conflict | Unavailable, asked: tuple[str, ...] = CHECKS) 
     """Nobody answers, or the books are not those that this Duebook can use."""
     code = "database" if isinstance(error, Unavailable) else "schema"
     return Readiness(None, (Problem(code, str(error)),), asked)
+
+
+def unable(readiness: Readiness) -> list[str]:
+    """What keeps queued runs from being begun, in words."""
+    found = readiness.problems
+    return [problem.message for problem in found if problem.code in ("namespace", "task")]
 
 
 def judge(health: Health) -> Iterator[Problem]:

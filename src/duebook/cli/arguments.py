@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.run import Run
     from duebook.model.schedule import Schedule
     from duebook.model.template import ScheduleTemplate
@@ -51,7 +51,7 @@ def complete_template(ctx: click.Context, _: click.Parameter, incomplete: str) -
 def _complete(
     ctx: click.Context,
     incomplete: str,
-    ask: Callable[[Book], Sequence[Schedule | ScheduleTemplate]],
+    ask: Callable[[Client], Sequence[Schedule | ScheduleTemplate]],
 ) -> list[str]:
     """Names for the shell; whatever goes wrong there is not the time to complain."""
     from duebook.cli.opening import open_book
@@ -76,7 +76,7 @@ name_argument = click.argument("name", shell_complete=_complete_name)
 optional_name_argument = click.argument("name", required=False, shell_complete=_complete_name)
 
 
-def runs_of(book: Book, name: str, most: int) -> tuple[str, list[Run]]:
+def runs_of(book: Client, name: str, most: int) -> tuple[str, list[Run]]:
     """What NAME means, and its newest runs: a schedule, a flow, or a task with enqueued runs, the
     first that there is. Raises NotFound."""
     try:
@@ -89,21 +89,21 @@ def runs_of(book: Book, name: str, most: int) -> tuple[str, list[Run]]:
         raise NotFound(told) from unknown
 
 
-def _of_flow(book: Book, name: str, most: int) -> list[Run]:
+def _of_flow(book: Client, name: str, most: int) -> list[Run]:
     return book.flows.runs(name, most)
 
 
-def _of_task(book: Book, name: str, most: int) -> list[Run]:
+def _of_task(book: Client, name: str, most: int) -> list[Run]:
     if found := list(book.runs.list(task=name, limit=most)):
         return found
     raise NotFound(f'no run was enqueued for task "{name}"')
 
 
-def _of_deleted(book: Book, name: str, most: int) -> list[Run]:
+def _of_deleted(book: Client, name: str, most: int) -> list[Run]:
     return list(book.runs.list(name, limit=most))
 
 
-def find_run(book: Book, text: str) -> str:
+def find_run(book: Client, text: str) -> str:
     """The run that RUN|NAME means: an id, the beginning of one, or the latest of what NAME is."""
     try:
         what, runs = runs_of(book, text, 20)

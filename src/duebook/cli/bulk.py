@@ -14,7 +14,7 @@ from duebook.model.codec import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.acted import Acted, Action
 
 __all__ = ["act_on_many", "bulk_options", "read_many"]
@@ -43,7 +43,7 @@ def read_many(name: str | None, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def act_on_many(
-    book: Book,
+    book: Client,
     action: Action,
     wanted: dict[str, Any],
     options: dict[str, Any],

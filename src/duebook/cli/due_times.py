@@ -28,7 +28,7 @@ from duebook.triggers.zones import local_datetime
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.due_time import DueTime
     from duebook.model.plan import DueException
     from duebook.model.schedule import Schedule
@@ -79,7 +79,7 @@ def explain_command(
         _print_explanations(answer)
 
 
-def _title(book: Book, name: str) -> str:
+def _title(book: Client, name: str) -> str:
     """What people call it; nothing, of one that is deleted."""
     try:
         spec = book.schedules.get(name).spec
@@ -91,7 +91,7 @@ def _title(book: Book, name: str) -> str:
 _HOW: Final = "give either --at TIME, or --from INSTANT and --to INSTANT; a flow needs neither"
 
 
-def _explain_flow(book: Book, name: str, tz: str | None, as_json: bool) -> None:
+def _explain_flow(book: Client, name: str, tz: str | None, as_json: bool) -> None:
     """About the newest run of a flow, or about a run."""
     told = book.flows.explain(_run_of(book, name), tz)
     if as_json:
@@ -108,7 +108,7 @@ def _explain_flow(book: Book, name: str, tz: str | None, as_json: bool) -> None:
     click.echo(f"times in {told.tz}")
 
 
-def _run_of(book: Book, name: str) -> str:
+def _run_of(book: Client, name: str) -> str:
     """What NAME without a time means; raises UsageError for a schedule that starts no flow."""
     try:
         runs = book.flows.runs(name, 1)

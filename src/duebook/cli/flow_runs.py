@@ -31,7 +31,7 @@ from duebook.timetext import relative
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.flow_view import FlowView
     from duebook.model.run import Run
 
@@ -185,7 +185,7 @@ def retry_command(run: str, step: str | None, wait: bool, as_json: bool) -> None
         _follow(book, again, wait, as_json, "goes on", before)
 
 
-def _print_newer(book: Book, run: Run) -> None:
+def _print_newer(book: Client, run: Run) -> None:
     """A run goes on with the file that it began with, which may not be what people expect."""
     name = run.flow or ""
     try:
@@ -197,7 +197,7 @@ def _print_newer(book: Book, run: Run) -> None:
         click.echo(f"to use the new one: duebook flow start {name}")
 
 
-def _latest(book: Book, name: str) -> str | None:
+def _latest(book: Client, name: str) -> str | None:
     try:
         return next((run.id for run in book.flows.runs(name, 1)), None)
     except NotFound:
@@ -205,7 +205,7 @@ def _latest(book: Book, name: str) -> str | None:
 
 
 def _follow(
-    book: Book, run: Run, wait: bool, as_json: bool, told: str, before: Iterable[Run] = ()
+    book: Client, run: Run, wait: bool, as_json: bool, told: str, before: Iterable[Run] = ()
 ) -> None:
     """`before`: its steps so far, which are told of once they go on."""
     if not as_json:
@@ -222,7 +222,7 @@ def _follow(
             raise SystemExit(FAILED)
 
 
-def _watch(book: Book, run: Run, seen: dict[str, tuple[str, int]], quiet: bool) -> Run:
+def _watch(book: Client, run: Run, seen: dict[str, tuple[str, int]], quiet: bool) -> Run:
     """Tell of each step as it begins and ends, until the run has ended; returns it."""
     told: set[str] = set()
     looked_at = time.monotonic()
@@ -250,7 +250,7 @@ def _progress(step: Run) -> tuple[str, int]:
     return step.status, step.attempt
 
 
-def _print_problems(book: Book, view: FlowView) -> None:
+def _print_problems(book: Client, view: FlowView) -> None:
     """What is wrong with the file of a flow, which stays as it was."""
     found = [Problem(**told) for told in book.flows.problems() if told["file"] == view.place]
     if found or view.problem:
@@ -262,7 +262,7 @@ def _print_problems(book: Book, view: FlowView) -> None:
     click.echo()
 
 
-def _print_steps(book: Book, view: FlowView) -> None:
+def _print_steps(book: Client, view: FlowView) -> None:
     """The steps of a flow, and how far its latest run has come with each."""
     done = {} if view.last_run is None else {s.step: s for s in book.flows.steps(view.last_run.id)}
     begun = [run for run in done.values() if run.step is not None and run.attempt]

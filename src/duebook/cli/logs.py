@@ -21,7 +21,7 @@ from duebook.store.values import START
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.run import LogLine, Run
     from duebook.store.values import Page
 
@@ -87,7 +87,7 @@ class _Piece(NamedTuple):
 class _Log:
     """What a run and its steps have printed since that was last asked."""
 
-    def __init__(self, book: Book, run: Run, step: str | None) -> None:
+    def __init__(self, book: Client, run: Run, step: str | None) -> None:
         self._book = book
         self._run = run
         self._step = step
@@ -135,7 +135,7 @@ class _Log:
                 yield _Piece(run.id, name, left_out, line)
 
 
-def _check_step(book: Book, run: Run, step: str) -> None:
+def _check_step(book: Client, run: Run, step: str) -> None:
     """Refuse a step that the flow does not have."""
     if run.queue != FLOW_QUEUE:
         raise Invalid(f"--step goes with flows; run {run.id} is none of a flow")

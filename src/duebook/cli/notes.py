@@ -19,21 +19,21 @@ from duebook.model.target import CommandTarget, TaskTarget
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.node import LiveNode
     from duebook.model.schedule import Schedule, ScheduleSpec
 
 __all__ = ["print_notes"]
 
 
-def print_notes(book: Book, schedule: Schedule) -> None:
+def print_notes(book: Client, schedule: Schedule) -> None:
     """Mostly none. All of it may come later, so nothing of it is refused."""
     if schedule.spec is not None:
         for note in _notes(book, schedule.namespace, schedule.spec):
             click.echo(wrapped(printable(f"note: {note}")), err=True)
 
 
-def _notes(book: Book, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
+def _notes(book: Client, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
     yield from _missing_schedules(book, spec)
     target = spec.target
     if isinstance(target, CommandTarget):
@@ -51,7 +51,7 @@ def _notes(book: Book, namespace: str, spec: ScheduleSpec) -> Iterator[str]:
     yield from _unserved_queue(spec.queue, workers)
 
 
-def _missing_schedules(book: Book, spec: ScheduleSpec) -> Iterator[str]:
+def _missing_schedules(book: Client, spec: ScheduleSpec) -> Iterator[str]:
     """Until a schedule exists, what depends on it does not run."""
     for dependency in spec.depends_on:
         try:

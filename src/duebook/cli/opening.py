@@ -15,6 +15,7 @@ from duebook.store.opening import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from duebook.client import Client
     from duebook.remote import RemoteBook
 
 __all__ = ["database_settings", "open_book", "open_database", "settings_of"]
@@ -41,7 +42,7 @@ def database_settings(ctx: click.Context | None = None, **flags: str | None) -> 
 
 
 @contextmanager
-def open_book(create: bool = False) -> Iterator[Book]:
+def open_book(create: bool = False) -> Iterator[Client]:
     """The book of the current command line, closed at the end.
 
     A database that does not exist is only created for commands that put the first things into it;
@@ -51,7 +52,8 @@ def open_book(create: bool = False) -> Iterator[Book]:
     if given.get("url") and given.get("database_url"):
         raise click.UsageError("--url names a server, --database a database; give one of them")
     remote = settings.url is not None and not given.get("database_url")
-    with _server(settings) if remote else _database(settings, create) as book:
+    opened: Client = _server(settings) if remote else _database(settings, create)
+    with opened as book:
         yield book
 
 

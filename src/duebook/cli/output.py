@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.flows.problems import Problem
     from duebook.model.run import Run
 
@@ -93,7 +93,7 @@ def print_problem(problem: Problem, err: bool = False) -> None:
         click.echo(printable(line), err=err)
 
 
-def print_runs(book: Book, runs: list[Run]) -> None:
+def print_runs(book: Client, runs: list[Run]) -> None:
     """Runs as a table, the newest first."""
     rows, now, short = [], utc_now(), book.runs.short_ids(runs)
     for run in runs:

@@ -30,7 +30,7 @@ from duebook.model.codec import encode
 from duebook.model.run import RunDetails
 
 if TYPE_CHECKING:
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.run import Run
 
 __all__ = ["cancel_command", "output_command", "retry_command", "runs_command", "show_run"]
@@ -73,7 +73,7 @@ def runs_command(
             click.echo(f"note: {problem}", err=True)
 
 
-def _of(book: Book, name: str, wanted: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def _of(book: Client, name: str, wanted: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """What to ask for."""
     what, _ = runs_of(book, name, 1)
     return (name, wanted) if what == "schedule" else (None, wanted | {what: name})
@@ -106,7 +106,7 @@ def retry_command(run: str, as_json: bool) -> None:
             click.echo(f"run {opened.id} is queued again, for attempt {opened.attempt + 1}")
 
 
-def _active(book: Book, text: str) -> str:
+def _active(book: Client, text: str) -> str:
     try:
         what, runs = runs_of(book, text, 1_000)
     except NotFound:
@@ -144,7 +144,7 @@ def output_command(run: str, step: str | None, as_json: bool) -> None:
         click.echo(output)
 
 
-def _step_of(book: Book, run: Run, step: str) -> Run:
+def _step_of(book: Client, run: Run, step: str) -> Run:
     steps = {found.step: found for found in book.flows.steps(run.id)}
     if step not in steps:
         known = ", ".join(filter(None, steps)) or "none"
@@ -158,7 +158,7 @@ def _output_words(run: Run) -> str:
     return "" if run.output is None else json.dumps(run.show_output(run.output), ensure_ascii=False)
 
 
-def show_run(book: Book, text: str, as_json: bool) -> None:
+def show_run(book: Client, text: str, as_json: bool) -> None:
     """One run, with the attempts that it took."""
     run = book.runs.get(text)
     attempts = book.runs.attempts(run.id)

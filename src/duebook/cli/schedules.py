@@ -37,7 +37,7 @@ from duebook.model.secret import show_payload
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duebook.book import Book
+    from duebook.client import Client
     from duebook.model.filters import ScheduleSort
     from duebook.model.plan import DueException
     from duebook.model.run import Run
@@ -162,7 +162,7 @@ def _print_entries(entries: Sequence[LedgerEntry]) -> None:
     print_table(("DUE", "KIND", "COUNT", "WHY"), kinds)
 
 
-def _is_flow(book: Book, name: str) -> bool:
+def _is_flow(book: Client, name: str) -> bool:
     try:
         return bool(book.flows.get(name))
     except NotFound:
@@ -311,7 +311,7 @@ def _rendered(form: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _await(book: Book, run: Run, quiet: bool) -> Run:
+def _await(book: Client, run: Run, quiet: bool) -> Run:
     """Follow a run until it has ended, and tell of each change."""
     shown, hint_at, hinted = None, 0.0, False
     while run.is_active:
@@ -329,7 +329,7 @@ def _await(book: Book, run: Run, quiet: bool) -> Run:
     return run
 
 
-def _why_not(book: Book, run: Run) -> str:
+def _why_not(book: Client, run: Run) -> str:
     problem = book.schedules.get(run.schedule_id).problem if run.schedule_id else None
     return f": {problem}" if problem else "; is a node running? start one with: duebook up"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from duebook.book.consuming import Received
+from duebook.book.event_reader import EventReader
 from duebook.book.events import PARTITIONS
 from duebook.book.listeners import SINK_PARTITIONS
 from duebook.client.arguments import JUDGED, LIMIT, NOT_SENT, Cursor, Given, Limit, named
@@ -29,7 +29,6 @@ __all__ = ["EventsClient"]
 Consumers = list[Consumer]
 Lags = list[Lag]
 Letters = Listing[DeadLetter]
-Listed = list[Event]
 Partitions = list[Partition]
 TopicList = list[TopicUse]
 
@@ -57,7 +56,7 @@ def _read_options(key: str, value: Any) -> dict[str, Any]:
     raise Invalid(f"{key} {shorten(value)} is no JSON object")
 
 
-class EventsClient(Protocol):
+class EventsClient(EventReader, Protocol):
     """The log of events of a namespace, and the groups and sinks that read it."""
 
     @operation(
@@ -222,40 +221,6 @@ class EventsClient(Protocol):
     )
     def get(self, event_id: Annotated[str, named("event")]) -> Event:
         """One event by its id."""
-
-    def list(
-        self,
-        topic: str | Sequence[str] | None = None,
-        after: int | None = None,
-        since: str | datetime | None = None,
-        limit: int = 100,
-        *,
-        type: str | None = None,
-        key: str | None = None,
-    ) -> Listed:
-        """The events after a position, or from a time on, in their order; all of them otherwise."""
-
-    def latest(
-        self,
-        topic: str | Sequence[str] | None = None,
-        limit: int = 20,
-        *,
-        type: str | None = None,
-        key: str | None = None,
-    ) -> Listed:
-        """The last events of the log, in their order."""
-
-    def tail(
-        self,
-        topic: str | Sequence[str] | None = None,
-        after: int | None = None,
-        since: str | datetime | None = None,
-        pause: Callable[[float], object] = time.sleep,
-        *,
-        type: str | None = None,
-        key: str | None = None,
-    ) -> Iterator[Event]:
-        """As `list`, and then what comes, for ever; from the end of the log on by default."""
 
     def sinks(self) -> Consumers:
         """The sinks among the consumers."""

@@ -1,40 +1,48 @@
-"""The books of a server: every use case of `book`, each a request."""
+"""The books of a server: every use case of `client`, each a request."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from duebook.book import Book
-from duebook.book.readiness import GRACE, unreachable
+from duebook.book.readiness import GRACE, unable, unreachable
+from duebook.client import TABLE
+from duebook.closing import Closing
 from duebook.errors import Unavailable
-from duebook.remote.audit import RemoteAudit
-from duebook.remote.events import RemoteEvents
-from duebook.remote.namespaces import RemoteNamespaces
+from duebook.ids import check_name
 from duebook.remote.needs import needs_database
-from duebook.remote.nodes import RemoteNodes
-from duebook.remote.queues import RemoteQueues
-from duebook.remote.readings import read_readiness
-from duebook.remote.runs import RemoteRuns
-from duebook.remote.schedules import RemoteSchedules
+from duebook.remote.parts import (
+    RemoteAudit,
+    RemoteEvents,
+    RemoteFlows,
+    RemoteNamespaces,
+    RemoteNodes,
+    RemoteQueues,
+    RemoteRuns,
+    RemoteSchedules,
+    RemoteTemplates,
+    RemoteTokens,
+)
+from duebook.remote.requests import ask
 from duebook.remote.server import Server
-from duebook.remote.templates import RemoteTemplates
-from duebook.remote.tokens import RemoteTokens
-from duebook.timetext import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
     from typing import Unpack
 
+    from duebook.client import Client
     from duebook.model.policies import EnqueuePolicies
     from duebook.model.readiness import Readiness
-    from duebook.remote.flows import RemoteFlows
+
+    def _is_client(book: RemoteBook) -> Client:
+        return book
+
 
 __all__ = ["RemoteBook"]
 
 
-class RemoteBook(Book):
+class RemoteBook(Closing):
     """A namespace of the books of a server; safe to use from several threads.
 
     Errors are those that the books themselves raise; Unavailable when nobody answers. What works
@@ -42,54 +50,56 @@ class RemoteBook(Book):
     """
 
     def __init__(self, url: str, token: str | None = None, namespace: str = "default") -> None:
-        super().__init__(None, namespace)
+        self.namespace = check_name(namespace, "namespace")
         self._server = Server(url, token, self.namespace)
 
     @property
     def store(self) -> NoReturn:
         raise needs_database("this")
 
+    @property
+    def insights(self) -> NoReturn:
+        raise needs_database("this")
+
     @cached_property
     def schedules(self) -> RemoteSchedules:
-        return RemoteSchedules(self._server)
+        return RemoteSchedules.of(self._server)
 
     @cached_property
     def templates(self) -> RemoteTemplates:
-        return RemoteTemplates(self._server)
+        return RemoteTemplates.of(self._server)
 
     @cached_property
     def runs(self) -> RemoteRuns:
-        return RemoteRuns(self._server)
+        return RemoteRuns.of(self._server)
 
     @cached_property
     def queues(self) -> RemoteQueues:
-        return RemoteQueues(self._server)
+        return RemoteQueues.of(self._server)
 
     @cached_property
     def tokens(self) -> RemoteTokens:
-        return RemoteTokens(self._server)
+        return RemoteTokens.of(self._server)
 
     @cached_property
     def namespaces(self) -> RemoteNamespaces:
-        return RemoteNamespaces(self._server)
+        return RemoteNamespaces.of(self._server)
 
     @cached_property
     def audit(self) -> RemoteAudit:
-        return RemoteAudit(self._server)
+        return RemoteAudit.of(self._server)
 
     @cached_property
     def flows(self) -> RemoteFlows:
-        from duebook.remote.flows import RemoteFlows
-
-        return RemoteFlows(self._server)
+        return RemoteFlows.of(self._server)
 
     @cached_property
     def nodes(self) -> RemoteNodes:
-        return RemoteNodes(self._server)
+        return RemoteNodes.of(self._server)
 
     @cached_property
     def events(self) -> RemoteEvents:
-        return RemoteEvents(self._server)
+        return RemoteEvents.of(self._server)
 
     def enqueue(
         self,
@@ -102,13 +112,16 @@ class RemoteBook(Book):
     ) -> NoReturn:
         raise needs_database("enqueue()")
 
+    def problems(self) -> list[str]:
+        return unable(self.readiness(namespace=self.namespace))
+
     def readiness(self, grace: timedelta | str = GRACE, namespace: str | None = None) -> Readiness:
-        given = format_duration(parse_duration(grace))
         try:
-            form = self._server.get("status", namespaced=False, grace=given, namespace=namespace)
-            return read_readiness(form)
+            given = {"grace": grace, "namespace": namespace}
+            readiness: Readiness = ask(self._server, TABLE["get_status"], given)
         except Unavailable as error:
             return unreachable(error)
+        return readiness
 
     def close(self) -> None:
         self._server.close()

@@ -1,63 +1,63 @@
-"""Reads back what a server shows in another way than field by field: what holds definitions."""
+"""Reads back what a server shows, by the type of the result: field by field, but for what holds
+definitions and for what is shown beside other things."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 from duebook.errors import Invalid
-from duebook.explain import Explanation
-from duebook.model.access import AccessToken
-from duebook.model.acted import Acted
-from duebook.model.change import Change
-from duebook.model.codec import decode
-from duebook.model.consumer import Consumer, DeadLetter, Partition
+from duebook.model.codec import decode, shown_as
+from duebook.model.consumer import Consumer, Lag
 from duebook.model.definition import load_spec
 from duebook.model.edited import Edited
-from duebook.model.event import Event, TopicUse
+from duebook.model.event import Event, EventPage
 from duebook.model.hidden import load_shown
-from duebook.model.node import LiveNode
-from duebook.model.plan import DueException
-from duebook.model.queue import QueueLoad
-from duebook.model.quota import NamespaceUse
-from duebook.model.readiness import Readiness
-from duebook.model.run import Attempt, LogLine, Run
+from duebook.model.queue import Queue, QueueLoad
+from duebook.model.run import LogLine
 from duebook.model.schedule import FIELDS, Revision, Schedule, ScheduleSpec
-from duebook.model.template import ScheduleTemplate
-from duebook.store.values import LedgerEntry, Page
+from duebook.store.values import Page
+from duebook.timetext import parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from duebook.client.use_cases import UseCase
 
-__all__ = [
-    "read_acted",
-    "read_attempt",
-    "read_change",
-    "read_consumer",
-    "read_edit",
-    "read_event",
-    "read_exception",
-    "read_explanation",
-    "read_ledger",
-    "read_letter",
-    "read_line",
-    "read_namespace",
-    "read_node",
-    "read_partition",
-    "read_queue",
-    "read_readiness",
-    "read_revision",
-    "read_run",
-    "read_schedule",
-    "read_template",
-    "read_token",
-    "read_topic",
-    "read_value",
-]
+__all__ = ["read_edit", "read_result", "read_revision", "read_schedule", "read_value"]
 
-Form = dict[str, Any]
-T = TypeVar("T")
+Form = Mapping[str, Any]
+
+
+def read_result(case: UseCase, form: Any, about: Form) -> Any:
+    """The result of a use case; `about` are its arguments, and the namespace."""
+    kind = case.returns
+    if isinstance(case.result, tuple):
+        kinds = zip(case.result, get_args(kind), strict=True)
+        return tuple(
+            read_value(kind, form.get(name) if name else form, about) for name, kind in kinds
+        )
+    if case.result:
+        form = form[case.result]
+    elif get_origin(kind) is list:
+        form = form["items"]
+    return read_value(kind, form, about)
+
+
+def read_value(kind: Any, form: Any, about: Form) -> Any:
+    if form is None or kind in (None, NoneType):
+        return None
+    if (special := _READERS.get(kind)) is not None:
+        return special(form, about)
+    if get_origin(kind) is list:
+        (item,) = get_args(kind)
+        return [read_value(item, one, about) for one in form]
+    if get_origin(kind) in (Union, UnionType):
+        return read_value(get_args(kind)[0], form, about)
+    if kind is datetime:
+        return parse_instant(form)
+    return form if shown_as(kind) is None else decode(kind, form)
 
 
 def read_schedule(form: Form) -> Schedule:
@@ -95,36 +95,29 @@ def read_edit(form: Form, name: str) -> Edited:
     return decode(Edited, form, before=before, after=after)
 
 
-def read_line(form: Form) -> tuple[Page, LogLine]:
+def _read_line(form: Form) -> tuple[Page, LogLine]:
     """A line of a log and its place there."""
     attempt, _, seq = form["place"].partition(".")
     return Page(int(attempt), int(seq)), decode(LogLine, form)
 
 
-def _reader(kind: type[T]) -> Callable[[Form], T]:
-    return partial(decode, kind)
+def _read_lag(form: Form, namespace: str) -> Lag:
+    numbers = (form["behind"], form["dead"], form["failing"])
+    return Lag(namespace, form["name"], form["kind"], *numbers)
 
 
-read_value = decode
-read_acted = _reader(Acted)
-read_attempt = _reader(Attempt)
-read_change = _reader(Change)
-read_event = _reader(Event)
-read_exception = _reader(DueException)
-read_explanation = _reader(Explanation)
-read_ledger = _reader(LedgerEntry)
-read_letter = _reader(DeadLetter)
-read_namespace = _reader(NamespaceUse)
-read_node = _reader(LiveNode)
-read_partition = _reader(Partition)
-read_queue = _reader(QueueLoad)
-read_readiness = _reader(Readiness)
-read_run = _reader(Run)
-read_template = _reader(ScheduleTemplate)
-read_token = _reader(AccessToken)
-read_topic = _reader(TopicUse)
+def _read_page(form: Form) -> EventPage:
+    events = (decode(Event, event) for event in form["items"])
+    return EventPage(events, form["next_cursor"], form["position"])
 
 
-def read_consumer(form: Form, namespace: str) -> Consumer:
-    """As far as it is shown: its secrets stay hidden."""
-    return decode(Consumer, form, namespace=namespace)
+_READERS: Final[dict[Any, Callable[[Any, Form], Any]]] = {
+    Consumer: lambda form, about: decode(Consumer, form, namespace=about["namespace"]),
+    EventPage: lambda form, _: _read_page(form),
+    Lag: lambda form, about: _read_lag(form, about["namespace"]),
+    Queue: lambda form, _: decode(QueueLoad, form).queue,
+    Revision: lambda form, about: read_revision(form, about["name"]),
+    Schedule: lambda form, _: read_schedule(form),
+    tuple[Page, LogLine]: lambda form, _: _read_line(form),
+}
+"""What is not read field by field, or not from the form alone."""

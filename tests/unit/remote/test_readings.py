@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,15 +21,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duebook.client import PARTS
 from duebook.explain import Explanation
+from duebook.explain.flow_runs import FlowExplanation
 from duebook.model.access import AccessToken, Role
-from duebook.model.acted import Acted
+from duebook.model.acted import Acted, Withdrawn
 from duebook.model.change import Change
 from duebook.model.codec import alternatives, encode
-from duebook.model.consumer import Consumer, DeadLetter, Partition
+from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
 from duebook.model.definition import load_spec
-from duebook.model.edited import Note
-from duebook.model.event import Event, TopicUse
+from duebook.model.due_time import DueTime
+from duebook.model.edited import Edited, Note
+from duebook.model.event import Event, EventPage, TopicUse
+from duebook.model.flow_view import FlowView
 from duebook.model.node import LiveNode
 from duebook.model.plan import DueException
 from duebook.model.queue import Queue, QueueLoad, Rate
@@ -38,7 +43,7 @@ from duebook.model.run import Attempt, LatestRun, LogLine, Run
 from duebook.model.schedule import Revision, Schedule
 from duebook.model.serving import ALL, NONE, Serving
 from duebook.model.template import ScheduleTemplate
-from duebook.remote import readings
+from duebook.remote.readings import read_value
 from duebook.store.values import LedgerEntry, Page
 
 if TYPE_CHECKING:
@@ -157,75 +162,91 @@ def line_form(placed: tuple[Page, LogLine]) -> dict[str, Any]:
     return {"place": f"{page.attempt}.{page.seq}"} | encode(line)
 
 
-PAIRS: Final[dict[str, tuple[st.SearchStrategy[Any], Callable[..., Any], Callable[..., Any]]]] = {
-    "schedule": (schedules, encode, readings.read_schedule),
-    "revision": (revisions, encode, lambda form: readings.read_revision(form, "job")),
-    "acted": (made(Acted), encode, readings.read_acted),
-    "run": (made(Run, output_secrets=st.none()), encode, readings.read_run),
-    "attempt": (made(Attempt), encode, readings.read_attempt),
-    "line": (lines, line_form, readings.read_line),
-    "ledger": (made(LedgerEntry), encode, readings.read_ledger),
-    "exception": (made(DueException), encode, readings.read_exception),
-    "explanation": (made(Explanation), encode, readings.read_explanation),
-    "template": (
+PAIRS: Final[dict[Any, tuple[st.SearchStrategy[Any], Callable[..., Any]]]] = {
+    Schedule: (schedules, encode),
+    Revision: (revisions, encode),
+    Acted: (made(Acted), encode),
+    Run: (made(Run, output_secrets=st.none()), encode),
+    Attempt: (made(Attempt), encode),
+    tuple[Page, LogLine]: (lines, line_form),
+    LedgerEntry: (made(LedgerEntry), encode),
+    DueException: (made(DueException), encode),
+    Explanation: (made(Explanation), encode),
+    ScheduleTemplate: (
         made(ScheduleTemplate, defaults=st.dictionaries(texts.map("x".__add__), values)),
         encode,
-        readings.read_template,
     ),
-    "node": (
+    LiveNode: (
         made(LiveNode, clock_ahead=st.timedeltas(*(timedelta(days=n) for n in (-9, 9)))),
         encode,
-        readings.read_node,
     ),
-    "queue": (queues, encode, readings.read_queue),
-    "token": (made(AccessToken), encode, readings.read_token),
-    "change": (made(Change), encode, readings.read_change),
-    "namespace": (uses, encode, readings.read_namespace),
-    "event": (events, encode, readings.read_event),
-    "topic": (
-        st.builds(TopicUse, texts, numbers, numbers, instants),
-        encode,
-        readings.read_topic,
-    ),
-    "consumer": (
+    QueueLoad: (queues, encode),
+    AccessToken: (made(AccessToken), encode),
+    Change: (made(Change), encode),
+    NamespaceUse: (uses, encode),
+    Event: (events, encode),
+    TopicUse: (st.builds(TopicUse, texts, numbers, numbers, instants), encode),
+    Consumer: (
         made(Consumer, namespace=st.just("shop"), options=st.just({"url": "https://x"})),
         encode,
-        lambda form: readings.read_consumer(form, "shop"),
     ),
-    "partition": (made(Partition), encode, readings.read_partition),
-    "letter": (made(DeadLetter, event=events), encode, readings.read_letter),
-    "readiness": (readiness, encode, readings.read_readiness),
+    Partition: (made(Partition), encode),
+    DeadLetter: (made(DeadLetter, event=events), encode),
+    Readiness: (readiness, encode),
+    Withdrawn: (made(Withdrawn), encode),
 }
+OTHERWISE: Final = {DueTime, Edited, EventPage, FlowExplanation, FlowView, Lag, Queue}
+"""Results of which a server shows less, or more, or that other tests look at."""
 
 
-def test_every_reading_has_its_form() -> None:
-    named = {name.removeprefix("read_") for name in readings.__all__} - {"value", "edit"}
-    assert named == set(PAIRS)
+def read(kind: Any, form: Any) -> Any:
+    return read_value(kind, form, {"namespace": "shop", "name": "job"})
 
 
-@pytest.mark.parametrize("name", PAIRS)
+def results(kind: Any) -> set[Any]:
+    """The types of values in the type of a result, but those that JSON has."""
+    if kind in PAIRS or kind in OTHERWISE:
+        return {kind}
+    inner = [results(part) for part in get_args(kind)]
+    plain = kind in (None, Any, bool, datetime, dict, float, int, str, type(None))
+    return set().union(*inner) if inner or plain else {kind}
+
+
+def test_every_result_of_a_use_case_is_read_here() -> None:
+    methods = [value for part in PARTS.values() for value in vars(part).values()]
+    declared = [
+        signature(method, eval_str=True).return_annotation
+        for method in methods
+        if {"use_case", "part_of"} & getattr(method, "__dict__", {}).keys()
+    ]
+    found = set().union(*map(results, declared))
+    assert found <= PAIRS.keys() | OTHERWISE
+    assert PAIRS.keys() - found == {Readiness}
+
+
+@pytest.mark.parametrize("kind", PAIRS, ids=str)
 @given(data=st.data())
-def test_what_is_read_is_what_was_shown(name: str, data: st.DataObject) -> None:
-    strategy, form_of, read = PAIRS[name]
+def test_what_is_read_is_what_was_shown(kind: Any, data: st.DataObject) -> None:
+    strategy, form_of = PAIRS[kind]
     value = data.draw(strategy)
     form = json.loads(json.dumps(form_of(value)))
-    assert read(form) == value
-    assert form_of(read(form)) == form
+    assert read(kind, form) == value
+    assert form_of(read(kind, form)) == form
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("kind", PAIRS, ids=str)
 @given(data=st.data())
-def test_what_a_newer_server_adds_is_left_out(name: str, data: st.DataObject) -> None:
-    strategy, form_of, read = PAIRS[name]
+def test_what_a_newer_server_adds_is_left_out(kind: Any, data: st.DataObject) -> None:
+    strategy, form_of = PAIRS[kind]
     value = data.draw(strategy)
     form = json.loads(json.dumps(form_of(value)))
-    assert read(form | {"of_tomorrow": 1}) == value
+    assert read(kind, form | {"of_tomorrow": 1}) == value
 
 
 def test_a_definition_that_nobody_here_can_read_is_a_problem_of_the_schedule() -> None:
     spec = load_spec({"trigger": {"every": "1h"}, "target": "digest"}, "job")
     schedule = Schedule("1", "default", "job", 1, spec, "active", datetime(2026, 1, 1, tzinfo=UTC))
     form = encode(schedule) | {"target": {"rocket": "moon"}}
-    read = readings.read_schedule(form)
-    assert read.spec is None
-    assert "this Duebook cannot read its definition" in str(read.problem)
+    found = read(Schedule, form)
+    assert found.spec is None
+    assert "this Duebook cannot read its definition" in str(found.problem)

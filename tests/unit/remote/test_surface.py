@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from functools import cached_property
-from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, Final
 
 import pytest
 
-from duebook.book import Book
+from duebook.book import (
+    Audit,
+    Book,
+    Events,
+    Namespaces,
+    Nodes,
+    Queues,
+    Runs,
+    Schedules,
+    Templates,
+    Tokens,
+)
+from duebook.book.flows import Flows
+from duebook.client import PARTS, Client
+from duebook.model.filters import EntriesWanted, RunsWanted, SchedulesWanted
 from duebook.remote import RemoteBook
 from duebook.remote.needs import NeedsDatabase
 
 OF_THE_DATABASE = {
-    "store",
     "enqueue",
     "schedules.act_on",
     "schedules.declare",
@@ -30,77 +41,80 @@ OF_THE_DATABASE = {
     "events.serve",
 }
 """What no server does for somebody far away; everything else works through it."""
-INHERITED = {"problems", "events.list", "events.latest", "events.tail", "events.sinks"}
+OF_OTHERS = {
+    *("close", "problems", "runs.short_ids"),
+    *("events.list", "events.latest", "events.tail", "events.sinks"),
+}
 """What is made of other use cases."""
 
 
+FILTERS: Final[dict[str, Any]] = {
+    f"Unpack[{kind.__name__}]": kind for kind in (EntriesWanted, RunsWanted, SchedulesWanted)
+}
+LOCAL: Final[dict[str, type[Any]]] = {
+    "schedules": Schedules,
+    "runs": Runs,
+    "flows": Flows,
+    "nodes": Nodes,
+    "events": Events,
+    "queues": Queues,
+    "templates": Templates,
+    "audit": Audit,
+    "namespaces": Namespaces,
+    "tokens": Tokens,
+}
+
+
 def public(kind: type[Any]) -> dict[str, Any]:
-    """What a class itself offers, by name."""
-    own = {name for base in kind.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
-    return {name: inspect.getattr_static(kind, name) for name in own}
+    """What can be called of a class, by name."""
+    names = {name for base in kind.__mro__[:-1] for name in vars(base) if not name.startswith("_")}
+    return {name: getattr(kind, name) for name in names if callable(getattr(kind, name))}
 
 
-def parts() -> dict[str, tuple[type[Any], type[Any]]]:
-    """The parts of a book, such as `schedules`, here and far away."""
-    found = {}
-    for name, value in public(Book).items():
-        if isinstance(value, cached_property):
-            kinds = []
-            for book in (Book, RemoteBook):
-                getter = inspect.getattr_static(book, name).func
-                module = inspect.getmodule(getter)
-                kinds.append(_kind(module, name, getter.__annotations__["return"]))
-            found[name] = (kinds[0], kinds[1])
-    return found
-
-
-def _kind(module: Any, part: str, kind: str) -> type[Any]:
-    """A class that its module knows, or that is imported where it is needed."""
-    found: type[Any] | None = vars(module).get(kind)
-    return found or getattr(import_module(f"{module.__package__}.{part}"), kind)
-
-
-def verbs() -> list[tuple[str, type[Any], type[Any], str]]:
-    """(path, local class, remote class, name) of everything that can be called."""
-    calls = [
-        (name, Book, RemoteBook, name)
-        for name, value in public(Book).items()
-        if inspect.isfunction(value)
-    ]
-    for part, (local, remote) in parts().items():
-        calls += [
-            (f"{part}.{name}", local, remote, name)
-            for name, value in public(local).items()
-            if inspect.isfunction(value)
-        ]
-    return sorted(calls, key=lambda call: call[0])
-
-
-def test_a_book_has_the_parts_that_this_test_looks_at() -> None:
-    assert {"schedules", "runs", "queues", "templates", "tokens", "audit"} <= set(parts())
-    assert "schedules.create" in {path for path, *_ in verbs()}
+def verbs() -> list[tuple[str, Any, Any]]:
+    """(path, how it is called here, how it is called far away) of everything that can be called."""
+    calls = [("", Book, Client), *((f"{name}.", LOCAL[name], PARTS[name]) for name in PARTS)]
+    return sorted(
+        (f"{path}{name}", value, getattr(protocol, name, None))
+        for path, local, protocol in calls
+        for name, value in public(local).items()
+    )
 
 
 def _path(value: object) -> str:
     return value if isinstance(value, str) and "." in value else ""
 
 
-@pytest.mark.parametrize(("path", "local", "remote", "name"), verbs(), ids=_path)
-def test_every_use_case_is_spoken_over_rest(
-    path: str, local: type[Any], remote: type[Any], name: str
-) -> None:
-    if path in INHERITED:
-        return
-    assert name in vars(remote), f"{remote.__name__} has no {name}"
-    theirs, ours = getattr(local, name), getattr(remote, name)
-    returned = inspect.signature(ours).return_annotation
-    assert (returned in (NoReturn, "NoReturn")) == (path in OF_THE_DATABASE), path
-    assert parameters(ours) == parameters(theirs), path
+@pytest.mark.parametrize(("path", "local", "declared"), verbs(), ids=_path)
+def test_every_use_case_is_declared_or_made_of_others(path: str, local: Any, declared: Any) -> None:
+    assert declared is not None, path
+    said = getattr(declared, "__dict__", {})
+    assert ("needs_database" in said) == (path in OF_THE_DATABASE)
+    by_hand = path in OF_OTHERS
+    assert by_hand == (not {"needs_database", "use_case", "part_of"} & said.keys())
+    assert parameters(declared) == parameters(local), path
 
 
-def parameters(function: Any) -> list[tuple[str, Any, Any]]:
-    found = inspect.signature(inspect.unwrap(function)).parameters.values()
-    return [(parameter.name, parameter.kind, parameter.default) for parameter in found]
+def parameters(function: Any) -> dict[str, Any]:
+    """The arguments with their defaults; filters that a function takes as a typed dictionary count
+    as arguments."""
+    found: dict[str, Any] = {}
+    for parameter in inspect.signature(function, eval_str=False).parameters.values():
+        filters = FILTERS.get(str(parameter.annotation))
+        if filters is None:
+            found[parameter.name] = parameter.default
+        else:
+            found |= dict.fromkeys(filters.__annotations__, None)
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_from_afar_has_every_method_of_its_protocol(part: str) -> None:
+    with RemoteBook("http://127.0.0.1:1") as book:
+        made = type(getattr(book, part))
+    for name, declared in public(PARTS[part]).items():
+        assert getattr(made, name) is not declared or name in ("list", "latest", "tail"), name
+        assert parameters(getattr(made, name)).keys() >= parameters(declared).keys() - {"self"}
 
 
 def test_what_needs_the_database_says_so() -> None:

@@ -1,0 +1,106 @@
+"""Lists and follows the log of events, a page at a time; of a database or of a server alike."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from duebook.model.event import Event, EventPage
+
+    Listed = list[Event]  # inside the class below `list` is a method
+
+__all__ = ["MOST_LOOKED_AT", "EventReader"]
+
+POLL: Final = 0.2
+"""Seconds between two looks of somebody who follows the log."""
+MOST_LOOKED_AT: Final = 50_000
+"""Positions that are looked through for the latest events, and for topics."""
+
+
+class EventReader(Protocol):
+    """Whoever has pages of the log has lists of it."""
+
+    def position(self, since: str | datetime | None = None) -> int: ...
+
+    def page(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        limit: int = 100,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+        newest: bool = False,
+        cursor: str | None = None,
+    ) -> EventPage: ...
+
+    def list(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        limit: int = 100,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+    ) -> Listed:
+        """The events after a position, or from a time on, in their order; all of them otherwise.
+
+        Without a topic: of all but those about the life cycles of runs and schedules.
+        """
+        found: Listed = []
+        cursor = None
+        while True:
+            most = limit - len(found)
+            page = self.page(topic, after, since, most, type=type, key=key, cursor=cursor)
+            found += page
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= limit:
+                return found
+
+    def latest(
+        self,
+        topic: str | Sequence[str] | None = None,
+        limit: int = 20,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+    ) -> Listed:
+        """The last events of the log, in their order; of a rare topic those of its last part."""
+        found: Listed = []
+        cursor, end = None, None
+        while True:
+            most = limit - len(found)
+            page = self.page(topic, limit=most, type=type, key=key, newest=True, cursor=cursor)
+            found += page
+            cursor = page.next_cursor
+            end = page.position if end is None else end
+            far = end - page.position >= MOST_LOOKED_AT
+            if cursor is None or far or len(found) >= limit:
+                return found[::-1]
+
+    def tail(
+        self,
+        topic: str | Sequence[str] | None = None,
+        after: int | None = None,
+        since: str | datetime | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        *,
+        type: str | None = None,  # noqa: A002 - as it is called everywhere
+        key: str | None = None,
+    ) -> Iterator[Event]:
+        """As `list`, and then what comes, for ever; from the end of the log on by default."""
+        place = self.position(since) if after is None else after
+        cursor = None
+        while True:
+            page = self.page(topic, place, type=type, key=key, limit=1_000, cursor=cursor)
+            yield from page
+            cursor = page.next_cursor
+            if cursor is None:
+                place = page.position
+                pause(POLL)

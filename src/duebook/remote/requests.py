@@ -1,0 +1,130 @@
+"""Use cases as requests: the table says what goes into the path, the query and the body, and the
+annotated result how the answer is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, get_origin
+
+from duebook.client import TABLE
+from duebook.client.use_cases import V1
+from duebook.model.listing import Listing
+from duebook.remote.needs import needs_database
+from duebook.remote.readings import read_result, read_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+    from duebook.client.use_cases import Argument, UseCase
+    from duebook.remote.server import Server
+
+__all__ = ["Part", "ask"]
+
+
+class Part:
+    """A part of the books of a server. Subclasses name its Protocol, whose methods they get, and
+    write by hand what takes more than one request."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __init_subclass__(cls) -> None:
+        own = vars(cls).keys()
+        for base in cls.__mro__[1:]:
+            for name, function in vars(base).items():
+                if name not in own and (made := _method(function)) is not None:
+                    setattr(cls, name, made)
+
+    @classmethod
+    def of(cls, server: Server) -> Self:
+        return cls(server)
+
+    def ask(self, operation: str, **given: Any) -> Any:
+        """What the server answers to the arguments of a use case, as JSON."""
+        return send(self._server, TABLE[operation], given)
+
+
+def _method(function: Any) -> Callable[..., Any] | None:
+    """The method that a method of a Protocol declares; None: it declares none."""
+    said: dict[str, Any] = getattr(function, "__dict__", {})
+    if "needs_database" in said:
+        return wraps(function)(partial(_refuse, said["needs_database"]))
+    case, asked = said.get("use_case"), {}
+    if "part_of" in said:
+        name, result, asked = said["part_of"]
+        case = replace(TABLE[name], result=result, call=function)
+    if case is None:
+        return None
+
+    @wraps(function)
+    def method(self: Part, *values: Any, **named: Any) -> Any:
+        return ask(self._server, case, case.bind(*values, **named) | asked)
+
+    return method
+
+
+def ask(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
+    """The result of a use case with these arguments."""
+    about = {"namespace": server.namespace, **given}
+    if get_origin(case.returns) is Listing:
+        return _pages(server, case, given, about)
+    return read_result(case, send(server, case, given), about)
+
+
+def send(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
+    """The JSON that a server answers with."""
+    path, query, body = _path(case, given), _sent(case, given, "query"), None
+    here = not (case.shared or case.everywhere)
+    if case.method == "GET":
+        return server.get(*path, namespaced=here, **query)
+    if case.takes_body:
+        body = _sent(case, given, "body") | _rest(case, given)
+    if case.method == "POST" and not case.keyless:
+        return server.post(*path, body=body)
+    version = given.get("version")
+    return server.send(case.method, *path, body=body, version=version, namespaced=here)
+
+
+def _pages(
+    server: Server, case: UseCase, given: Mapping[str, Any], about: Mapping[str, Any]
+) -> Any:
+    query = _sent(case, given, "query")
+    default = next(one.default for one in case.arguments if one.name == "limit")
+    (kind,) = case.returns.__args__
+    read = partial(read_value, kind, about=about)
+    return server.pages(read, query.pop("limit", default), *_path(case, given), **query)
+
+
+def _path(case: UseCase, given: Mapping[str, Any]) -> list[str]:
+    values = {
+        f"{{{one.name}}}": _checked(one, given[one.name])
+        for one in case.arguments
+        if one.place == "path"
+    }
+    return [values.get(part, part) for part in case.path.removeprefix(f"{V1}/").split("/")]
+
+
+def _sent(case: UseCase, given: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """What is given, by its names in the request; None is as good as nothing."""
+    found = {
+        one.key: _checked(one, given[one.name])
+        for one in case.arguments
+        if one.place == place and given.get(one.name) is not None
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _checked(argument: Argument, value: Any) -> Any:
+    return value if argument.given.send is None else argument.given.send(value)
+
+
+def _rest(case: UseCase, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a definition, whose None means something."""
+    names = [one.name for one in case.arguments if one.place == "rest"]
+    return {key: value for name in names for key, value in given.get(name, {}).items()}
+
+
+def _refuse(what: str, *_: Any, **__: Any) -> None:
+    raise needs_database(what)
