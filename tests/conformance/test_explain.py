@@ -171,6 +171,20 @@ def test_a_backfill_is_told_with_what_it_made_good(book: Book, clock: VirtualClo
     assert told.text.endswith("; before, it was skipped (missed)")
 
 
+def test_a_backfill_names_the_due_time_that_it_gives_way_to(
+    book: Book, clock: VirtualClock
+) -> None:
+    create(book, catchup="skip")
+    clock.now = BEGIN + 2 * HOUR + 10 * MINUTE
+    tick(book.store)
+    book.schedules.backfill("job", BEGIN + HOUR, BEGIN + HOUR)
+    assert "nobody has begun it yet" in explain(book, BEGIN + HOUR).text
+    clock.now = BEGIN + 3 * HOUR
+    tick(book.store)
+    told = explain(book, BEGIN + HOUR).text
+    assert "it gives way to the run of 15:00, which is queued" in told
+
+
 # -- what was skipped
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from duebook.balance import check_books
 from duebook.book.flow_registry import FlowRegistry
 from duebook.engine.ticker import Ticker
+from duebook.errors import Conflict
 from duebook.explain import Explanation
 from duebook.flows.directory_keeper import scan_once
 from tests.support.builders import LEASE, MINUTE, SECOND, begin, tick
@@ -241,3 +242,20 @@ def test_a_person_may_start_a_flow_whose_directory_no_node_reads(
     folder.registry.release()
     clock.advance(LEASE)
     assert book.flows.start("etl").origin == "manual"
+
+
+def test_a_new_session_between_two_looks_at_the_terms_is_a_conflict_and_no_accident(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(tmp_path, store)
+    registry = folder.registry
+    assert registry.hold(["flows"])[0] == {"flows"}
+    transact = store.transact
+
+    def after_another_thread(work: Any) -> Any:
+        registry.owned_by("11111111-2222-7333-8444-555555555555")
+        return transact(work)
+
+    monkeypatch.setattr(store, "transact", after_another_thread)
+    with pytest.raises(Conflict):
+        registry.scanned(["flows"])

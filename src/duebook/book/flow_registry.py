@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duebook.book.actions import delete_all
@@ -72,14 +73,15 @@ class FlowRegistry:
 
     def owned_by(self, session_id: str) -> None:
         if session_id != self._session_id:
+            self._terms = {}  # another thread may still use the former ones: the books refuse them
             self._session_id = session_id
-            self._terms.clear()
 
     def hold(self, roots: Collection[str]) -> tuple[set[str], float]:
         others = self._others(set(roots) - self._terms.keys())
         found = {root: self._take(root) for root in roots if root not in others}
-        self._terms = {root: term for root, term in found.items() if term is not None}
-        return set(self._terms), min(others.values(), default=self._lease.total_seconds())
+        held = {root: term for root, term in found.items() if term is not None}
+        self._terms = held
+        return set(held), min(others.values(), default=self._lease.total_seconds())
 
     def _others(self, roots: Collection[str]) -> dict[str, float]:
         """Those that other nodes look after, and in how many seconds that could be over.
@@ -111,20 +113,21 @@ class FlowRegistry:
     def scanned(self, roots: Collection[str]) -> None:
         """The first scan under a term wakes the schedules that waited for it."""
 
-        def work(tx: Tx, root: str) -> None:
-            is_first = self._scanned.get(root) != self._terms[root]
+        def work(tx: Tx, root: str, term: int) -> None:
+            is_first = self._scanned.get(root) != term
             wake_until = tx.now + UNATTENDED_AGAIN if is_first else None
-            place = (self._namespace, root, self._session_id, self._terms[root])
+            place = (self._namespace, root, self._session_id, term)
             tx.directories.mark_scanned(*place, wake_until)
 
         for root in sorted(roots):
-            if root not in self._terms:
+            term = self._terms.get(root)
+            if term is None:
                 raise Conflict(f'this node does not attend directory "{root}"')
-            self._store.transact(lambda tx, root=root: work(tx, root))  # type: ignore[misc]
-            self._scanned[root] = self._terms[root]
+            self._store.transact(partial(work, root=root, term=term))
+            self._scanned[root] = term
 
     def release(self) -> None:
-        self._terms.clear()
+        self._terms = {}
         self._store.transact(lambda tx: tx.directories.release_directories(self._session_id))
 
     def forget(self, tx: Tx, root: str) -> list[str]:
@@ -231,7 +234,7 @@ class FlowRegistry:
             self._namespace, [(revision.flow, revision.digest) for revision in revisions]
         )
         for root in {root_of(revision.place) for revision in revisions}:
-            took_over = self._scanned.get(root) != self._terms[root]
+            took_over = self._scanned.get(root) != self._terms.get(root)
             changed = {r.flow: r.digest for r in revisions if root_of(r.place) == root}
             returned = {flow for flow, digest in changed.items() if (flow, digest) in known}
             before = set(tx.directories.list_returned(self._namespace, root))

@@ -21,7 +21,7 @@ from duebook.explain.undue import (
     zone_of,
 )
 from duebook.explain.words import Clock, day_text, length_text
-from duebook.model.plan import Defer, Fire, Reason, Skip
+from duebook.model.plan import Defer, Fire, Lane, Reason, Skip
 from duebook.planner import DueTimes, instant_before
 from duebook.settings import RETENTION
 from duebook.store.values import LedgerEntry
@@ -127,9 +127,26 @@ def _explain(facts: Facts, at: datetime) -> Explanation:
 def _explain_run(facts: Facts, run: Run) -> Explanation:
     due_at = run.due_at or run.created_at
     clock, ripe_at = facts.clock_at(due_at), facts.ripe_at(due_at)
-    told = explain_run(run, clock, facts.now, ripe_at, facts.fleet.lacks(run))
+    waits_for = facts.fleet.lacks(run) or _gives_way(facts, run, clock)
+    told = explain_run(run, clock, facts.now, ripe_at, waits_for)
     overlaps = explain_overlaps(run, facts.attempts(run), clock.time)
     return replace(told, text="; ".join([told.text, *overlaps])) if overlaps else told
+
+
+def _gives_way(facts: Facts, run: Run, clock: Clock) -> str | None:
+    """What of its schedule a queued backfill run waits for: a due time goes first."""
+    snapshot, planned = facts.snapshot, facts.plan
+    if run.status != "queued" or run.origin != "backfill" or snapshot is None or planned is None:
+        return None
+    if snapshot.spec.overlap == "allow":
+        return None
+    own = (a for a in snapshot.active if a.lane is Lane.OWN and a.due_at is not None)
+    if (active := next(own, None)) is not None and active.due_at is not None:
+        return f"it gives way to the run of {clock.time(active.due_at)}, which is {active.status}"
+    waiting = next((d for d in planned.decisions if isinstance(d, Defer)), None)
+    if waiting is None:
+        return None
+    return f"it gives way to the due time of {clock.time(waiting.due_at)}, which waits"
 
 
 def _explain_skip(skipped: Skipped, clock: Clock) -> Explanation:

@@ -33,17 +33,16 @@ def explain_run(
     clock: Clock,
     now: datetime,
     ripe_at: datetime | None = None,
-    lacks: str | None = None,
+    waits_for: str | None = None,
 ) -> Explanation:
     """A sentence with when it ran, how late, for how long, and how it ended.
 
-    `ripe_at`: when its jitter let it be planned. `lacks`: what no live worker has, and keeps a
-    queued run waiting.
+    `ripe_at`: when its jitter let it be planned. `waits_for`: what keeps a queued run waiting.
     """
     due_at = run.due_at or run.created_at
     late = _late(run, clock, ripe_at or due_at)
     if run.status == "queued":
-        verdict, text = "queued", _queued(run, clock, now, lacks)
+        verdict, text = "queued", _queued(run, clock, now, waits_for)
     elif run.started_at is None:
         verdict, text = _never_begun(run, clock)
     elif run.status == "running":
@@ -123,7 +122,7 @@ def _attempt(run: Run) -> str:
     return f" (attempt {run.attempt})" if run.attempt > 1 else ""
 
 
-def _queued(run: Run, clock: Clock, now: datetime, lacks: str | None) -> str:
+def _queued(run: Run, clock: Clock, now: datetime, waits_for: str | None) -> str:
     if run.ready_at > now:
         return (
             f"waiting for attempt {run.attempt + 1}, at {clock.time(run.ready_at)}, "
@@ -134,7 +133,7 @@ def _queued(run: Run, clock: Clock, now: datetime, lacks: str | None) -> str:
     since = f"since {clock.time(run.ready_at)}, for {length_text(now - run.ready_at)}"
     if run.attempt > run.failures:  # one that was lost or handed back kept its place
         since = f"ahead of runs that got ready after {clock.time(run.ready_at)}"
-    return f"queued{by}{again} {since}: {lacks or 'nobody has begun it yet'}"
+    return f"queued{by}{again} {since}: {waits_for or 'nobody has begun it yet'}"
 
 
 def _never_begun(run: Run, clock: Clock) -> tuple[str, str]:

@@ -94,13 +94,16 @@ def _decide(
     snapshot: Snapshot, decided: datetime, now: datetime
 ) -> tuple[list[Skip], Command | None]:
     """What is older than the grace is missed; of the others the newest acts, and a restart rather
-    than a stop of the same instant."""
+    than a stop of the same instant. Those in a pause that ended unread did nothing."""
     lines = _lines(snapshot.spec, now, snapshot.name)
-    seen = max(decided, min(instant_before(now - snapshot.spec.grace), now))
+    paused = max((s.until for s in snapshot.seen if s.kind == "paused"), default=decided)
+    begin = max(decided, min(paused, now))
+    seen = max(begin, min(instant_before(now - snapshot.spec.grace), now))
     skips: list[Skip] = []
     live: list[Command] = []
     for kind, due in lines:
-        skips += _skipped(kind, due, decided, seen, Reason.MISSED, {})
+        skips += _skipped(kind, due, decided, begin, Reason.PAUSED, {"since": decided})
+        skips += _skipped(kind, due, begin, seen, Reason.MISSED, {})
         if (newest := due.last(seen, now)) is not None:
             live.append(Command(newest, kind))
     acts = max(live, key=lambda each: (each.due_at, each.kind == "restart"), default=None)

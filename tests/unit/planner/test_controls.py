@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from duebook.model.definition import load_spec
 from duebook.model.plan import Command, Defer, Skip, Snapshot, Unattended
-from duebook.planner import first_plan, plan, plan_edit, plan_end, plan_pause, plan_resume
+from duebook.planner import (
+    first_plan,
+    pause_unread,
+    plan,
+    plan_edit,
+    plan_end,
+    plan_pause,
+    plan_resume,
+    resume_unread,
+)
 from tests.unit.planner.histories import HOUR, MINUTE, NOON, SECOND, clock
 
 if TYPE_CHECKING:
@@ -129,3 +138,18 @@ def test_a_deleted_schedule_records_those_that_were_pending() -> None:
 
 def test_a_new_schedule_wakes_for_the_first_of_them() -> None:
     assert first_plan("service", spec_of(), clock("11:30")) == (None, NOON)
+
+
+def test_stops_in_a_pause_that_an_older_node_ended_did_nothing() -> None:
+    snapshot = make()
+    for at, change in ((clock("11:40"), pause_unread), (clock("14:00"), resume_unread)):
+        planned = change(snapshot, at)
+        snapshot = replace(after(snapshot, planned), seen=planned.seen)
+    planned = plan(snapshot, clock("14:00") + 30 * SECOND)
+    assert told(planned.decisions) == [("12:00", "stop", "paused", 3)]
+    assert planned.command is None, "that of 14:00 fell into the pause"
+    later = plan(replace(snapshot, status="active"), clock("15:00"))
+    assert told(later.decisions) == [
+        ("12:00", "stop", "paused", 3),
+        ("15:00", "stop", "stopped", 1),
+    ]
