@@ -446,7 +446,8 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
             AND other.status IN ('queued', 'running'))
 
 -- name: settle_runs
--- As settle_run, for many. By their ids: a join alone may read all runs there are.
+-- As settle_run, for many. By their ids: a join alone may read all runs there are. CASE, for what
+-- PostgreSQL takes to be seldom true it compares with each of the values in turn.
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
@@ -456,7 +457,7 @@ FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[], :status::
     AS v (run_id, attempt, session_id, status, reason, error, exit_code, output, output_ref)
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
-    AND r.status || '' = 'running'
+    AND CASE WHEN r.status = 'running' THEN true ELSE false END
 RETURNING r.id, r.attempt, r.wakes, r.schedule_id, r.parent_run_id, v.status = 'succeeded',
     r.queue IN (SELECT q.name FROM queues AS q WHERE q.concurrency IS NOT NULL)
     OR (r.exclusive OR r.max_concurrent IS NOT NULL) AND EXISTS (
@@ -484,7 +485,7 @@ FROM unnest(:run_id::text[], :attempt::integer[], :session_id::text[],
     AS v (run_id, attempt, session_id, progress, text, now)
 WHERE r.id = ANY (:run_id::text[])
     AND r.id = v.run_id AND r.attempt = v.attempt AND r.session_id = v.session_id
-    AND r.status || '' = 'running'
+    AND CASE WHEN r.status = 'running' THEN true ELSE false END
 
 -- name: take_orphans
 -- What to do with each of the given runs, of those that nobody has taken over meanwhile.

@@ -298,6 +298,20 @@ def test_many_runs_at_once_are_found_by_their_ids_and_no_others_are_read(
     assert re.search(r"runs_pkey .*\n\s+Index Cond: ", plan), plan[:2_000]
 
 
+@pytest.mark.parametrize("number", [25, 100, 200])
+@pytest.mark.parametrize("name", ["settle_runs", "note_progress"])
+def test_no_run_is_compared_with_the_ends_of_all_others(
+    books: psycopg.Connection[tuple[Any, ...]], name: str, number: int
+) -> None:
+    sql = percent_named(QUERIES[name])
+    values = {k: v * number if isinstance(v, list) else v for k, v in BY_ID[name].items()}
+    values["run_id"] = [f"e{n}" for n in range(number)]
+    with books.transaction():
+        books.execute("SET LOCAL enable_seqscan = off")  # as in our transactions
+        plan = "\n".join(r[0] for r in books.execute(f"EXPLAIN {sql}".encode(), values))
+    assert "Nested Loop" not in plan, plan[:2_000]
+
+
 @pytest.mark.parametrize("name", ["list_events", "list_events_back"])
 def test_the_log_is_read_along_its_positions(
     books: psycopg.Connection[tuple[Any, ...]], name: str
