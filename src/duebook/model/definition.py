@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["load_changes", "load_spec", "read_fields"]
 
 LONGEST_JITTER: Final = timedelta(days=1)
+_CONTROLS: Final = [k for k, f in FIELDS.items() if f.kind.shape == "triggers" and k != "trigger"]
+"""When a flow is stopped and restarted."""
 
 
 def load_spec(form: dict[str, Any], name: str) -> ScheduleSpec:
@@ -51,12 +53,11 @@ def read_fields(form: dict[str, Any], name: str) -> tuple[dict[str, Any], dict[s
                 problems[key] = str(error)
         elif key in ("trigger", "target"):
             problems[key] = f"{key} is missing"
-    for key in ("stop", "restart", "trigger"):
+    for key in (*_CONTROLS, "trigger"):
         if key in values:
-            least = 0 if key != "trigger" or values.get("stop") or values.get("restart") else 1
-            field_ = "triggers" if key == "trigger" else key
+            least = 0 if key != "trigger" or any(map(values.get, _CONTROLS)) else 1
             try:
-                values[field_] = _triggers(key, values.pop(key), name, least)
+                values[FIELDS[key].name] = _triggers(key, values.pop(key), name, least)
             except Invalid as error:
                 problems[key] = str(error)
     problems |= _contradictions(values, name)
@@ -81,15 +82,6 @@ def load_changes(form: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
     return {**form, **canonical(changes, form.get("target"))}
 
 
-_OF_STEPS: Final = {
-    "retry": "put retry_policy on its steps",
-    "timeout": "put timeout_sec into its file",
-    "payload": 'give "params" beside "flow" in the target',
-    "queue": "put queue into its file",
-    "max_takeovers": "its steps are taken over, each by itself",
-}
-
-
 def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
     """What is wrong with fields that are right by themselves."""
     problems: dict[str, str] = {}
@@ -108,14 +100,14 @@ def _contradictions(values: dict[str, Any], name: str) -> dict[str, str]:
         problems["depends_on"] = f'depends_on: "{name}" cannot wait for itself'
     if isinstance(values.get("target"), FlowTarget):
         problems |= {
-            key: f"{key} means nothing for a flow: {instead}"
-            for key, instead in _OF_STEPS.items()
-            if values.get(key, FIELDS[key].default) != FIELDS[key].default
+            key: f"{key} means nothing for a flow: {known.of_steps}"
+            for key, known in FIELDS.items()
+            if known.of_steps and values.get(key, known.default) != known.default
         }
     elif "target" in values:
         problems |= {
             key: f"{key} needs a flow as target: only flows are stopped and restarted"
-            for key in ("stop", "restart")
+            for key in _CONTROLS
             if values.get(key)
         }
     if isinstance(values.get("target"), CommandTarget):

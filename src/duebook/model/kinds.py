@@ -103,6 +103,8 @@ class Declared:
     """None: a flow file cannot say it"""
     enqueue: bool = False
     """whether `enqueue` takes it, for a run without a schedule"""
+    of_steps: str | None = None
+    """it means nothing for a flow, whose steps have it: what to do instead"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class DefinitionField:
     """None also where a value must be given"""
     flow: InFlow | None = None
     enqueue: bool = False
+    of_steps: str | None = None
 
     def to_json(self, value: Any) -> Any:
         return dict(value) if self.kind.shape == "labels" else _plain(value)

@@ -73,6 +73,7 @@ class ScheduleSpec:
             kinds.OBJECT,
             "Values for the arguments, variables and templates of its runs.",
             example={"region": "eu"},
+            of_steps='give "params" beside "flow" in the target',
         ),
     ] = field(default_factory=dict)
     title: Annotated[
@@ -202,6 +203,7 @@ class ScheduleSpec:
             example="heavy",
             flow=InFlow("the queue of its steps", scheduled=False),
             enqueue=True,
+            of_steps="put queue into its file",
         ),
     ] = "default"
     priority: Annotated[
@@ -220,6 +222,7 @@ class ScheduleSpec:
             "How many attempts a run has, and how long it waits before the next.",
             example={"attempts": 3, "delay": "10s"},
             enqueue=True,
+            of_steps="put retry_policy on its steps",
         ),
     ] = None
     max_takeovers: Annotated[
@@ -228,6 +231,7 @@ class ScheduleSpec:
             kinds.whole_number(0, 100),
             "How often a run may lose its node before it fails.",
             enqueue=True,
+            of_steps="its steps are taken over, each by itself",
         ),
     ] = 3
     timeout: Annotated[
@@ -238,6 +242,7 @@ class ScheduleSpec:
             example="1h",
             flow=InFlow("seconds for the whole run", key="timeout_sec", scheduled=False),
             enqueue=True,
+            of_steps="put timeout_sec into its file",
         ),
     ] = None
     expire_after: Annotated[
@@ -352,6 +357,7 @@ def _declared_fields() -> Iterator[DefinitionField]:
             default=None if default is MISSING else default,
             flow=said.flow,
             enqueue=said.enqueue,
+            of_steps=said.of_steps,
         )
 
 
