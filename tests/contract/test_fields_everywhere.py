@@ -20,12 +20,11 @@ from duebook.api.schemas.definitions import (
     ScheduleReplacement,
     TemplateDefaults,
 )
-from duebook.api.schemas.schedules import ScheduleShape
 from duebook.api.shapes import keys_of
 from duebook.cli import main
 from duebook.model.aliases import SHORT_FORMS, SWITCHES
 from duebook.model.policies import Definition
-from duebook.model.schedule import FIELDS
+from duebook.model.schedule import FIELDS, Schedule
 from duebook.web.definitions import BLANK
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def test_the_document_of_the_api_has_every_field_and_short_form(shape: Any) -> N
 
 def test_templates_and_answers_have_every_field() -> None:
     assert keys_of(TemplateDefaults).keys() == FIELDS.keys() | SHORT_FORMS.keys()
-    assert FIELDS.keys() <= keys_of(ScheduleShape, SPREAD).keys()
+    assert FIELDS.keys() <= keys_of(Schedule, SPREAD).keys()
 
 
 def test_the_form_of_the_dashboard_has_every_field() -> None:

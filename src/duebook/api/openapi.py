@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from duebook.api.problems import MEDIA_TYPE
-from duebook.api.schemas.base import ProblemShape
+from duebook.api.schemas.base import Problem
 from duebook.api.schemas.definitions import SPREAD
 from duebook.api.shapes import Schemas, requires
 from duebook.client.use_cases import V1
@@ -63,7 +63,7 @@ def _describe(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     for status in sorted(_refusals(operation)):
         made["responses"][str(status)] = {
             "description": REFUSALS[status],
-            "content": {MEDIA_TYPE: {"schema": schemas.reference(ProblemShape)}},
+            "content": {MEDIA_TYPE: {"schema": schemas.reference(Problem)}},
         }
     if operation.role is None:
         made["security"] = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from duebook.api.schemas import (
     access,
@@ -14,78 +15,97 @@ from duebook.api.schemas import (
     runs,
     schedules,
 )
+from duebook.api.shapes import items_of
+from duebook.explain import Explanation
+from duebook.model.codec import shown_as
+from duebook.model.listing import Listing
+from duebook.model.queue import QueueLoad
+from duebook.model.quota import Quota
+from duebook.model.run import Run
 
-__all__ = ["SHAPES"]
+if TYPE_CHECKING:
+    from duebook.client.use_cases import UseCase
 
-SHAPES: Final[dict[str, tuple[Any, Any]]] = {
-    "list_schedules": (schedules.ScheduleList, None),
-    "create_schedule": (schedules.ScheduleShape, definitions.ScheduleCreation),
-    "get_schedule": (schedules.ScheduleShape, None),
-    "replace_schedule": (schedules.ScheduleShape, definitions.ScheduleReplacement),
-    "change_schedule": (schedules.ScheduleShape, definitions.ScheduleChange),
-    "pause_schedule": (schedules.ScheduleShape, schedules.PauseRequest),
-    "resume_schedule": (schedules.ScheduleShape, None),
-    "trigger_schedule": (runs.RunShape, schedules.TriggerRequest),
-    "render_schedule": (schedules.Rendered, schedules.RenderRequest),
-    "reschedule": (schedules.ScheduleShape, schedules.RescheduleRequest),
-    "skip_next": (schedules.Skipped, schedules.SkipRequest),
-    "restore_due_time": (schedules.ScheduleShape, schedules.RestoreRequest),
-    "preview_update": (schedules.EditShape, definitions.ScheduleChange),
-    "backfill_schedule": (schedules.BackfillAnswer, schedules.BackfillRequest),
-    "undo_backfill": (schedules.WithdrawnShape, schedules.UndoBackfillRequest),
-    "preview_schedule": (schedules.DueTimes, None),
-    "explain_schedule": (schedules.ExplanationList, None),
-    "list_schedule_runs": (runs.RunList, None),
-    "list_ledger": (schedules.LedgerList, None),
-    "list_revisions": (schedules.RevisionList, None),
-    "list_exceptions": (schedules.ExceptionList, None),
-    "create_schedules": (bulk.Created, bulk.BulkCreation),
-    "act_on_schedules": (bulk.Acted, bulk.BulkAction),
-    "list_runs": (runs.RunList, None),
-    "get_run": (runs.RunDetails, None),
-    "cancel_run": (runs.RunShape, None),
-    "retry_run": (runs.RunShape, None),
-    "get_output": (runs.OutputShape, None),
-    "get_log": (runs.LogList, None),
-    "list_flows": (flows.FlowList, None),
-    "validate_flow": (flows.ValidationShape, flows.FlowSource),
-    "forget_flows": (flows.ForgottenShape, flows.FlowDirectory),
-    "get_flow": (flows.FlowShape, None),
-    "list_flow_runs": (flows.StepList, None),
-    "start_flow": (runs.RunShape, flows.FlowStart),
-    "stop_flow": (flows.StepList, None),
-    "restart_flow": (flows.FlowShape, None),
-    "get_performed_flow": (flows.FlowShape, None),
-    "list_steps": (flows.StepList, None),
-    "explain_flow_run": (flows.FlowExplanationShape, None),
-    "retry_flow": (runs.RunShape, flows.FlowRetry),
-    "list_nodes": (others.NodeList, None),
-    "list_events": (events.EventList, None),
-    "publish_event": (events.Published, events.Publication),
-    "get_position": (events.LogPosition, None),
-    "list_topics": (events.TopicList, None),
-    "list_consumers": (events.ConsumerList, None),
-    "get_consumer": (events.ConsumerDetails, None),
-    "save_sink": (events.SinkMade, events.SinkDefinition),
-    "replay_events": (events.ReplayAnswer, events.ReplayRequest),
-    "list_dead_letters": (events.DeadLetterList, None),
-    "replay_dead_letters": (events.DeadLettersAnswer, events.DeadLettersRequest),
-    "drop_dead_letters": (events.DeadLettersAnswer, events.DeadLettersRequest),
-    "get_event": (events.EventShape, None),
-    "list_queues": (others.QueueList, None),
-    "limit_queue": (others.QueueShape, others.QueueLimits),
-    "list_templates": (others.TemplateList, None),
-    "get_template": (others.TemplateShape, None),
-    "save_template": (others.TemplateShape, definitions.TemplateDefaults),
-    "list_changes": (access.ChangeList, None),
-    "list_namespaces": (access.NamespaceList, None),
-    "limit_namespace": (access.NamespaceShape, access.QuotaShape),
-    "list_tokens": (access.TokenList, None),
-    "create_token": (access.TokenMade, access.TokenCreation),
-    "revoke_token": (access.TokenShape, None),
-    "get_me": (others.Me, None),
-    "get_status": (others.StatusShape, None),
-    "healthz": (others.Health, None),
-    "readyz": (others.ReadinessShape, None),
+__all__ = ["ANSWERS", "BODIES", "answer_of"]
+
+
+@cache
+def _listed(kind: Any, *, pages: bool) -> Any:
+    return items_of(f"{shown_as(kind)}List", kind, str | None if pages else None)
+
+
+ANSWERS: Final[dict[str, Any]] = {
+    "render_schedule": schedules.Rendered,
+    "skip_next": schedules.Skipped,
+    "backfill_schedule": schedules.BackfillAnswer,
+    "preview_schedule": schedules.DueTimes,
+    "explain_schedule": _listed(Explanation, pages=False),
+    "list_schedule_runs": _listed(Run, pages=True),
+    "list_ledger": schedules.LedgerList,
+    "create_schedules": bulk.Created,
+    "get_run": runs.RunDetails,
+    "cancel_run": Run,
+    "get_output": runs.Output,
+    "get_log": runs.LogList,
+    "list_flows": flows.FlowList,
+    "validate_flow": flows.Validation,
+    "forget_flows": flows.Forgotten,
+    "list_flow_runs": flows.StepList,
+    "stop_flow": flows.StepList,
+    "list_steps": flows.StepList,
+    "list_events": events.EventList,
+    "publish_event": events.Published,
+    "get_position": events.LogPosition,
+    "list_consumers": events.ConsumerList,
+    "get_consumer": events.ConsumerDetails,
+    "save_sink": events.SinkMade,
+    "replay_events": events.ReplayAnswer,
+    "replay_dead_letters": events.DeadLettersAnswer,
+    "drop_dead_letters": events.DeadLettersAnswer,
+    "limit_queue": QueueLoad,
+    "create_token": access.TokenMade,
+    "get_me": others.Me,
+    "get_status": others.Status,
+    "healthz": others.Health,
+    "readyz": others.Readiness,
 }
-"""Operation -> the JSON of its answer, and of its body; those without either are not here."""
+"""Of operations that answer with more than their result, or with another name for it."""
+BODIES: Final[dict[str, Any]] = {
+    "create_schedule": definitions.ScheduleCreation,
+    "replace_schedule": definitions.ScheduleReplacement,
+    "change_schedule": definitions.ScheduleChange,
+    "pause_schedule": schedules.PauseRequest,
+    "trigger_schedule": schedules.TriggerRequest,
+    "render_schedule": schedules.RenderRequest,
+    "reschedule": schedules.RescheduleRequest,
+    "skip_next": schedules.SkipRequest,
+    "restore_due_time": schedules.RestoreRequest,
+    "preview_update": definitions.ScheduleChange,
+    "backfill_schedule": schedules.BackfillRequest,
+    "undo_backfill": schedules.UndoBackfillRequest,
+    "create_schedules": bulk.BulkCreation,
+    "act_on_schedules": bulk.BulkAction,
+    "validate_flow": flows.FlowSource,
+    "forget_flows": flows.FlowDirectory,
+    "start_flow": flows.FlowStart,
+    "retry_flow": flows.FlowRetry,
+    "publish_event": events.Publication,
+    "save_sink": events.SinkDefinition,
+    "replay_events": events.ReplayRequest,
+    "replay_dead_letters": events.DeadLettersRequest,
+    "drop_dead_letters": events.DeadLettersRequest,
+    "limit_queue": others.QueueLimits,
+    "save_template": definitions.TemplateDefaults,
+    "limit_namespace": Quota,
+    "create_token": access.TokenCreation,
+}
+
+
+def answer_of(case: UseCase) -> Any:
+    """The shape of an answer: that of the result, or a list of these; None for others."""
+    if case.name in ANSWERS:
+        return ANSWERS[case.name]
+    kind = None if case.call is None else case.returns
+    if get_origin(kind) in (list, Listing) and shown_as(get_args(kind)[0]):
+        return _listed(get_args(kind)[0], pages=get_origin(kind) is Listing)
+    return kind if shown_as(kind) else None

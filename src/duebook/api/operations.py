@@ -46,18 +46,16 @@ class Operation(UseCase):
     @property
     def answer(self) -> Any:
         """The shape of its JSON; None: it has none."""
-        return self._shapes[0]
+        from duebook.api.operation_shapes import answer_of  # made when somebody asks for them
+
+        return answer_of(self)
 
     @property
     def body(self) -> Any:
         """The shape of the JSON that it takes."""
-        return self._shapes[1]
+        from duebook.api.operation_shapes import BODIES
 
-    @cached_property
-    def _shapes(self) -> tuple[Any, Any]:
-        from duebook.api.operation_shapes import SHAPES  # they are made when somebody asks for them
-
-        return SHAPES.get(self.name, (None, None))
+        return BODIES.get(self.name)
 
 
 class Operations:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from duebook.model.codec import Shown, shown
+from duebook.model.codec import Shown
 
-__all__ = ["Duration", "Namespaces", "ProblemShape", "RoleName"]
+__all__ = ["Duration", "Namespaces", "Problem", "RoleName"]
 
 Duration = Annotated[
     str,
@@ -25,8 +25,7 @@ class FieldProblem(TypedDict):
     message: str
 
 
-@shown("Problem")
-class ProblemShape(TypedDict):
+class Problem(TypedDict):
     """RFC 9457 problem details; `code` is stable, `detail` is for people."""
 
     type: Literal["about:blank"]

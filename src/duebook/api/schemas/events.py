@@ -7,17 +7,15 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from duebook.api.shapes import items_of
 from duebook.model.codec import Id, Shown
-from duebook.model.consumer import ConsumerDetails, ConsumerState, DeadLetter, SinkMade
-from duebook.model.event import Event, Topic, TopicUse
+from duebook.model.consumer import ConsumerDetails, ConsumerState, SinkMade
+from duebook.model.event import Event, Topic
 
 __all__ = [
     "ConsumerDetails",
     "ConsumerList",
-    "DeadLetterList",
     "DeadLettersAnswer",
     "DeadLettersRequest",
     "EventList",
-    "EventShape",
     "LogPosition",
     "Publication",
     "Published",
@@ -25,14 +23,10 @@ __all__ = [
     "ReplayRequest",
     "SinkDefinition",
     "SinkMade",
-    "TopicList",
 ]
 
 Position = Annotated[int, Shown(least=0, most=2**62)]
-EventShape = Event
 ConsumerList: Final = items_of("ConsumerList", ConsumerState)
-DeadLetterList: Final = items_of("DeadLetterList", DeadLetter, str | None)
-TopicList: Final = items_of("TopicList", TopicUse)
 
 
 class EventList(TypedDict):

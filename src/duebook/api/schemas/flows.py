@@ -5,26 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from duebook.api.shapes import Object, items_of
-from duebook.explain.flow_runs import FlowExplanation
-from duebook.model.codec import Name, Shown, shown
+from duebook.model.codec import Name, Shown
 from duebook.model.flow_view import FlowView
 from duebook.model.run import Run
 
 __all__ = [
     "FlowDirectory",
-    "FlowExplanationShape",
     "FlowList",
     "FlowRetry",
-    "FlowShape",
     "FlowSource",
     "FlowStart",
-    "ForgottenShape",
+    "Forgotten",
     "StepList",
-    "ValidationShape",
+    "Validation",
 ]
 
-FlowShape = FlowView
-FlowExplanationShape = FlowExplanation
 StepList: Final = items_of("StepList", Run, str | None, "Runs of a flow, or of its steps.")
 
 
@@ -60,8 +55,7 @@ class FlowDirectory(TypedDict):
     directory: Annotated[str, Shown("Its name: flows, of flows/etl.yaml.")]
 
 
-@shown("Forgotten")
-class ForgottenShape(TypedDict):
+class Forgotten(TypedDict):
     """Flows that were deleted."""
 
     names: list[Name]
@@ -72,7 +66,7 @@ class FlowSource(TypedDict):
     name: NotRequired[Name | None]
 
 
-ValidationShape: Final = Object(
+Validation: Final = Object(
     "Validation",
     {"problems": list[FlowProblem]},
     "What is wrong with a file; nothing when it is right.",

@@ -5,38 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from duebook.api.schemas.base import RoleName
-from duebook.api.shapes import Object, items_of, keys_of
+from duebook.api.shapes import Object, keys_of
 from duebook.model.codec import Shown
-from duebook.model.node import LiveNode
-from duebook.model.queue import QueueLoad
-from duebook.model.readiness import Readiness
-from duebook.model.template import ScheduleTemplate
+from duebook.model.readiness import Readiness as Status
 
 __all__ = [
     "Health",
     "Me",
-    "NodeList",
     "QueueLimits",
-    "QueueList",
-    "QueueShape",
-    "ReadinessShape",
-    "StatusShape",
-    "TemplateList",
-    "TemplateShape",
+    "Readiness",
+    "Status",
 ]
 
-QueueShape = QueueLoad
-StatusShape = Readiness
-TemplateShape = ScheduleTemplate
-NodeList: Final = items_of("NodeList", LiveNode)
-QueueList: Final = items_of("QueueList", QueueLoad)
-TemplateList: Final = items_of("TemplateList", ScheduleTemplate)
-ReadinessShape: Final = Object(
+Readiness: Final = Object(
     "Readiness",
-    {
-        key: hint if key == "ready" else NotRequired[hint]
-        for key, hint in keys_of(Readiness).items()
-    },
+    {key: hint if key == "ready" else NotRequired[hint] for key, hint in keys_of(Status).items()},
     "Whether a node works; strangers learn only that.",
 )
 

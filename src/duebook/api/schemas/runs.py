@@ -6,16 +6,12 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from duebook.api.shapes import items_of
 from duebook.model.codec import Shown, shown
-from duebook.model.run import LogLine, Run, RunDetails
+from duebook.model.run import LogLine, RunDetails
 
-__all__ = ["LogList", "OutputShape", "PlacedLine", "RunDetails", "RunList", "RunShape"]
-
-RunShape = Run
-RunList: Final = items_of("RunList", Run, str | None)
+__all__ = ["LogList", "Output", "PlacedLine", "RunDetails"]
 
 
-@shown("Output")
-class OutputShape(TypedDict):
+class Output(TypedDict):
     output: Any
 
 

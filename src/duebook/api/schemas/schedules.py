@@ -6,49 +6,30 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from duebook.api.schemas.definitions import Target
-from duebook.api.schemas.runs import RunList
 from duebook.api.shapes import items_of
-from duebook.explain import Explanation
-from duebook.model.acted import Withdrawn
 from duebook.model.codec import Shown
-from duebook.model.edited import Edited
-from duebook.model.plan import DueException, DueKind
+from duebook.model.plan import DueKind
 from duebook.model.run import Run
-from duebook.model.schedule import Revision, Schedule
+from duebook.model.schedule import Schedule
 from duebook.store.values import LedgerEntry
 
 __all__ = [
     "BackfillAnswer",
     "BackfillRequest",
     "DueTimes",
-    "EditShape",
-    "ExceptionList",
-    "ExplanationList",
     "LedgerList",
     "PauseRequest",
     "RenderRequest",
     "Rendered",
     "RescheduleRequest",
     "RestoreRequest",
-    "RevisionList",
-    "RunList",
-    "ScheduleList",
-    "ScheduleShape",
     "SkipRequest",
     "Skipped",
     "TriggerRequest",
     "UndoBackfillRequest",
-    "WithdrawnShape",
 ]
 
-EditShape = Edited
-ScheduleShape = Schedule
-WithdrawnShape = Withdrawn
-ExceptionList: Final = items_of("ExceptionList", DueException)
-ExplanationList: Final = items_of("ExplanationList", Explanation)
 LedgerList: Final = items_of("LedgerList", LedgerEntry, str | None)
-RevisionList: Final = items_of("RevisionList", Revision)
-ScheduleList: Final = items_of("ScheduleList", Schedule, str | None)
 
 
 class PauseRequest(TypedDict, total=False):
