@@ -201,4 +201,8 @@ def test_all_that_is_queued_is_claimed_once(
     got = flat(claimers.go(postgres_url, "claim", queue="default", hold=0, limit=5))
     assert len(got) == 200
     assert {claim["attempt"] for claim in got} == {1}
-    assert eventually(lambda: {run.status for run in book.runs.list("job", 1000)}) == {"succeeded"}
+
+    def statuses() -> set[str]:
+        return {run.status for run in book.runs.list("job", 1000)}
+
+    eventually(lambda: statuses() == {"succeeded"}, told=statuses)

@@ -81,7 +81,7 @@ def test_ctrl_c_ends_a_node_cleanly(world: World) -> None:
 def test_a_due_time_missed_while_no_node_was_up_is_caught_up_once(world: World) -> None:
     first = world.up().wait_ready()
     first.end()
-    due = datetime.now(UTC) + timedelta(seconds=4)  # when it is on the books
+    due = datetime.now(UTC) + timedelta(seconds=8)  # when it is on the books
     world.add("once", QUICK, trigger={"at": due}, grace="0s")
     eventually(lambda: datetime.now(UTC) > due + timedelta(seconds=0.1))
     assert world.query("SELECT count(*) FROM runs") == [(0,)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from duebook.book import Book
+from tests.support.node_checks import wait_for_success
 from tests.support.nodes import QUICK, World, world
-from tests.support.waiting import eventually
 
 __all__ = ["world"]  # the fixture
 
@@ -20,13 +20,13 @@ def test_a_node_of_one_namespace_leaves_the_work_of_others_alone(world: World) -
     node = world.start("--namespace", "staging", "up", *roles).wait_ready()
     assert "serves namespace staging" in node.output.splitlines()
     own = staging.schedules.trigger("deploy-staging").id
-    eventually(lambda: staging.runs.get(own).status == "succeeded")
+    wait_for_success(staging, own)
     assert prod.runs.get(waits).status == "queued"
     status = world.cli("status")
     assert status.returncode == 1
     assert 'runs wait in namespace "prod", which no live node serves' in status.stdout
     other = world.start("up", *roles, "--serve", "prod,test").wait_ready()
     assert "serves namespaces prod, test" in other.output.splitlines()
-    eventually(lambda: prod.runs.get(waits).status == "succeeded")
+    wait_for_success(prod, waits)
     begun = {evidence.schedule: evidence.node for evidence in world.evidence("start")}
     assert begun == {"deploy-staging": node.mark, "deploy-prod": other.mark}

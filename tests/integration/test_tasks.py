@@ -15,6 +15,7 @@ import pytest
 from duebook import Duebook
 from duebook.book import Book
 from duebook.errors import Conflict
+from tests.support.node_checks import wait_for_success
 from tests.support.nodes import (
     LEASE,
     ROOT,
@@ -216,7 +217,7 @@ def test_the_process_of_a_task_uses_the_books_of_its_node(world: World) -> None:
     world._begin(argv, elsewhere).wait_ready()
     team = Book(world.book.store, "team")
     run_id = team.enqueue("enqueues").id
-    eventually(lambda: team.runs.get(run_id).status == "succeeded")
+    wait_for_success(team, run_id)
     assert team.runs.get(team.runs.get(run_id).output).task == "quick"
     assert not (world.folder / "other.db").exists()
 
@@ -327,7 +328,7 @@ def test_a_node_in_a_thread_handles_no_signals_and_can_be_stopped(tmp_path: Path
     thread.start()
     try:
         run_id = book.enqueue(answer).id
-        eventually(lambda: book.runs.get(run_id).status == "succeeded")
+        wait_for_success(book, run_id)
         assert book.runs.get(run_id).output == 42
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import httpx2
 
 from tests.support.nodes import QUICK
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
+    from duebook.book import Book
     from tests.support.nodes import NodeProcess, World
 
 
@@ -31,6 +33,15 @@ def door(node: NodeProcess) -> httpx2.Client:
 
 def said(node: NodeProcess, words: str) -> list[str]:
     return [line for line in node.log.splitlines() if words in line]
+
+
+def wait_for_success(book: Book, run_id: str) -> None:
+    """Until a run has ended; one that did not succeed fails the test with what it logged."""
+    under_way = ("queued", "running")
+    with suppress(AssertionError):
+        eventually(lambda: book.runs.get(run_id).status not in under_way)
+    run, log = book.runs.get(run_id), [line.text for _, line in book.runs.log(run_id)]
+    assert run.status == "succeeded", f"{run}\nits log: {log}"
 
 
 def add_seconds(world: World, name: str) -> None:

@@ -223,10 +223,10 @@ class World:
         return self.book.runs.get(run).status
 
     def wait_for(self, run: str, *statuses: str, timeout: float = PATIENCE) -> None:
-        try:
-            eventually(lambda: self.status(run) in statuses, timeout)
-        except AssertionError:
-            raise AssertionError(f"{run} is not {statuses}: {self._story(run)}") from None
+        def story() -> str:
+            return f"{run} is not {statuses}: {self._story(run)}"
+
+        eventually(lambda: self.status(run) in statuses, timeout, story)
 
     def _story(self, run: str) -> str:
         """What the books and the nodes say of a run that did not go as it should."""
@@ -247,13 +247,12 @@ class World:
         """Pause these schedules, and wait until their runs have ended."""
         for name in names:
             self.book.schedules.pause(name)
-        eventually(
-            lambda: all(
-                run.status not in ("queued", "running")
-                for name in names
-                for run in self.book.runs.list(name, limit=1_000)
-            )
-        )
+
+        def going_on() -> list[str]:
+            runs = [run for name in names for run in self.book.runs.list(name, limit=1_000)]
+            return [run.id for run in runs if run.status in ("queued", "running")]
+
+        eventually(lambda: not going_on(), told=lambda: [*map(self._story, going_on()[:1])])
 
     def working(self) -> list[int]:
         """The processes of commands that live."""
@@ -350,10 +349,19 @@ def read(path: Path) -> bytes:
         return b""
 
 
+def threads_of(pid: int) -> list[Path]:
+    """The folders of its threads; none, when it has ended."""
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
 def is_stopped(pid: int) -> bool:
     """Whether all of its threads stand still: one may first have to end what it asked of the
     system, such as to get a lock."""
-    told = [read(task / "stat") for task in Path(f"/proc/{pid}/task").iterdir()]
+    told = [read(task / "stat") for task in threads_of(pid)]
+    assert any(told), f"process {pid} has ended"
     return all(text.rpartition(b")")[2].split()[0] == b"T" for text in told if text)
 
 
@@ -363,8 +371,7 @@ def cmdline(pid: int) -> bytes:
 
 def children_of(pid: int) -> list[int]:
     """A child belongs to the thread that forked it, so every thread is asked."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in read(task / "children").split()]
+    return [int(child) for task in threads_of(pid) for child in read(task / "children").split()]
 
 
 def cpu_seconds(pid: int) -> float:
@@ -374,7 +381,7 @@ def cpu_seconds(pid: int) -> float:
 
 def seconds_without_a_core(pid: int) -> float:
     """How long its threads that live were ready to go on and others had the cores."""
-    told = [read(task / "schedstat").split() for task in Path(f"/proc/{pid}/task").iterdir()]
+    told = [read(task / "schedstat").split() for task in threads_of(pid)]
     return sum(int(words[1]) for words in told if words) / 1_000_000_000
 
 

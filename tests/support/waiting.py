@@ -18,13 +18,19 @@ a command with half a second to do was seen to take twenty; a test that is about
 happens says its own limit."""
 
 
-def eventually(condition: Callable[[], T], timeout: float = PATIENCE) -> T:
-    """What `condition` returns, as soon as that is true; fails the test after `timeout` seconds."""
+def eventually(
+    condition: Callable[[], T],
+    timeout: float = PATIENCE,
+    told: Callable[[], object] | None = None,
+) -> T:
+    """What `condition` returns, as soon as that is true; fails the test after `timeout` seconds,
+    with what there is to be told about it."""
     pause = threading.Event()
     deadline = time.monotonic() + timeout
     while not (value := condition()):
         if time.monotonic() >= deadline:
-            raise AssertionError(f"still {value!r} after {timeout:g} s")
+            story = "" if told is None else f": {told()}"
+            raise AssertionError(f"still {value!r} after {timeout:g} s{story}")
         pause.wait(0.01)
     return value
 
