@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -122,6 +122,14 @@ def test_refusals_are_those_of_the_books(remote: RemoteBook) -> None:
     remote.events.add_sink("bus", "kafka", servers="k:9092")
     with pytest.raises(Conflict):
         remote.events.add_sink("bus", "webhook", url=HOOK)
+
+
+def test_a_filter_that_does_not_exist_is_refused_by_the_server(remote: RemoteBook) -> None:
+    wrong: dict[str, Any] = {"staus": "active"}
+    with pytest.raises(Invalid, match='"staus" is no parameter here'):
+        remote.schedules.list(**wrong)
+    with pytest.raises(TypeError):
+        remote.schedules.get("job", **wrong)
 
 
 def test_what_needs_a_transaction_says_so(remote: RemoteBook) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from duebook.api.operations import Handlers, bind
 from duebook.api.routes import OPERATIONS
+from duebook.api.shapes import keys_of
 from duebook.cli import main
 from duebook.client import TABLE
 from duebook.model.access import Role
@@ -62,6 +63,18 @@ def test_the_api_is_the_table() -> None:
 @pytest.mark.parametrize("operation", API, ids=name)
 def test_a_shape_is_documented_for_every_body(operation: Operation) -> None:
     assert (operation.body is not None) == operation.takes_body
+
+
+@pytest.mark.parametrize("operation", API, ids=name)
+def test_a_body_is_documented_with_the_arguments_of_the_table(operation: Operation) -> None:
+    if not operation.takes_body:
+        return
+    named = {argument.key for argument in operation.arguments if argument.place == "body"}
+    documented = keys_of(operation.body).keys()
+    if any(argument.place == "rest" for argument in operation.arguments):
+        assert named <= documented
+    else:
+        assert named == documented
 
 
 @pytest.mark.parametrize("case", TABLE.values(), ids=name)

@@ -4,7 +4,7 @@ matrix and the docs know about it. Methods of the Protocols here declare theirs 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import NoneType, UnionType
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 
 from duebook.client.arguments import NOT_SENT, Given
 from duebook.model.access import Role
+from duebook.model.listing import Listing
 
 __all__ = ["V1", "Argument", "UseCase", "declared", "needs_database", "operation", "part_of"]
 
@@ -167,6 +168,12 @@ class UseCase:
         elif parameter.kind is inspect.Parameter.VAR_KEYWORD and given.alias is None:
             place = "rest"
         return Argument(parameter.name, place, hint, given, parameter.default)
+
+    def unknown(self, given: Collection[str]) -> list[str]:
+        """The filters among names that a list does not have."""
+        if get_origin(self.returns) is not Listing:
+            return []
+        return [name for name in given if name not in self._signature.parameters]
 
     def bind(self, *values: Any, **named: Any) -> dict[str, Any]:
         """The arguments of a call by name; raises TypeError as the call would."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, get_origin
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, get_origin
 
 from duebook.client import TABLE
 from duebook.client.use_cases import V1
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from duebook.remote.server import Server
 
 __all__ = ["Part", "ask"]
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Part:
@@ -60,16 +63,19 @@ def _method(function: Any) -> Callable[..., Any] | None:
 
     @wraps(function)
     def method(self: Part, *values: Any, **named: Any) -> Any:
-        return ask(self._server, case, case.bind(*values, **named) | asked)
+        others = {key: named.pop(key) for key in case.unknown(named)}
+        return ask(self._server, case, case.bind(*values, **named) | asked, others)
 
     return method
 
 
-def ask(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
-    """The result of a use case with these arguments."""
+def ask(
+    server: Server, case: UseCase, given: Mapping[str, Any], others: Mapping[str, Any] = NOTHING
+) -> Any:
+    """The result of a use case with these arguments; `others` are for the server to refuse."""
     about = {"namespace": server.namespace, **given}
     if get_origin(case.returns) is Listing:
-        return _pages(server, case, given, about)
+        return _pages(server, case, given, about, others)
     return read_result(case, send(server, case, given), about)
 
 
@@ -88,9 +94,13 @@ def send(server: Server, case: UseCase, given: Mapping[str, Any]) -> Any:
 
 
 def _pages(
-    server: Server, case: UseCase, given: Mapping[str, Any], about: Mapping[str, Any]
+    server: Server,
+    case: UseCase,
+    given: Mapping[str, Any],
+    about: Mapping[str, Any],
+    others: Mapping[str, Any],
 ) -> Any:
-    query = _sent(case, given, "query")
+    query = {**_sent(case, given, "query"), **others}
     default = next(one.default for one in case.arguments if one.name == "limit")
     (kind,) = case.returns.__args__
     read = partial(read_value, kind, about=about)

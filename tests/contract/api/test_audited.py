@@ -1,0 +1,100 @@
+"""The table says of each use case whether the audit records it; here each is done once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from duebook.client import TABLE
+from duebook.client.use_cases import V1
+from duebook.timetext import format_instant
+from tests.support.flow_builders import CHAIN, put_flow
+
+if TYPE_CHECKING:
+    from duebook.store.base import Store
+    from tests.support.api import Api
+
+NOW: Final = datetime.now(UTC) - timedelta(hours=1)
+DEFINITION: Final = {"cron": "@hourly", "target": {"command": ["true"]}}
+
+
+class Doer:
+    """Does one use case after the other, and looks at the audit after each."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self.done: set[str] = set()
+
+    def __call__(self, name: str, body: dict[str, Any] | None = None, /, **values: str) -> Any:
+        case = TABLE[name]
+        before = self._latest()
+        path = case.path.removeprefix(f"{V1}/").format(**values)
+        answer = self._api.ok(case.method, path, body)
+        assert (self._latest() != before) == case.audited, name
+        self.done.add(name)
+        return answer
+
+    def _latest(self) -> Any:
+        return self._api.ok("GET", "audit", params={"limit": 1, "everywhere": True})["items"]
+
+
+def test_the_audit_records_what_the_table_says(api: Api, store: Store) -> None:
+    do = Doer(api)
+    _schedules(do)
+    _flows(do, store)
+    _events(do)
+    _others(do)
+    assert do.done == {name for name, case in TABLE.items() if case.writes}
+
+
+def _schedules(do: Doer) -> None:
+    do("create_schedule", {"name": "job", **DEFINITION})
+    do("create_schedules", {"schedules": [{"name": "other", **DEFINITION}]})
+    do("change_schedule", {"timeout": "1h"}, name="job")
+    do("replace_schedule", {"version": 2, **DEFINITION}, name="job")
+    do("preview_update", {"timeout": "2h"}, name="job")
+    do("render_schedule", {}, name="job")
+    skipped = do("skip_next", {}, name="job")["skipped_due_at"]
+    do("restore_due_time", {"at": skipped}, name="job")
+    do("reschedule", {"at": "2099-01-01T00:00:00Z"}, name="job")
+    past = {"start": format_instant(NOW - timedelta(hours=5)), "end": format_instant(NOW)}
+    filled = do("backfill_schedule", past, name="job")["runs"]
+    do("undo_backfill", past | {"queued_at": filled[0]["ready_at"]}, name="job")
+    run = do("trigger_schedule", {}, name="job")["id"]
+    do("cancel_run", run_id=run)
+    do("retry_run", run_id=run)
+    do("pause_schedule", {}, name="job")
+    do("resume_schedule", name="job")
+    do("act_on_schedules", {"action": "pause", "filter": {"text": "job"}})
+    do("delete_schedule", name="job")
+
+
+def _flows(do: Doer, store: Store) -> None:
+    put_flow(store, CHAIN)
+    do("validate_flow", {"source": CHAIN})
+    run = do("start_flow", {}, name="chain")["id"]
+    do("stop_flow", name="chain")
+    do("retry_flow", {}, run_id=run)
+    do("restart_flow", name="chain")
+    store.transact(lambda tx: tx.directories.release_directories("reader"))
+    do("forget_flows", {"directory": "flows"})
+
+
+def _events(do: Doer) -> None:
+    do("publish_event", {"topic": "orders"})
+    do("save_sink", {"kind": "webhook", "options": {"url": "https://x.test"}}, name="hooks")
+    do("replay_events", {"after": 0}, name="hooks")
+    do("replay_dead_letters", {}, name="hooks")
+    do("drop_dead_letters", {}, name="hooks")
+    do("remove_consumer", name="hooks")
+
+
+def _others(do: Doer) -> None:
+    do("limit_queue", {"concurrency": 1}, name="mail")
+    do("free_queue", name="mail")
+    do("save_template", {"cron": "@daily"}, name="nightly")
+    do("remove_template", name="nightly")
+    do("limit_namespace", {"schedules": 9}, name="shop")
+    do("free_namespace", name="shop")
+    do("create_token", {"name": "ci", "role": "viewer", "namespaces": ["*"]})
+    do("revoke_token", name="ci")
