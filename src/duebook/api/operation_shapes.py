@@ -6,7 +6,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from duebook.api.schemas import (
-    access,
     bulk,
     definitions,
     events,
@@ -17,11 +16,14 @@ from duebook.api.schemas import (
 )
 from duebook.api.shapes import items_of
 from duebook.explain import Explanation
+from duebook.model.access import TokenMade
 from duebook.model.codec import shown_as
+from duebook.model.consumer import ConsumerDetails, SinkMade
 from duebook.model.listing import Listing
 from duebook.model.queue import QueueLoad
 from duebook.model.quota import Quota
-from duebook.model.run import Run
+from duebook.model.readiness import Readiness as Status
+from duebook.model.run import Run, RunDetails
 
 if TYPE_CHECKING:
     from duebook.client.use_cases import UseCase
@@ -43,7 +45,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "list_schedule_runs": _listed(Run, pages=True),
     "list_ledger": schedules.LedgerList,
     "create_schedules": bulk.Created,
-    "get_run": runs.RunDetails,
+    "get_run": RunDetails,
     "cancel_run": Run,
     "get_output": runs.Output,
     "get_log": runs.LogList,
@@ -57,15 +59,15 @@ ANSWERS: Final[dict[str, Any]] = {
     "publish_event": events.Published,
     "get_position": events.LogPosition,
     "list_consumers": events.ConsumerList,
-    "get_consumer": events.ConsumerDetails,
-    "save_sink": events.SinkMade,
+    "get_consumer": ConsumerDetails,
+    "save_sink": SinkMade,
     "replay_events": events.ReplayAnswer,
     "replay_dead_letters": events.DeadLettersAnswer,
     "drop_dead_letters": events.DeadLettersAnswer,
     "limit_queue": QueueLoad,
-    "create_token": access.TokenMade,
+    "create_token": TokenMade,
     "get_me": others.Me,
-    "get_status": others.Status,
+    "get_status": Status,
     "healthz": others.Health,
     "readyz": others.Readiness,
 }
@@ -97,7 +99,7 @@ BODIES: Final[dict[str, Any]] = {
     "limit_queue": others.QueueLimits,
     "save_template": definitions.TemplateDefaults,
     "limit_namespace": Quota,
-    "create_token": access.TokenCreation,
+    "create_token": others.TokenCreation,
 }
 
 

@@ -13,12 +13,11 @@ from duebook.api.gate import STILL
 from duebook.api.operations import Handlers
 from duebook.api.parameters import Header
 from duebook.api.problems import InvalidFields
-from duebook.api.schemas.events import ConsumerDetails, SinkMade
 from duebook.book import Book
 from duebook.client.use_cases import V1
 from duebook.errors import NotFound, shorten
 from duebook.model.codec import encode
-from duebook.model.consumer import ConsumerState, Lag
+from duebook.model.consumer import ConsumerDetails, ConsumerState, Lag, SinkMade
 from duebook.model.event import EventPage
 
 __all__ = ["handlers"]

@@ -12,9 +12,10 @@ from duebook.api.gate import STILL
 from duebook.api.log_stream import LogStream, place_text, read_place
 from duebook.api.operations import Handlers
 from duebook.api.parameters import Header
-from duebook.api.schemas.runs import PlacedLine, RunDetails
+from duebook.api.schemas.runs import PlacedLine
 from duebook.book import Book
 from duebook.model.codec import encode
+from duebook.model.run import RunDetails
 
 __all__ = ["handlers"]
 

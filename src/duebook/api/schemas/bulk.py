@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from duebook.api.schemas.definitions import ScheduleCreation
 from duebook.api.shapes import Object, many
-from duebook.model.acted import Acted, Action
+from duebook.model.acted import Action
 from duebook.model.codec import Id, Name, Shown
 
-__all__ = ["Acted", "BulkAction", "BulkCreation", "Created"]
+__all__ = ["BulkAction", "BulkCreation", "Created"]
 
 BulkCreation: Final = Object(
     "BulkCreation",

@@ -7,11 +7,10 @@ from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from duebook.api.shapes import items_of
 from duebook.model.codec import Id, Shown
-from duebook.model.consumer import ConsumerDetails, ConsumerState, SinkMade
+from duebook.model.consumer import ConsumerState
 from duebook.model.event import Event, Topic
 
 __all__ = [
-    "ConsumerDetails",
     "ConsumerList",
     "DeadLettersAnswer",
     "DeadLettersRequest",
@@ -22,7 +21,6 @@ __all__ = [
     "ReplayAnswer",
     "ReplayRequest",
     "SinkDefinition",
-    "SinkMade",
 ]
 
 Position = Annotated[int, Shown(least=0, most=2**62)]

@@ -1,12 +1,13 @@
-"""The shapes of queues, templates, health and the caller."""
+"""The shapes of queues, tokens, health and the caller."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
-from duebook.api.schemas.base import RoleName
+from duebook.api.schemas.base import Namespaces, RoleName
 from duebook.api.shapes import Object, keys_of
-from duebook.model.codec import Shown
+from duebook.model.codec import Name, Shown
 from duebook.model.readiness import Readiness as Status
 
 __all__ = [
@@ -14,7 +15,7 @@ __all__ = [
     "Me",
     "QueueLimits",
     "Readiness",
-    "Status",
+    "TokenCreation",
 ]
 
 Readiness: Final = Object(
@@ -29,6 +30,13 @@ class QueueLimits(TypedDict, total=False):
 
     concurrency: Annotated[int | None, Shown(least=0, most=1_000_000)]
     rate: Annotated[str | None, Shown(examples=("10/s", "100/m", "5/10s"))]
+
+
+class TokenCreation(TypedDict):
+    name: Name
+    role: RoleName
+    namespaces: Namespaces | str
+    expires_at: NotRequired[datetime | None]
 
 
 class Me(TypedDict):

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from duebook.api.shapes import items_of
 from duebook.model.codec import Shown, shown
-from duebook.model.run import LogLine, RunDetails
+from duebook.model.run import LogLine
 
-__all__ = ["LogList", "Output", "PlacedLine", "RunDetails"]
+__all__ = ["LogList", "Output", "PlacedLine"]
 
 
 class Output(TypedDict):
