@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, get_args, get_origin
 
 from duebook.api.schemas import (
     bulk,
@@ -14,10 +15,11 @@ from duebook.api.schemas import (
     runs,
     schedules,
 )
-from duebook.api.shapes import items_of
+from duebook.api.shapes import Object, items_of
+from duebook.client import TABLE
 from duebook.explain import Explanation
 from duebook.model.access import TokenMade
-from duebook.model.codec import shown_as
+from duebook.model.codec import Shown, shown_as
 from duebook.model.consumer import ConsumerDetails, SinkMade
 from duebook.model.listing import Listing
 from duebook.model.queue import QueueLoad
@@ -26,9 +28,9 @@ from duebook.model.readiness import Readiness as Status
 from duebook.model.run import Run, RunDetails
 
 if TYPE_CHECKING:
-    from duebook.client.use_cases import UseCase
+    from duebook.client.use_cases import Argument, UseCase
 
-__all__ = ["ANSWERS", "BODIES", "answer_of"]
+__all__ = ["ANSWERS", "BODIES", "answer_of", "body_of"]
 
 
 @cache
@@ -76,31 +78,61 @@ BODIES: Final[dict[str, Any]] = {
     "create_schedule": definitions.ScheduleCreation,
     "replace_schedule": definitions.ScheduleReplacement,
     "change_schedule": definitions.ScheduleChange,
-    "pause_schedule": schedules.PauseRequest,
-    "trigger_schedule": schedules.TriggerRequest,
-    "render_schedule": schedules.RenderRequest,
-    "reschedule": schedules.RescheduleRequest,
-    "skip_next": schedules.SkipRequest,
-    "restore_due_time": schedules.RestoreRequest,
+    "pause_schedule": "PauseRequest",
+    "trigger_schedule": "TriggerRequest",
+    "render_schedule": "RenderRequest",
+    "reschedule": "RescheduleRequest",
+    "skip_next": "SkipRequest",
+    "restore_due_time": "RestoreRequest",
     "preview_update": definitions.ScheduleChange,
-    "backfill_schedule": schedules.BackfillRequest,
-    "undo_backfill": schedules.UndoBackfillRequest,
+    "backfill_schedule": "BackfillRequest",
+    "undo_backfill": "UndoBackfillRequest",
     "create_schedules": bulk.BulkCreation,
     "act_on_schedules": bulk.BulkAction,
-    "validate_flow": flows.FlowSource,
-    "forget_flows": flows.FlowDirectory,
-    "start_flow": flows.FlowStart,
-    "retry_flow": flows.FlowRetry,
+    "validate_flow": "FlowSource",
+    "forget_flows": "FlowDirectory",
+    "start_flow": "FlowStart",
+    "retry_flow": "FlowRetry",
     "publish_event": events.Publication,
     "save_sink": events.SinkDefinition,
     "replay_events": events.ReplayRequest,
-    "replay_dead_letters": events.DeadLettersRequest,
-    "drop_dead_letters": events.DeadLettersRequest,
+    "replay_dead_letters": "DeadLettersRequest",
+    "drop_dead_letters": "DeadLettersRequest",
     "limit_queue": others.QueueLimits,
     "save_template": definitions.TemplateDefaults,
     "limit_namespace": Quota,
     "create_token": others.TokenCreation,
 }
+
+
+"""The shape of a body; where it is a text, the fields are the arguments of the use case."""
+
+
+def body_of(case: UseCase) -> Any:
+    """The shape of what an operation takes; None: nothing."""
+    shape = BODIES.get(case.name)
+    return _fields(shape) if isinstance(shape, str) else shape
+
+
+@cache
+def _fields(name: str) -> Object:
+    """The shape of that name, which operations with the same arguments share."""
+    case = next(TABLE[operation] for operation, shape in BODIES.items() if shape == name)
+    arguments = [one for one in case.arguments if one.place == "body"]
+    return Object(name, {one.key: _field(one) for one in arguments})
+
+
+def _field(argument: Argument) -> Any:
+    """The type of an argument in JSON; what has a default may be left out, or null."""
+    given, hint = argument.given, argument.kinds[0]
+    if datetime in argument.kinds:
+        hint = datetime
+    hint = given.json or hint
+    if not argument.required:
+        hint = hint | None
+    if given.description:
+        hint = Annotated[hint, Shown(given.description)]
+    return hint if argument.required else NotRequired[hint]
 
 
 def answer_of(case: UseCase) -> Any:

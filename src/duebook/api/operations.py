@@ -53,9 +53,9 @@ class Operation(UseCase):
     @property
     def body(self) -> Any:
         """The shape of the JSON that it takes."""
-        from duebook.api.operation_shapes import BODIES
+        from duebook.api.operation_shapes import body_of
 
-        return BODIES.get(self.name)
+        return body_of(self)
 
 
 class Operations:

@@ -42,6 +42,8 @@ class Given:
     max_length: int | None = None
     """of a text, or of a list"""
     pattern: str | None = None
+    json: Any = None
+    """its type in the OpenAPI document, where that says more"""
     read: Callable[[str, Any], Any] | None = None
     """how the server reads it from a body; None: as its type says"""
     send: Callable[[Any], Any] | None = None
@@ -86,7 +88,7 @@ ScheduleName = Annotated[str, named("name")]
 RunId = Annotated[str, Given(send=_run_id)]
 FlowName = Annotated[str, named("flow", 1)]
 QueueName = Annotated[str, Given(send=lambda value: check_name(value, "queue"))]
-Payload = dict[str, Any] | None
+Payload = Annotated[dict[str, Any] | None, Given("Instead of the schedule's own.")]
 AT_ONCE: Final = Given(send=parse_instant)
 """An instant whose text is read here already, as the books would."""
 Cursor = Annotated[

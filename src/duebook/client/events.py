@@ -19,7 +19,6 @@ from duebook.errors import Invalid, shorten
 from duebook.model.access import Role
 from duebook.model.consumer import Consumer, DeadLetter, Lag, Partition
 from duebook.model.event import Event, EventPage, TopicUse
-from duebook.model.fields import read_text
 from duebook.model.listing import Listing
 from duebook.model.sink import ATTEMPTS
 
@@ -34,7 +33,7 @@ TopicList = list[TopicUse]
 
 F = TypeVar("F", bound=Callable[..., object])
 _Reader = Annotated[str, named("name")]
-_Letter = Annotated[str | None, Given(alias="event", read=read_text)]
+_Letter = Annotated[str | None, Given("This one; all of them otherwise.", alias="event")]
 
 
 def _topics(topic: str | Sequence[str]) -> list[str] | None:

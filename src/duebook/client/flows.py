@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
 from duebook.client.arguments import JUDGED, Cursor, FlowName, Given, Limit
@@ -10,6 +11,7 @@ from duebook.client.use_cases import needs_database, operation, part_of
 from duebook.errors import Invalid, shorten
 from duebook.explain.flow_runs import FlowExplanation
 from duebook.model.access import Role
+from duebook.model.codec import Name
 from duebook.model.fields import check_payload, read_name
 from duebook.model.flow_view import FlowView
 from duebook.model.listing import Listing
@@ -28,6 +30,9 @@ def _read_directory(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise Invalid(f"{key} {shorten(value)} is no name of a directory")
     return value
+
+
+_FROM_STEP = replace(JUDGED, description="From this step on; else where it failed.")
 
 
 class FlowsClient(Protocol):
@@ -51,8 +56,8 @@ class FlowsClient(Protocol):
     )
     def validate(
         self,
-        source: Annotated[str, JUDGED],
-        name: Annotated[str, Given(read=read_name)] = "flow",
+        source: Annotated[str, replace(JUDGED, description="The text of a flow file.")],
+        name: Annotated[str, Given(json=Name, read=read_name)] = "flow",
     ) -> ProblemList:
         """What is wrong with the text of a file, with line, column and a hint; nothing is kept."""
 
@@ -61,7 +66,12 @@ class FlowsClient(Protocol):
         errors=(409,),
         result="names",
     )
-    def forget(self, directory: Annotated[str, Given(read=_read_directory)]) -> NameList:
+    def forget(
+        self,
+        directory: Annotated[
+            str, Given("Its name: flows, of flows/etl.yaml.", read=_read_directory)
+        ],
+    ) -> NameList:
         """Delete the flows of a directory that no node is given any more, with their schedules."""
 
     @operation("get_flow", "GET", "/flows/{name}", Role.VIEWER, "flow show")
@@ -123,7 +133,7 @@ class FlowsClient(Protocol):
         *("retry_flow", "POST", "/flows/runs/{run_id}/retry", Role.OPERATOR, "flow retry"),
         errors=(409,),
     )
-    def retry(self, run_id: FlowName, step: Annotated[str | None, JUDGED] = None) -> Run:
+    def retry(self, run_id: FlowName, step: Annotated[str | None, _FROM_STEP] = None) -> Run:
         """Go on with a run that has ended, from where it failed or from a step on."""
 
     @needs_database("source()")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Protocol, Unpack, overload
+from typing import Annotated, Any, Literal, Protocol, Unpack, overload
 
 from duebook.book.schedule_reader import MOST_PREVIEWED
 from duebook.book.schedules import Declared
@@ -26,7 +26,6 @@ from duebook.model.access import Role
 from duebook.model.acted import Acted, Action, Withdrawn
 from duebook.model.due_time import DueTime
 from duebook.model.edited import Drafted, Edited
-from duebook.model.fields import one_of
 from duebook.model.filters import ScheduleSort, Status
 from duebook.model.listing import Listing
 from duebook.model.plan import DueException
@@ -237,7 +236,7 @@ class SchedulesClient(Protocol):
         name: ScheduleName,
         start: str | datetime,
         end: str | datetime,
-        reprocess: Annotated[str | None, Given(read=one_of(("failed", "all")))] = None,
+        reprocess: Literal["failed", "all"] | None = None,
         dry_run: bool = False,
     ) -> RunList | Moments:
         """Queue runs for the past due times from `start` to `end` that have none.
@@ -254,7 +253,7 @@ class SchedulesClient(Protocol):
         name: ScheduleName,
         start: str | datetime,
         end: str | datetime,
-        queued_at: str | datetime,
+        queued_at: Annotated[str | datetime, Given("The `ready_at` of the runs it queued.")],
     ) -> Withdrawn:
         """Cancel those runs of a backfill that nobody has begun."""
 

@@ -13,7 +13,6 @@ from duebook.model.event import Event, Topic
 __all__ = [
     "ConsumerList",
     "DeadLettersAnswer",
-    "DeadLettersRequest",
     "EventList",
     "LogPosition",
     "Publication",
@@ -78,10 +77,6 @@ class ReplayRequest(TypedDict, total=False):
 class ReplayAnswer(TypedDict):
     position: Annotated[int, Shown("After which it begins.")]
     partitions: Annotated[int, Shown("Those that go back.")]
-
-
-class DeadLettersRequest(TypedDict, total=False):
-    event: Annotated[str | None, Shown("This one; all of them otherwise.")]
 
 
 class DeadLettersAnswer(TypedDict):

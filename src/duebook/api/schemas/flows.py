@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
 
 from duebook.api.shapes import Object, items_of
 from duebook.model.codec import Name, Shown
@@ -10,11 +10,7 @@ from duebook.model.flow_view import FlowView
 from duebook.model.run import Run
 
 __all__ = [
-    "FlowDirectory",
     "FlowList",
-    "FlowRetry",
-    "FlowSource",
-    "FlowStart",
     "Forgotten",
     "StepList",
     "Validation",
@@ -43,27 +39,10 @@ FlowList: Final = items_of(
 )
 
 
-class FlowStart(TypedDict, total=False):
-    params: dict[str, Any] | None
-
-
-class FlowRetry(TypedDict, total=False):
-    step: Annotated[str | None, Shown("From this step on; else where it failed.")]
-
-
-class FlowDirectory(TypedDict):
-    directory: Annotated[str, Shown("Its name: flows, of flows/etl.yaml.")]
-
-
 class Forgotten(TypedDict):
     """Flows that were deleted."""
 
     names: list[Name]
-
-
-class FlowSource(TypedDict):
-    source: Annotated[str, Shown("The text of a flow file.")]
-    name: NotRequired[Name | None]
 
 
 Validation: Final = Object(

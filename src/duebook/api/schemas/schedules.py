@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from duebook.api.schemas.definitions import Target
 from duebook.api.shapes import items_of
@@ -15,34 +15,13 @@ from duebook.store.values import LedgerEntry
 
 __all__ = [
     "BackfillAnswer",
-    "BackfillRequest",
     "DueTimes",
     "LedgerList",
-    "PauseRequest",
-    "RenderRequest",
     "Rendered",
-    "RescheduleRequest",
-    "RestoreRequest",
-    "SkipRequest",
     "Skipped",
-    "TriggerRequest",
-    "UndoBackfillRequest",
 ]
 
 LedgerList: Final = items_of("LedgerList", LedgerEntry, str | None)
-
-
-class PauseRequest(TypedDict, total=False):
-    reason: str | None
-    until: datetime | None
-
-
-class TriggerRequest(TypedDict, total=False):
-    payload: Annotated[dict[str, Any] | None, Shown("Instead of the schedule's own.")]
-
-
-class RenderRequest(TriggerRequest):
-    pass
 
 
 class Rendered(TypedDict):
@@ -52,29 +31,9 @@ class Rendered(TypedDict):
     payload: dict[str, Any]
 
 
-class SkipRequest(TypedDict, total=False):
-    due_at: datetime | None
-    """the one that is meant: refused when another is the next"""
-
-
-class RescheduleRequest(SkipRequest):
-    at: datetime
-
-
-class RestoreRequest(TypedDict):
-    at: datetime
-
-
 class Skipped(TypedDict):
     skipped_due_at: datetime
     schedule: Schedule
-
-
-class BackfillRequest(TypedDict):
-    start: datetime
-    end: datetime
-    reprocess: NotRequired[Literal["failed", "all"] | None]
-    dry_run: NotRequired[bool | None]
 
 
 class BackfillAnswer(TypedDict):
@@ -84,12 +43,6 @@ class BackfillAnswer(TypedDict):
     count: int
     due_times: list[datetime]
     runs: list[Run]
-
-
-class UndoBackfillRequest(TypedDict):
-    start: datetime
-    end: datetime
-    queued_at: Annotated[datetime, Shown("The `ready_at` of the runs it queued.")]
 
 
 class DueTimes(TypedDict):
