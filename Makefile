@@ -8,7 +8,7 @@ QUIETLY := --quiet --disable-pip-version-check --no-compile
 # where that is set, each process would compile all that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup test quick quick-unit coverage house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story bench clean help
+.PHONY: setup test quick quick-unit coverage coverage-unit coverage-conformance house lint types contracts unit browser derive screenshots test-kills test-long test-zones test-pgbouncer chaos attack lock audit licences run story bench clean help
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,8 +34,15 @@ quick: lint ## for every save: lint, types, contracts and the unit tests
 quick-unit: $(READY)
 	$(BIN)/python -m pytest -n 2 -q --dist worksteal tests/unit -m "not lengthy and not long and not zones"
 
+# one process for each: tests of time may fail under a tracer, and are judged by make test
 coverage: $(READY) ## which lines the unit and conformance tests run; fails below the floor in pyproject.toml
-	$(BIN)/python -m pytest -n 2 -q --dist worksteal tests/unit tests/conformance --cov --cov-report=term:skip-covered
+	$(BIN)/coverage erase
+	-@$(MAKE) --no-print-directory -j2 coverage-unit coverage-conformance
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered
+
+coverage-unit coverage-conformance: coverage-%:
+	-$(BIN)/coverage run -m pytest -q -p no:xdist tests/$* -m "not lengthy and not long and not zones"
 
 house: $(READY) ## how large the house is, and what is beyond its bounds
 	$(BIN)/python -m tools.house
