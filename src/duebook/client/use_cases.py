@@ -216,7 +216,8 @@ def needs_database(what: str) -> Callable[[F], F]:
 
 def declared(part: str, kind: type[Any]) -> Iterator[UseCase]:
     """The use cases that the methods of a Protocol declare, in their order."""
-    for value in vars(kind).values():
-        found = getattr(value, "use_case", None)
-        if isinstance(found, UseCase):
-            yield replace(found, part=part)
+    for base in reversed(kind.__mro__):
+        for value in vars(base).values():
+            found = getattr(value, "use_case", None)
+            if isinstance(found, UseCase):
+                yield replace(found, part=part)

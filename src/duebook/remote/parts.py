@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from duebook.client.events import Consumers
-    from duebook.client.schedules import DueTimeList, Explanations, Listed, Moments, RunList
+    from duebook.client.schedule_reader import DueTimeList, Explanations, Listed, Moments
+    from duebook.client.schedules import RunList
     from duebook.model.edited import Edited
     from duebook.model.schedule import Schedule
 
