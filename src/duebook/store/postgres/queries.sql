@@ -446,8 +446,7 @@ RETURNING r.wakes, r.schedule_id, r.parent_run_id,
             AND other.status IN ('queued', 'running'))
 
 -- name: settle_runs
--- As settle_run, for many. By their ids: a join alone may read all runs there are. CASE, for what
--- PostgreSQL takes to be seldom true it compares with each of the values in turn.
+-- As settle_run, for many. Without ids it may read all runs; without CASE, compare each with all.
 UPDATE runs AS r
 SET status = v.status, finished_at = :now, reason = v.reason, error = v.error,
     exit_code = v.exit_code, output = v.output, output_ref = v.output_ref,
