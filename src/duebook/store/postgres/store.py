@@ -155,7 +155,8 @@ class PostgresStore:
             db = self._statements(connection, now, writes=True)
             tx = PostgresTx(db)
             result = work(tx)
-            tx.quotas.keep_use(next(self._slots) % USE_SLOTS)
+            if db.used:
+                tx.quotas.keep_use(next(self._slots) % USE_SLOTS)
             self._commit(connection)
         remember(self._definitions, db.learned)
         if news := db.told | self._earlier(db):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duebook.errors import Conflict, NotFound, shorten
 from duebook.ids import new_id
 from duebook.model.flow_target import FlowTarget
-from duebook.model.plan import Defer, Plan, Reason, Skip, Snapshot
+from duebook.model.plan import Fire, Plan, Reason, Skip, Snapshot
 from duebook.model.unreadable import Salvaged, salvage
 from duebook.store.sql.definitions import UNREADABLE_AGAIN, Definition, DefinitionReader
 from duebook.store.sql.new_runs import Firing, NewRuns, new_run
@@ -180,10 +180,10 @@ class Plans(Part):
 
     def _insert_runs(self, fires: Sequence[Firing]) -> int:
         """How many due times had no run yet."""
-        stamp, at = self._db.stamp, self._db.now
+        stamp, at, definition_of = self._db.stamp, self._db.now, self._definitions.of
         now, rows = stamp(at), []
         for id_, plan, fire in fires:
-            definition = self._definitions.of(plan)
+            definition = definition_of(plan)
             expires = definition.spec.expire_after
             due_at, expires_at = stamp(fire.due_at), stamp(at + expires) if expires else None
             rows.append(new_run(id_, definition, plan, fire, due_at, now, expires_at))
@@ -316,14 +316,15 @@ def _by_outcome(plans: Sequence[Plan]) -> Decided:
     found = Decided([], [], [], [])
     for plan in plans:
         for decision in plan.decisions:
-            if isinstance(decision, Skip):
+            if isinstance(decision, Fire):  # most are
+                if decision.ended is None:
+                    found.fires.append((new_id(), plan, decision))
+                else:
+                    found.ended.append((decision.ended.run_id, plan, decision))
+            elif isinstance(decision, Skip):
                 found.skips.append(((plan.schedule_id, plan.version), decision))
-            elif isinstance(decision, Defer):
-                found.waited_for.extend(decision.cancels)
-            elif decision.ended is None:
-                found.fires.append((new_id(), plan, decision))
             else:
-                found.ended.append((decision.ended.run_id, plan, decision))
+                found.waited_for.extend(decision.cancels)
     return found
 
 

@@ -111,7 +111,8 @@ class SqliteStore:
             db = self._statements(connection)
             tx = SqliteTx(db)
             result = work(tx)
-            tx.quotas.keep_use()
+            if db.used:
+                tx.quotas.keep_use()
             db.keep_time()
             learned.update(db.learned)
             return result
