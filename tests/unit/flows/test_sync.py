@@ -261,6 +261,7 @@ def test_a_thousand_files_are_loaded_in_under_two_seconds(world: World) -> None:
     assert len(world.registry.flows) == 1_000
 
 
+@pytest.mark.lengthy
 def test_a_storm_of_ten_thousand_files_ends_with_flows_equal_to_files(world: World) -> None:
     done = threading.Event()
 

@@ -69,6 +69,7 @@ def say(tx: Tx, history: History, text: str) -> None:
         tx.attempts.settle(claim.token, Outcome("failed", "error", text, 3))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("ends", [True, False], ids=["at the end", "in the middle"])
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 60), text=TEXT)

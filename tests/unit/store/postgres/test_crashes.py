@@ -106,6 +106,7 @@ def test_a_step_has_a_point_around_each_statement_and_the_commit(base: Base) -> 
     assert base.before != base.after
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("act", [raise_crash, cut_off], ids=["raised", "cut off"])
 def test_a_step_that_is_interrupted_leaves_nothing_half_written(
     base: Base, act: Callable[[str], None]

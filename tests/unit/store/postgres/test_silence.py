@@ -88,6 +88,7 @@ def complaint(work: object) -> str:
     return str(caught.value)
 
 
+@pytest.mark.lengthy
 def test_a_transaction_in_a_silent_network_is_given_up_and_the_next_one_works(
     store: PostgresStore, proxy: Proxy
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_commit_that_nobody_answers_is_unknown(
     assert "nobody knows" in complaint(lambda: begin(store))
 
 
+@pytest.mark.lengthy
 def test_when_one_connection_is_silent_the_other_idle_ones_are_not_waited_for(
     store: PostgresStore, proxy: Proxy
 ) -> None:
@@ -141,6 +143,7 @@ def test_when_one_connection_is_silent_the_other_idle_ones_are_not_waited_for(
         assert store._pool._idle == []
 
 
+@pytest.mark.lengthy
 def test_a_pulse_in_a_silent_network_is_given_up_well_before_its_lease_ends(
     store: PostgresStore, proxy: Proxy
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_pulse_in_a_silent_network_is_given_up_well_before_its_lease_ends(
     assert store.pulse("node-1", MINUTE, ()).alive
 
 
+@pytest.mark.lengthy
 def test_a_connection_that_a_firewall_forgot_is_replaced_without_a_word(
     store: PostgresStore, proxy: Proxy
 ) -> None:
