@@ -122,6 +122,8 @@ def test_refusals_are_those_of_the_books(remote: RemoteBook) -> None:
     remote.events.add_sink("bus", "kafka", servers="k:9092")
     with pytest.raises(Conflict):
         remote.events.add_sink("bus", "webhook", url=HOOK)
+    with pytest.raises(Invalid, match="url"):
+        remote.events.add_sink("hooks", "webhook")
 
 
 def test_a_filter_that_does_not_exist_is_refused_by_the_server(remote: RemoteBook) -> None:

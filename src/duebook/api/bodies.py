@@ -11,7 +11,7 @@ from duebook.errors import Invalid, refuse_keys, shorten
 from duebook.model.fields import has_nul
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     Reader = Callable[[str, Any], Any]
 
@@ -89,10 +89,10 @@ def read_fields(
     return values
 
 
-def read_definition(body: Mapping[str, Any]) -> dict[str, Any]:
+def read_definition(body: Mapping[str, Any], arguments: Collection[str] = ()) -> dict[str, Any]:
     """The fields of a definition, for the model to judge; raises InvalidFields for those that mean
-    something else to the client."""
-    reserved = body.keys() & {"by", "name", "self", "version"}
+    something else to the client: `arguments` are what else its method takes."""
+    reserved = body.keys() & {"by", "name", "self", "version", *arguments}
     if reserved:
         raise InvalidFields({name: f"{name} is no field of a definition" for name in reserved})
     return dict(body)

@@ -90,7 +90,9 @@ class Call:
         if any(one.place == "rest" for one in self._case.arguments):
             body = dict(ask.body)
             wanted = [one for one in arguments if one.required or one.key in body]
-            return {one.name: body.pop(one.key, None) for one in wanted} | read_definition(body)
+            values = {one.name: body.pop(one.key, None) for one in wanted}
+            others = [one.name for one in self._case.arguments if one.place == "here"]
+            return values | read_definition(body, others)
         if not arguments:
             return {}
         required = tuple(one.key for one in arguments if one.required)

@@ -60,7 +60,7 @@ def declare_schedules(book: Book, by: str, prune: bool) -> Declarations:
             Schedules(book.store, book.namespace, by=by).delete(name)
     names: dict[str, Any] = {what: tuple(given) for what, given in found.items()}
     declarations = Declarations(**names, removed=tuple(removed), refused=tuple(refused))
-    _print_declared(declarations, prune)
+    _log_declared(declarations, prune)
     return declarations
 
 
@@ -91,7 +91,7 @@ def _definition(name: str, schedule: Any, policies: Mapping[str, Any]) -> dict[s
     return {"target": {"task": name}, "trigger": schedule, **policies}
 
 
-def _print_declared(declared: Declarations, prune: bool) -> None:
+def _log_declared(declared: Declarations, prune: bool) -> None:
     for what in ("created", "changed"):
         for name in getattr(declared, what):
             log.info("schedule %s is %s, as the code declares it", name, what)

@@ -90,7 +90,7 @@ class FlowsClient(Protocol):
     def start(
         self,
         name: FlowName,
-        params: Annotated[Mapping[str, Any] | None, Given(read=check_payload)] = None,
+        params: Annotated[Mapping[str, Any] | None, Given(read=check_payload, send=dict)] = None,
     ) -> Run:
         """A run of the flow, now."""
 

@@ -177,7 +177,9 @@ class UseCase:
 
     def bind(self, *values: Any, **named: Any) -> dict[str, Any]:
         """The arguments of a call by name; raises TypeError as the call would."""
-        return dict(self._signature.bind(None, *values, **named).arguments)
+        every = self._signature.parameters.values()
+        none: dict[str, Any] = {one.name: {} for one in every if one.kind is one.VAR_KEYWORD}
+        return none | self._signature.bind(None, *values, **named).arguments
 
 
 def operation(

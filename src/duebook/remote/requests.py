@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, get_origin
+from typing import TYPE_CHECKING, Any, Final, NoReturn, get_origin
 
 from duebook.client import TABLE
 from duebook.client.use_cases import V1
@@ -53,7 +53,7 @@ def _method(function: Any) -> Callable[..., Any] | None:
     """The method that a method of a Protocol declares; None: it declares none."""
     said: dict[str, Any] = getattr(function, "__dict__", {})
     if "needs_database" in said:
-        return wraps(function)(partial(_refuse, said["needs_database"]))
+        return wraps(function)(_refusal(said["needs_database"]))
     case, asked = said.get("use_case"), {}
     if "part_of" in said:
         name, result, asked = said["part_of"]
@@ -136,5 +136,10 @@ def _rest(case: UseCase, given: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for name in names for key, value in given.get(name, {}).items()}
 
 
-def _refuse(what: str, *_: Any, **__: Any) -> None:
-    raise needs_database(what)
+def _refusal(what: str) -> Callable[..., NoReturn]:
+    """A function, and no `partial`: Python 3.13 warns of those that stand in a class."""
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise needs_database(what)
+
+    return refuse

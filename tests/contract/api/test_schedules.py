@@ -157,6 +157,8 @@ def test_an_update_is_shown_before_it_is_made(api: Api) -> None:
     assert len(edit["was_due"]) == len(edit["will_be_due"]) == 10
     problem = api.refused(422, "POST", "schedules/hello/preview-update", {"grace": "soon"})
     assert [error["field"] for error in problem["errors"]] == ["grace"]
+    problem = api.refused(422, "POST", "schedules/hello/preview-update", {"count": "many"})
+    assert [error["field"] for error in problem["errors"]] == ["count"]
     assert api.ok("GET", "schedules/hello")["version"] == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -20,7 +21,7 @@ from duebook.book import (
     Tokens,
 )
 from duebook.book.flows import Flows
-from duebook.client import PARTS, Client
+from duebook.client import PARTS, TABLE, Client
 from duebook.model.filters import EntriesWanted, RunsWanted, SchedulesWanted
 from duebook.remote import RemoteBook
 from duebook.remote.needs import NeedsDatabase
@@ -115,6 +116,22 @@ def test_a_part_from_afar_has_every_method_of_its_protocol(part: str) -> None:
     for name, declared in public(PARTS[part]).items():
         assert getattr(made, name) is not declared or name in ("list", "latest", "tail"), name
         assert parameters(getattr(made, name)).keys() >= parameters(declared).keys() - {"self"}
+
+
+def test_what_is_given_is_sent_as_json_has_it() -> None:
+    start, sink = TABLE["start_flow"], TABLE["save_sink"]
+    given = start.bind("etl", MappingProxyType({"DAY": "monday"}))
+    params = next(one for one in start.arguments if one.name == "params")
+    assert params.given.send is not None
+    assert params.given.send(given["params"]) == {"DAY": "monday"}
+    assert sink.bind("hooks", "webhook")["options"] == {}
+
+
+@pytest.mark.parametrize("path", sorted(path for path in OF_THE_DATABASE if "." in path))
+def test_what_needs_the_database_is_a_method_in_every_python(path: str) -> None:
+    part, _, name = path.partition(".")
+    with RemoteBook("http://127.0.0.1:1") as book:
+        assert inspect.isfunction(vars(type(getattr(book, part)))[name])
 
 
 def test_what_needs_the_database_says_so() -> None:
