@@ -230,6 +230,8 @@ TEXTS: Final = (
 )
 HARMLESS_TEXTS: Final = (
     'echo "$X"',
+    "sudo -u; echo $X",  # an option whose value is missing
+    "env -u | cat $X",
     'case "$X" in\n $X|b) echo;;\n (c) ls;;\n *) exit 1;;\nesac; ls $X',
     "cat <<END\n$X\nEND\necho",
     "cat <<'END' > a\n$X rest\nEND\n",

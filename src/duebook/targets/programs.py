@@ -194,7 +194,7 @@ class _Line:
 
     def _next(self) -> Word | None:
         word = self._peek()
-        self._at += 1
+        self._at += word is not None
         return word
 
     def _decides(self, word: Word | None, only_if_split: bool = False) -> None:
